@@ -7,19 +7,10 @@
 #include "core/engine/beam_groups.h"
 #include "core/engine/best_of.h"
 #include "core/engine/diffusion_check.h"
+#include "core/engine/permitted.h"
 
 namespace tenon {
 namespace {
-
-// Every token but the ending ones may be drawn.
-std::vector<uint64_t> all_but(std::span<const TokenId> tokens, uint32_t vocabulary) {
-  std::vector<uint64_t> bits((uint64_t{vocabulary} + 63) / 64, ~uint64_t{0});
-  for (TokenId token : tokens) {
-    if (token < 0 || static_cast<uint32_t>(token) >= vocabulary) continue;
-    bits[static_cast<uint32_t>(token) / 64] &= ~(uint64_t{1} << (token % 64));
-  }
-  return bits;
-}
 
 Status begin_sampler(Sampler& sampler, SeqId seq, const Request& request, SeqId parent) {
   const SamplingLists& lists = request.lists;
@@ -92,13 +83,12 @@ void Admission::admit_request(SubmittedRequest submitted) {
 
 void Admission::set_endings(RequestState& state) const {
   const Request& request = state.request;
-  const std::vector<TokenId>& eos = context_.parts.eos_tokens;
-  std::vector<TokenId>& ending = state.ending_tokens;
-  ending = request.stop_tokens;
-  if (!request.ignore_eos) ending.insert(ending.end(), eos.begin(), eos.end());
-  std::sort(ending.begin(), ending.end());
-  if (request.min_tokens > 0 && !ending.empty()) {
-    state.not_ending = all_but(ending, context_.parts.shape->vocabulary);
+  const uint32_t vocabulary = context_.parts.shape->vocabulary;
+  state.ending_tokens = ending_tokens_of(request, context_.parts.eos_tokens);
+  if (request.min_tokens == 0 || state.ending_tokens.empty()) return;
+  state.not_ending = all_but(state.ending_tokens, vocabulary);
+  if (request.grammar != nullptr && request.lists.has_bans()) {
+    state.permitted = permitted_tokens(request.lists, {}, vocabulary);
   }
 }
 

@@ -155,7 +155,7 @@ void BeamGroups::advance_group(Step& step, RequestState& state) {
   const bool last = any.known + 1 >= state.limit_tokens;
   gather_candidates(state, last);
   if (candidates_.empty()) {
-    context_.fail_request(
+    context_.refuse_request(
         state,
         "a beam search has no token that may come next – min_tokens forbids every "
         "ending, and the sampler ranked nothing else");
@@ -181,7 +181,8 @@ void BeamGroups::gather_candidates(const RequestState& state, bool last) {
     for (uint32_t entry = 0; entry < path.top.size(); ++entry) {
       const TokenId token = path.top[entry].token;
       const bool ends = std::binary_search(ending.begin(), ending.end(), token);
-      if (ends && !may_end) continue;
+      // A grammar's mask has held back what may not come yet.
+      if (ends && !may_end && running[b]->matcher == nullptr) continue;
       candidates_.push_back(
           {b, entry, token, path.sum + static_cast<double>(path.top[entry].logprob), ends || last});
     }
@@ -323,9 +324,9 @@ void BeamGroups::finish(Step& step, RequestState& state) {
                                      [&](const auto& a) { return a.number == kept.answer; });
     deliver(step, state, sample++, *answer);
   }
-  context_.end_beam_group(
-      state, sample, FinishReason::error,
-      "the beam search found fewer answers than were asked for – ask for fewer");
+  context_.end_beam_group(state, sample, FinishReason::error,
+                          "the beam search found fewer answers than were asked for – ask for fewer",
+                          Blame::request);
 }
 
 void BeamGroups::deliver(Step& step, RequestState& state, uint32_t sample, BeamAnswer& answer) {

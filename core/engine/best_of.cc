@@ -50,7 +50,8 @@ class BestOfSink final : public RequestSink {
     if (!tokens.empty()) sink_->on_delta({request, rank, sample.text, tokens});
     RequestRecord record = sample.record;
     record.sample = rank;
-    sink_->on_end({request, rank, sample.reason, sample.message, sample.stop, &record});
+    sink_->on_end(
+        {request, rank, sample.reason, sample.message, sample.stop, &record, sample.blame});
   }
 
   std::shared_ptr<RequestSink> sink_;

@@ -76,7 +76,8 @@ RequestLimits EngineContext::request_limits() const {
           .sampler_stages = parts.sampler_stages,
           .sampler_logprobs = parts.sampler_logprobs,
           .adapters = parts.adapters,
-          .mask_token = parts.mask_token};
+          .mask_token = parts.mask_token,
+          .eos_tokens = parts.eos_tokens};
 }
 
 uint32_t EngineContext::block_tokens() const {
@@ -171,7 +172,7 @@ void EngineContext::tell_progress(Sequence& sequence, uint32_t accepted_drafts) 
 }
 
 void EngineContext::end_sample(Sequence& sequence, FinishReason reason, std::string_view message,
-                               std::string_view stop) {
+                               std::string_view stop, Blame blame) {
   RequestState& request = *sequence.request;
   sequence.record.end_ns = parts.clock->now_ns();
   sequence.record.generated_tokens = sequence.generated();
@@ -183,27 +184,27 @@ void EngineContext::end_sample(Sequence& sequence, FinishReason reason, std::str
   totals.prompt_tokens += sequence.prompt_tokens;
   if (request.request.sink != nullptr) {
     request.request.sink->on_end(
-        {request.id, sequence.sample, reason, message, stop, &sequence.record});
+        {request.id, sequence.sample, reason, message, stop, &sequence.record, blame});
   }
   if (request.live_samples == 0) ended_requests_.push_back(request.id);
 }
 
 void EngineContext::end_request(RequestState& request, FinishReason reason,
-                                std::string_view message) {
-  if (request.beam_group != nullptr) return end_beam_group(request, 0, reason, message);
+                                std::string_view message, Blame blame) {
+  if (request.beam_group != nullptr) return end_beam_group(request, 0, reason, message, blame);
   RequestRecord unborn;
   for (Sequence* sequence : table.all()) {
     if (sequence->request != &request) continue;
     unborn = sequence->record;
     (void)sequence->text.finish();
     send_delta(*sequence, {});
-    end_sample(*sequence, reason, message);
+    end_sample(*sequence, reason, message, {}, blame);
   }
   // Samples that were to be forked later end without ever having had a sequence.
   for (uint32_t sample = request.forked_samples; sample < request.request.samples; ++sample) {
     unborn.sample = sample;
     if (request.request.sink != nullptr) {
-      request.request.sink->on_end({request.id, sample, reason, message, {}, &unborn});
+      request.request.sink->on_end({request.id, sample, reason, message, {}, &unborn, blame});
     }
     if (--request.live_samples == 0) ended_requests_.push_back(request.id);
   }
@@ -211,7 +212,7 @@ void EngineContext::end_request(RequestState& request, FinishReason reason,
 }
 
 void EngineContext::end_beam_group(RequestState& request, uint32_t first, FinishReason reason,
-                                   std::string_view message) {
+                                   std::string_view message, Blame blame) {
   RequestRecord record;
   const bool aborted = first == 0;
   for (Sequence* beam : table.all()) {
@@ -225,7 +226,7 @@ void EngineContext::end_beam_group(RequestState& request, uint32_t first, Finish
   for (uint32_t sample = first; sample < samples; ++sample) {
     record.sample = sample;
     if (request.request.sink != nullptr) {
-      request.request.sink->on_end({request.id, sample, reason, message, {}, &record});
+      request.request.sink->on_end({request.id, sample, reason, message, {}, &record, blame});
     }
   }
   totals.samples_ended += samples;
@@ -242,6 +243,10 @@ void EngineContext::fault(const std::string& message) {
 void EngineContext::fail_request(RequestState& request, const std::string& message) {
   fault(message);
   end_request(request, FinishReason::error, message);
+}
+
+void EngineContext::refuse_request(RequestState& request, const std::string& message) {
+  end_request(request, FinishReason::error, message, Blame::request);
 }
 
 void EngineContext::fail_sequences(std::span<Sequence* const> sequences,

@@ -47,7 +47,7 @@ struct EngineContext {
   const uint64_t kv_tokens;              // slots of the ledger's group, which every token needs
   const uint32_t sequence_limit_tokens;  // most tokens of one sample
 
-  Grammars grammars;
+  mutable Grammars grammars;  // any thread may ask
   SequenceTable table;
   std::unordered_map<RequestId, std::unique_ptr<RequestState>> requests;
   EngineTotals totals;
@@ -84,16 +84,19 @@ struct EngineContext {
   // Tells the scheduler what became of a sequence in this step.
   void tell_progress(Sequence& sequence, uint32_t accepted_drafts);
   void end_sample(Sequence& sequence, FinishReason reason, std::string_view message,
-                  std::string_view stop = {});
+                  std::string_view stop = {}, Blame blame = Blame::server);
   // All samples of a request, born or not.
-  void end_request(RequestState& request, FinishReason reason, std::string_view message);
+  void end_request(RequestState& request, FinishReason reason, std::string_view message,
+                   Blame blame = Blame::server);
   // All beams of a request; samples from `first` on have no answer.
   void end_beam_group(RequestState& request, uint32_t first, FinishReason reason,
-                      std::string_view message);
+                      std::string_view message, Blame blame = Blame::server);
 
   // Notes and logs a fault of a plugin; whom it concerns goes on.
   void fault(const std::string& message);
   void fail_request(RequestState& request, const std::string& message);
+  // What the request itself asks for cannot be done: nobody else is at fault.
+  void refuse_request(RequestState& request, const std::string& message);
   // The requests of all of them, also where one takes others along.
   void fail_sequences(std::span<Sequence* const> sequences, const std::string& message);
 

@@ -3,7 +3,9 @@
 #include <string>
 
 #include "core/engine/draft_runner.h"
+#include "core/engine/permitted.h"
 #include "core/engine/request_check.h"
+#include "core/grammar/matcher.h"
 
 namespace tenon {
 namespace {
@@ -53,17 +55,43 @@ Engine::~Engine() {
 Result<RequestId> Engine::submit(Request request) {
   const EngineParts& parts = context_.parts;
   TENON_RETURN_IF_ERROR(check_request(request, context_.request_limits()));
-  // The vocabulary is laid out here, by whoever is first.
   if (request.grammar != nullptr) {
-    auto runtime = context_.grammars.runtime_of(request.grammar);
-    if (!runtime.ok()) return runtime.take_status();
+    TENON_ASSIGN_OR_RETURN(const auto fault, form_fault(request));
+    if (fault) return invalid_argument(fault->text);
   }
   if (request.arrival_ns < 0) request.arrival_ns = parts.clock->now_ns();
   return inbox_.submit(std::move(request));
 }
 
 std::vector<RequestFault> Engine::faults_of(const Request& request) const {
-  return request_faults(request, context_.request_limits());
+  std::vector<RequestFault> faults = request_faults(request, context_.request_limits());
+  if (!faults.empty() || request.grammar == nullptr) return faults;
+  const auto fault = form_fault(request);
+  if (fault.ok() && *fault) faults.push_back(**fault);
+  return faults;
+}
+
+// The vocabulary is laid out here, by whoever is first, and the first mask of a grammar is made.
+Result<std::optional<RequestFault>> Engine::form_fault(const Request& request) const {
+  TENON_ASSIGN_OR_RETURN(const auto runtime, context_.grammars.runtime_of(request.grammar));
+  const EngineParts& parts = context_.parts;
+  const uint32_t vocabulary = parts.shape->vocabulary;
+  std::vector<TokenId> ending = ending_tokens_of(request, parts.eos_tokens);
+  const TokenBits not_ending = all_but(ending, vocabulary);
+  const TokenBits permitted = permitted_tokens(request.lists, request.prompt, vocabulary);
+  grammar::Matcher matcher(runtime, std::move(ending));
+  TokenBits form(not_ending.size());
+  const EndRules rules{request.min_tokens == 0, not_ending, permitted};
+  const auto position = static_cast<uint32_t>(request.prompt.size());
+  std::string fault;
+  if (Status status = fill_allowed(matcher, rules, form); !status.ok()) {
+    fault = message_of(status);
+  } else if (is_empty(form)) {
+    fault = form_dead_end(matcher, position, form);
+  } else {
+    return first_token_fault(request, parts.eos_tokens, vocabulary, form);
+  }
+  return std::optional(RequestFault{"grammar", std::move(fault)});
 }
 
 void Engine::cancel(RequestId id) {

@@ -18,6 +18,7 @@
 #pragma once
 
 #include <chrono>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -84,6 +85,8 @@ class Engine {
   bool launch_ahead(const Step& step, Step& next);
   void take_back(Step& step);
   Status record(Step& step);
+  // What is wrong with the first token of a request's form. Error: there are no forms here.
+  Result<std::optional<RequestFault>> form_fault(const Request& request) const;
 
   EngineContext context_;
   Inbox inbox_;

@@ -127,7 +127,7 @@ void Finishing::hand_over(Step& step, const Share& share, std::optional<FinishRe
 std::optional<FinishReason> Finishing::take_token(Sequence& sequence, TokenId token,
                                                   const std::string*& stop) {
   const Request& request = sequence.request->request;
-  if (const auto reason = ends_with(*sequence.request, sequence.generated(), token)) {
+  if (const auto reason = ends_with(sequence, sequence.generated(), token)) {
     const bool shown = *reason == FinishReason::stop && request.include_stop;
     if (shown) (void)sequence.text.push(token, false);
     return reason;
@@ -142,14 +142,14 @@ std::optional<FinishReason> Finishing::take_token(Sequence& sequence, TokenId to
 }
 
 // Whether this token itself ends the sample. An ending token is none of the min_tokens; a stop
-// string may end with the last of them.
-std::optional<FinishReason> Finishing::ends_with(const RequestState& request, uint32_t generated,
+// string may end with the last of them. A grammar's mask lets an ending token through earlier where
+// the answer is whole (permitted.h).
+std::optional<FinishReason> Finishing::ends_with(const Sequence& sequence, uint32_t generated,
                                                  TokenId token) {
+  const RequestState& request = *sequence.request;
   const auto& ending = request.ending_tokens;
-  if (generated <= request.request.min_tokens ||
-      !std::binary_search(ending.begin(), ending.end(), token)) {
-    return std::nullopt;
-  }
+  const bool may_end = generated > request.request.min_tokens || sequence.matcher != nullptr;
+  if (!may_end || !std::binary_search(ending.begin(), ending.end(), token)) return std::nullopt;
   const auto& stops = request.request.stop_tokens;
   const bool asked = std::find(stops.begin(), stops.end(), token) != stops.end();
   return asked ? FinishReason::stop : FinishReason::eos;
@@ -161,7 +161,7 @@ void Finishing::look_for_end(const Step& step, const Share& share) {
   const TokenId last = step.results[share.first_result + share.result_count - 1].token;
   sequence.ending = ends_with_grammar(sequence) ||
                     sequence.known >= sequence.request->limit_tokens ||
-                    ends_with(*sequence.request, sequence.generated(), last).has_value();
+                    ends_with(sequence, sequence.generated(), last).has_value();
 }
 
 }  // namespace tenon

@@ -35,7 +35,7 @@ class Finishing {
   // `tokens_` go out, and the sample ends or goes on.
   void hand_over(Step& step, const Share& share, std::optional<FinishReason> end,
                  const std::string* stop);
-  static std::optional<FinishReason> ends_with(const RequestState& request, uint32_t generated,
+  static std::optional<FinishReason> ends_with(const Sequence& sequence, uint32_t generated,
                                                TokenId token);
   std::optional<FinishReason> take_token(Sequence& sequence, TokenId token,
                                          const std::string*& stop);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/engine/permitted.h"
+
 namespace tenon {
 
 using grammar::Matcher;
@@ -64,33 +66,19 @@ void GrammarMasks::fill_share(Step& step, Share& share) {
 // What is wrong with it, if anything.
 std::string GrammarMasks::fill_row(Sequence& sequence, std::span<uint64_t> mask,
                                    uint32_t position) {
-  if (Status status = sequence.matcher->fill_mask(mask); !status.ok()) {
+  const RequestState& request = *sequence.request;
+  const EndRules rules{position - sequence.prompt_tokens >= request.request.min_tokens,
+                       request.not_ending, request.permitted};
+  if (Status status = fill_allowed(*sequence.matcher, rules, mask); !status.ok()) {
     return message_of(status);
   }
-  const RequestState& request = *sequence.request;
-  const bool may_end = position - sequence.prompt_tokens >= request.request.min_tokens;
-  if (!may_end && !request.not_ending.empty()) {
-    for (size_t i = 0; i < mask.size(); ++i) mask[i] &= request.not_ending[i];
-  }
-  const bool empty = std::all_of(mask.begin(), mask.end(), [](uint64_t word) { return word == 0; });
-  return empty ? dead_end(sequence, position) : std::string();
-}
-
-std::string GrammarMasks::dead_end(const Sequence& sequence, uint32_t position) const {
-  const std::string what =
-      "the grammar allows no token at position " + std::to_string(position) + " – ";
-  if (sequence.matcher->accepts()) {
-    return what + "the answer is whole, and min_tokens asks for more – lower it";
-  }
-  return what +
-         "the text so far needs bytes that no token of this vocabulary has – use a grammar without "
-         "such characters";
+  return is_empty(mask) ? form_dead_end(*sequence.matcher, position, mask) : std::string();
 }
 
 void GrammarMasks::fail(Step& step) {
   for (const auto& [sequence, fault] : step.mask_faults) {
     if (sequence->state == SequenceState::ended) continue;
-    context_.end_request(*sequence->request, FinishReason::error, fault);
+    context_.refuse_request(*sequence->request, fault);
   }
   step.mask_faults.clear();
 }

@@ -23,7 +23,6 @@ class GrammarMasks {
  private:
   void fill_share(Step& step, Share& share);
   std::string fill_row(Sequence& sequence, std::span<uint64_t> mask, uint32_t position);
-  std::string dead_end(const Sequence& sequence, uint32_t position) const;
 
   EngineContext& context_;
 };

@@ -60,6 +60,7 @@ void ResultSink::on_end(const RequestEnd& end) {
   sample.reason = end.reason;
   sample.message = end.message;
   sample.stop = end.stop;
+  sample.blame = end.blame;
   if (end.record != nullptr) sample.record = *end.record;
 }
 

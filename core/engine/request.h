@@ -31,6 +31,9 @@ enum class FinishReason : uint8_t {
 };
 std::string_view finish_reason_name(FinishReason reason);
 
+// Whose fault an error is: what the request asks for cannot be done, or something failed here.
+enum class Blame : uint8_t { server = 0, request = 1 };
+
 struct GeneratedToken {
   TokenId token = kNoToken;
   float logprob = 0.0f;               // only where logprobs were asked for
@@ -68,6 +71,7 @@ struct RequestEnd {
   std::string_view message;  // error: what went wrong
   std::string_view stop;     // the stop string that matched, if one did
   const RequestRecord* record = nullptr;
+  Blame blame = Blame::server;  // error
 };
 
 // Where output goes. Called on the step thread; must return soon and not call back into `step`.
@@ -88,6 +92,8 @@ struct SamplingLists {
   std::vector<TokenId> dry_breakers;
   std::vector<SamplingStage> order;   // empty = the sampler's own
   std::vector<VendorSetting> params;  // of third parties, each key once
+
+  bool has_bans() const { return !allowed_tokens.empty() || !bad_words.empty(); }
 };
 
 // When a beam search ends, as Hugging Face transformers has it (`early_stopping`).
@@ -164,6 +170,7 @@ class ResultSink final : public RequestSink {
     std::string message;
     std::string stop;
     RequestRecord record;
+    Blame blame = Blame::server;
 
     std::vector<TokenId> ids() const;
   };

@@ -12,6 +12,7 @@
 #include "core/engine/adapter_names.h"
 #include "core/engine/beam_memory.h"
 #include "core/engine/diffusion_check.h"
+#include "core/engine/permitted.h"
 
 namespace tenon {
 namespace {
@@ -39,6 +40,7 @@ class RequestCheck {
     for (RequestFault& found : diffusion_faults(request_, limits_)) faults_.push_back(found);
     if (request_.beams > 0) check_beams();
     if (request_.pooling != Pooling::none) check_pooling();
+    if (faults_.empty()) check_what_is_left();
     return std::move(faults_);
   }
 
@@ -126,6 +128,14 @@ class RequestCheck {
           "early_stopping is set – it ends beam searches, and there is none – leave it out or set "
           "beams");
     }
+  }
+
+  // What a grammar leaves of it is looked at where the vocabulary is known (Engine::faults_of).
+  void check_what_is_left() {
+    if (request_.grammar != nullptr) return;
+    if (!request_.lists.has_bans() && request_.min_tokens == 0) return;
+    auto found = first_token_fault(request_, limits_.eos_tokens, limits_.vocabulary);
+    if (found) faults_.push_back(*std::move(found));
   }
 
   // Mirostat chooses how much is cut; nothing else may.

@@ -27,6 +27,7 @@ struct RequestLimits {
   uint32_t sampler_logprobs = UINT32_MAX;
   std::span<const std::string> adapters = {};
   TokenId mask_token = kNoToken;  // of a diffusion model
+  std::span<const TokenId> eos_tokens = {};
 };
 
 // All that is wrong with it; nothing for a request that can run.

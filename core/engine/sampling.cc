@@ -6,6 +6,7 @@
 #include "core/base/quote.h"
 #include "core/engine/digest.h"
 #include "core/engine/grammar_masks.h"
+#include "core/engine/permitted.h"
 #include "core/engine/row_draws.h"
 
 namespace tenon {
@@ -203,32 +204,46 @@ uint32_t Sampling::walk_drawn(Step& step, Share& share, std::span<uint32_t> path
   }
 }
 
-// Why a row gave no token: its logits, or what became of them.
-std::string Sampling::no_token(const SampleRow& row) const {
+// A row gave no token: the request bans all there are, or its logits are at fault, or what became
+// of them.
+void Sampling::no_token(Sequence& sequence, const SampleRow& row) {
+  const Request& request = sequence.request->request;
+  TokenBits left = permitted_tokens(request.lists, row.history, row.vocabulary);
+  for (size_t i = 0; i < left.size() && row.allowed != nullptr; ++i) left[i] &= row.allowed[i];
+  if (is_empty(left)) {
+    const bool may_end = row.key.position - row.prompt_tokens >= request.min_tokens;
+    return context_.refuse_request(*sequence.request,
+                                   nothing_left(request, may_end, row.key.position));
+  }
   uint32_t finite = 0;
   for (uint32_t token = 0; token < row.vocabulary; ++token) {
-    const bool allowed = row.allowed == nullptr || ((row.allowed[token / 64] >> token % 64) & 1);
-    finite += allowed && std::isfinite(row.logits[token]);
+    finite += ((left[token / 64] >> token % 64) & 1) != 0 && std::isfinite(row.logits[token]);
   }
   std::string text = "sampler '" + context_.parts.sampler_name + "' found no token at position " +
                      std::to_string(row.key.position);
   if (finite == 0) {
-    return text +
-           " – a row needs at least one finite logit that is allowed – the model's weights are at "
-           "fault, or executor and kernels: " +
-           context_.parts.executor->numerics();
+    text +=
+        " – a row needs at least one finite logit that is allowed – the model's weights are at "
+        "fault, or executor and kernels: " +
+        context_.parts.executor->numerics();
+  } else {
+    text += ", though " + std::to_string(finite) + " logits are finite and allowed";
+    if (!request.lists.logit_bias.empty() || request.sampling.repetition_penalty != 1.0f) {
+      return context_.refuse_request(*sequence.request,
+                                     text +
+                                         " – logit_bias and repetition_penalty of the request "
+                                         "leave none of them finite – use smaller ones");
+    }
+    text += " – the sampler is at fault";
   }
-  return text + ", though " + std::to_string(finite) +
-         " logits are finite and allowed – bans and biases of the request leave none of them, or "
-         "the sampler is at fault";
+  context_.fail_request(*sequence.request, text);
 }
 
 // Every mask that was looked at has a token, whether it is kept or not.
 void Sampling::denoise(Step& step, Share& share) {
   for (uint32_t i = 0; i < share.logits_rows; ++i) {
     if (step.results[share.first_result + i].token != kNoToken) continue;
-    return context_.fail_request(*share.sequence->request,
-                                 no_token(step.rows[share.first_result + i]));
+    return no_token(*share.sequence, step.rows[share.first_result + i]);
   }
   denoising_.take(step, share);
 }
@@ -237,7 +252,7 @@ void Sampling::denoise(Step& step, Share& share) {
 void Sampling::take_tokens(Step& step, Share& share, uint32_t count) {
   Sequence& sequence = *share.sequence;
   if (count == 0 || step.results[share.first_result].token == kNoToken) {
-    return context_.fail_request(*sequence.request, no_token(step.rows[share.first_result]));
+    return no_token(sequence, step.rows[share.first_result]);
   }
   for (uint32_t i = 0; i < count; ++i) {
     const TokenId token = step.results[share.first_result + i].token;

@@ -39,7 +39,7 @@ class Sampling {
   void take_drawn(Step& step);
   bool was_drawn(const Step& step, const Share& share) const;
   uint32_t walk_drawn(Step& step, Share& share, std::span<uint32_t> path);
-  std::string no_token(const SampleRow& row) const;
+  void no_token(Sequence& sequence, const SampleRow& row);
   void denoise(Step& step, Share& share);
   void take_tokens(Step& step, Share& share, uint32_t count);
   void sampler_failed(const std::vector<Share*>& shares, const Status& status);

@@ -57,6 +57,8 @@ struct RequestState {
   std::vector<TokenId> ending_tokens;  // sorted: end of text (unless ignored) and stop tokens
   // [ceil(vocabulary/64)] all tokens but the ending ones; empty unless min_tokens asks for it.
   std::vector<uint64_t> not_ending;
+  // What its lists permit, likewise; empty unless a grammar and min_tokens ask for it.
+  std::vector<uint64_t> permitted;
   std::unique_ptr<BeamGroup> beam_group;  // null where no beams were asked for
 };
 

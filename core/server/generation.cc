@@ -76,6 +76,11 @@ class Generation::Sink final : public RequestSink {
     event.sample = end.sample;
     event.reason = end.reason;
     event.message = end.message;
+    event.blame = end.blame;
+    if (end.blame == Blame::request) {
+      // By the name that the field has in the request.
+      event.message = api::error_about(generation_->call_, "allowed_tokens", event.message).message;
+    }
     event.stop = end.stop;
     if (end.record != nullptr) {
       event.prompt_tokens = end.record->prompt_tokens;

@@ -235,23 +235,154 @@ TEST(Grammars, without_an_end_token_a_whole_answer_stops) {
   }
 }
 
-TEST(Grammars, dead_ends_are_told) {
+TEST(Grammars, dead_ends_are_told_and_blame_the_request) {
   Request no_such_bytes = greedy_request({1, 2, 3}, 40);
   no_such_bytes.grammar = regex("abXc");
-  Request too_long = greedy_request({1, 2, 3}, 40);
-  too_long.grammar = regex("[a-c]{2}");
-  too_long.min_tokens = 10;
+  Request held_back = greedy_request({1, 2, 3}, 40);
+  held_back.grammar = regex("a0b");
+  held_back.stop_tokens = {52};
+  held_back.min_tokens = 2;
+  Request banned = greedy_request({1, 2, 3}, 40);
+  banned.grammar = regex("a0");
+  banned.lists.bad_words = {{0, 52}};
   const Request beside = greedy_request({7, 8, 9}, 20);
   Rig rig(usual());
-  rig.submit(no_such_bytes);
-  rig.submit(too_long);
-  rig.submit(beside);
+  for (const Request& request : {no_such_bytes, held_back, banned, beside}) rig.submit(request);
   rig.run();
-  EXPECT_EQ(rig.result(1).reason, FinishReason::error);
-  EXPECT_THAT(rig.result(1).message, HasSubstr("needs bytes that no token of this vocabulary has"));
-  EXPECT_EQ(rig.result(2).reason, FinishReason::error);
-  EXPECT_THAT(rig.result(2).message, HasSubstr("min_tokens asks for more"));
-  EXPECT_EQ(rig.result(3).ids(), oracle(usual().model(), beside, 0, 256, kEos).ids);
+  const char* expected[] = {"needs bytes that no token of this vocabulary has",
+                            "only stop tokens may follow there, and min_tokens bans them",
+                            "bad_words and the answer's form together ban them all"};
+  for (RequestId id = 1; id <= 3; ++id) {
+    EXPECT_EQ(rig.result(id).reason, FinishReason::error);
+    EXPECT_EQ(rig.result(id).blame, Blame::request);
+    EXPECT_THAT(rig.result(id).message, HasSubstr(expected[id - 1]));
+  }
+  EXPECT_EQ(rig.result(4).ids(), oracle(usual().model(), beside, 0, 256, kEos).ids);
+}
+
+TEST(Grammars, what_cannot_begin_is_refused_where_it_is_submitted) {
+  const auto refusal = [](void (*change)(Request&), RigOptions options = usual()) {
+    Rig rig(options);
+    Request request = greedy_request({1, 2, 3}, 40);
+    change(request);
+    const std::vector<RequestFault> faults = rig.engine().faults_of(request);
+    const std::string text(rig.engine().submit(request).status().message());
+    if (faults.size() != 1) return "not one fault: " + text;
+    EXPECT_EQ(faults.front().text, text);
+    return std::string(faults.front().setting) + ": " + text;
+  };
+  using R = Request&;
+  EXPECT_THAT(refusal([](R r) { r.grammar = regex("Xa"); }),
+              HasSubstr("grammar: the grammar allows no token at position 3"));
+  EXPECT_THAT(refusal([](R r) {
+                r.grammar = regex("0a"), r.lists.allowed_tokens = {0, 1};
+              }),
+              HasSubstr("allowed_tokens: the request leaves no token to draw at position 3: "
+                        "allowed_tokens and the answer's form together ban them all"));
+  EXPECT_THAT(refusal([](R r) {
+                r.grammar = regex("0a"), r.lists.bad_words = {{2, 3, 52}};
+              }),
+              HasSubstr("bad_words: the request leaves no token to draw at position 3"));
+  EXPECT_THAT(refusal([](R r) { r.lists.allowed_tokens = {5}, r.lists.bad_words = {{5}}; }),
+              HasSubstr("allowed_tokens and bad_words together ban them all"));
+  EXPECT_THAT(refusal([](R r) {
+                r.lists.allowed_tokens = {58, 59}, r.min_tokens = 2;
+              }),
+              HasSubstr("allowed_tokens and min_tokens together ban them all"));
+}
+
+// Beside a form that is whole before them, min_tokens ask for what cannot be.
+TEST(Grammars, a_whole_answer_ends_whatever_min_tokens_asks_for) {
+  std::vector<Request> asked;
+  for (const char* form : {"[a-c]{2}", "(ab|cd 1)?0", "x|yz"}) {
+    Request request = greedy_request({1, 2, 3}, 40);
+    request.grammar = regex(form);
+    request.min_tokens = 10;
+    asked.push_back(request);
+    request.sampling.temperature = 1.5f;
+    request.samples = 3;
+    asked.push_back(request);
+  }
+  const auto run = [&](const RigOptions& options) {
+    Rig rig(options);
+    for (const Request& request : asked) rig.submit(request);
+    rig.run();
+    std::vector<std::vector<TokenId>> found;
+    for (RequestId id = 1; id <= asked.size(); ++id) {
+      for (const ResultSink::Sample& sample : rig.sink(id)->samples()) {
+        EXPECT_EQ(sample.message, "");
+        EXPECT_EQ(sample.reason, FinishReason::eos);
+        std::vector<TokenId> ids = sample.ids();
+        ids.pop_back();
+        EXPECT_TRUE(satisfies(*asked[id - 1].grammar, text_of(ids))) << text_of(ids);
+        found.push_back(sample.ids());
+      }
+    }
+    return found;
+  };
+  const auto plain = run(usual());
+  EXPECT_EQ(plain.size(), 12u);
+  for (const char* scheduler : {"static", "continuous", "chunked", "fair"}) {
+    for (const bool ahead : {false, true}) {
+      RigOptions options = usual();
+      options.scheduler = scheduler;
+      options.engine.plan_ahead = ahead;
+      EXPECT_EQ(run(options), plain) << scheduler << ahead;
+    }
+  }
+  ToyDrafter chains(usual().model(), 5, 3);
+  TreeDrafter trees(usual().model(), 9);
+  for (Drafter* drafter : {static_cast<Drafter*>(&chains), static_cast<Drafter*>(&trees)}) {
+    RigOptions options = usual();
+    options.drafter = drafter;
+    options.draft_trees = drafter == &trees;
+    EXPECT_EQ(run(options), plain);
+  }
+}
+
+TEST(Grammars, min_tokens_hold_where_the_answer_may_go_on) {
+  Request request = greedy_request({1, 2, 3}, 40);
+  request.grammar = regex("[a-c]{2,12}");
+  request.min_tokens = 6;
+  Rig rig(usual());
+  rig.submit(request);
+  request.lists.allowed_tokens = {0, 58};
+  request.lists.bad_words = {{0, 0, 0}};
+  rig.submit(request);
+  request.beams = 3;
+  request.lists = {};
+  request.grammar = regex("[a-c]{2}|[a-b]{9}");
+  rig.submit(request);
+  rig.run();
+  EXPECT_GT(rig.result(1).ids().size(), 6u);
+  EXPECT_EQ(rig.result(2).blame, Blame::request);
+  EXPECT_THAT(rig.result(2).message, HasSubstr("allowed_tokens and bad_words and min_tokens"));
+  EXPECT_EQ(rig.result(3).message, "");
+  EXPECT_EQ(rig.result(3).reason, FinishReason::eos);
+}
+
+TEST(Grammars, beams_that_are_whole_end_whatever_min_tokens_asks_for) {
+  Request request = beam_request({4, 5, 6}, 3, 40);
+  request.samples = 2;
+  request.min_tokens = 20;
+  request.grammar = regex("[a-c]{2,3}");
+  Rig rig(usual());
+  rig.submit(request);
+  request.beams = 6;
+  request.samples = 5;
+  request.grammar = regex("a|c");
+  rig.submit(request);
+  rig.run();
+  for (uint32_t sample = 0; sample < 2; ++sample) {
+    std::vector<TokenId> ids = rig.result(1, sample).ids();
+    EXPECT_EQ(rig.result(1, sample).reason, FinishReason::eos) << rig.result(1, sample).message;
+    ids.pop_back();
+    EXPECT_TRUE(satisfies(*regex("[a-c]{2,3}"), text_of(ids))) << text_of(ids);
+  }
+  // There are no more than two texts, each with two tokens that may end it.
+  EXPECT_EQ(rig.result(2, 3).reason, FinishReason::eos);
+  EXPECT_EQ(rig.result(2, 4).reason, FinishReason::error);
+  EXPECT_EQ(rig.result(2, 4).blame, Blame::request);
 }
 
 TEST(Grammars, what_does_not_go_with_them_is_refused) {

@@ -31,7 +31,8 @@ struct AnswerEvent {
   // end
   FinishReason reason = FinishReason::length;
   std::string message;  // reason error: what went wrong
-  std::string stop;     // the stop string that matched
+  Blame blame = Blame::server;
+  std::string stop;  // the stop string that matched
   uint32_t prompt_tokens = 0;
   uint32_t generated_tokens = 0;
   uint32_t cached_tokens = 0;

@@ -58,7 +58,9 @@ size_t characters(std::string_view bytes) {
 void AnswerWriter::note_end(const AnswerEvent& end) {
   count_.add(end);
   if (problem_) return;
-  if (end.reason == FinishReason::error) {
+  if (end.reason == FinishReason::error && end.blame == Blame::request) {
+    problem_ = ApiError{.status = 400, .message = end.message};
+  } else if (end.reason == FinishReason::error) {
     problem_ = ApiError{.status = 500, .message = end.message, .code = "engine_error"};
   } else if (end.reason == FinishReason::cancelled) {
     problem_ = ApiError{.status = 503,

@@ -33,7 +33,8 @@ class AnswerWriter {
   // In a stream: what went wrong, as its last event.
   virtual void fail(const ApiError& error, std::string& out) = 0;
 
-  // Where a sample ended in an error: status 500, or 503 for what the server's end cut off.
+  // Where a sample ended in an error: status 500, 400 where the request itself is to blame, or 503
+  // for what the server's end cut off.
   const std::optional<ApiError>& problem() const { return problem_; }
   Usage usage() const;
 

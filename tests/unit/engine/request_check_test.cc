@@ -201,6 +201,46 @@ TEST(RequestCheck, names_the_setting_that_is_to_blame) {
   EXPECT_EQ(blamed([](R r) { r.stop_tokens.assign((1 << 20) + 1, 1); }), "stop_tokens");
 }
 
+TEST(RequestCheck, refuses_what_bans_everything_that_it_allows) {
+  const auto told = [](void (*change)(Request&)) {
+    RequestLimits limits = roomy();
+    const TokenId eos[] = {7, 8};
+    limits.eos_tokens = eos;
+    Request request = plain();
+    change(request);
+    const std::vector<RequestFault> faults = request_faults(request, limits);
+    return faults.empty() ? "" : std::string(faults.front().setting) + ": " + faults.front().text;
+  };
+  const auto banned = [](const std::string& by) {
+    return HasSubstr("the request leaves no token to draw at position 1: " + by +
+                     " together ban them all");
+  };
+  using R = Request&;
+  const auto words = [](R r) { r.lists.allowed_tokens = {4, 5}, r.lists.bad_words = {{4}, {5}}; };
+  EXPECT_THAT(told(words), testing::StartsWith("allowed_tokens: "));
+  EXPECT_THAT(told(words), banned("allowed_tokens and bad_words"));
+  EXPECT_THAT(told([](R r) { r.lists.allowed_tokens = {8}, r.min_tokens = 1; }),
+              banned("allowed_tokens and min_tokens"));
+  EXPECT_THAT(told([](R r) {
+                r.lists.allowed_tokens = {4, 7}, r.min_tokens = 1, r.stop_tokens = {4};
+              }),
+              banned("allowed_tokens and min_tokens"));
+  EXPECT_THAT(told([](R r) {
+                r.lists.allowed_tokens = {4}, r.lists.bad_words = {{1, 4}};
+              }),
+              banned("allowed_tokens and bad_words"));
+  EXPECT_THAT(told([](R r) {
+                for (TokenId id = 0; id < 100; ++id) r.lists.bad_words.push_back({id});
+              }),
+              testing::StartsWith("bad_words: "));
+  // Something is left.
+  EXPECT_EQ(told([](R r) { r.lists.allowed_tokens = {4, 5}, r.lists.bad_words = {{4}}; }), "");
+  EXPECT_EQ(told([](R r) { r.lists.allowed_tokens = {4}, r.lists.bad_words = {{2, 4}}; }), "");
+  EXPECT_EQ(told([](R r) { r.lists.allowed_tokens = {8}; }), "");
+  EXPECT_EQ(told([](R r) { r.lists.allowed_tokens = {8}, r.min_tokens = 1, r.ignore_eos = true; }),
+            "");
+}
+
 TEST(RequestCheck, refuses_an_empty_stop_text) {
   Request request = plain();
   request.stop = {"a", ""};

@@ -28,6 +28,26 @@ std::string token_text(TokenId token) {
   return token == 9 ? "\xf0\x9f" : std::string(1, static_cast<char>('a' + token));
 }
 
+TEST(Writer, who_is_to_blame_for_an_error_decides_its_status) {
+  const GenerationCall call;
+  for (const auto& [blame, status, code] :
+       {std::tuple{Blame::server, 500u, "engine_error"}, std::tuple{Blame::request, 400u, ""}}) {
+    WriterContext context;
+    context.call = &call;
+    context.token_text = token_text;
+    const auto writer = make_writer(std::move(context));
+    AnswerEvent event = end(0, FinishReason::error, 3);
+    event.message = "no";
+    event.blame = blame;
+    std::string out;
+    writer->take(event, out);
+    ASSERT_TRUE(writer->problem().has_value());
+    EXPECT_EQ(writer->problem()->status, status);
+    EXPECT_EQ(writer->problem()->code, code);
+    EXPECT_EQ(writer->problem()->message, "no");
+  }
+}
+
 struct Written {
   explicit Written(GenerationCall made, AnswerReaderFactory reader = {}) : call(std::move(made)) {
     WriterContext context{.call = &call,
