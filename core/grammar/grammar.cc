@@ -16,10 +16,10 @@ constexpr size_t kMostTextBytes = 1 << 20;
 constexpr std::array<std::string_view, 4> kKindNames = {"json_schema", "json_object", "regex",
                                                         "gbnf"};
 
-Result<ExprId> parse(Expressions& expressions, const GrammarSpec& spec) {
+Result<ExprId> parse(Expressions& expressions, const GrammarSpec& spec, SchemaNotes& notes) {
   switch (spec.kind) {
     case GrammarKind::json_schema:
-      return parse_json_schema(expressions, spec.text);
+      return parse_json_schema(expressions, spec.text, notes);
     case GrammarKind::json_object:
       return any_json_object(expressions);
     case GrammarKind::regex:
@@ -43,8 +43,9 @@ std::optional<GrammarKind> grammar_kind_of(std::string_view name) {
   return std::nullopt;
 }
 
-Grammar::Grammar(GrammarSpec spec, std::unique_ptr<const Automaton> automaton)
-    : spec_(std::move(spec)), automaton_(std::move(automaton)) {}
+Grammar::Grammar(GrammarSpec spec, std::unique_ptr<const Automaton> automaton,
+                 std::vector<std::string> notes)
+    : spec_(std::move(spec)), automaton_(std::move(automaton)), notes_(std::move(notes)) {}
 Grammar::~Grammar() = default;
 
 size_t Grammar::states() const {
@@ -57,10 +58,11 @@ Result<std::shared_ptr<const Grammar>> compile(GrammarSpec spec) {
                        std::to_string(kMostTextBytes) + " is the limit – make it simpler");
   }
   Expressions expressions;
-  TENON_ASSIGN_OR_RETURN(ExprId root, parse(expressions, spec));
+  SchemaNotes notes;
+  TENON_ASSIGN_OR_RETURN(ExprId root, parse(expressions, spec, notes));
   if (spec.preface) root = behind_preface(expressions, *spec.preface, root);
   TENON_ASSIGN_OR_RETURN(std::unique_ptr<Automaton> automaton, build_automaton(expressions, root));
-  return std::make_shared<const Grammar>(std::move(spec), std::move(automaton));
+  return std::make_shared<const Grammar>(std::move(spec), std::move(automaton), notes.take());
 }
 
 }  // namespace tenon::grammar

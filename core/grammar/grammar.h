@@ -12,6 +12,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/base/result.h"
 
@@ -51,19 +52,23 @@ class Automaton;
 // the same grammar share it.
 class Grammar {
  public:
-  explicit Grammar(GrammarSpec spec, std::unique_ptr<const Automaton> automaton);
+  Grammar(GrammarSpec spec, std::unique_ptr<const Automaton> automaton,
+          std::vector<std::string> notes = {});
   ~Grammar();
   Grammar(const Grammar&) = delete;
   Grammar& operator=(const Grammar&) = delete;
 
   const GrammarSpec& spec() const { return spec_; }
   const Automaton& automaton() const { return *automaton_; }
+  // What of a schema is ignored, in a sentence each: whoever wrote it should hear of it.
+  const std::vector<std::string>& notes() const { return notes_; }
   // Of the automaton, for reports.
   size_t states() const;
 
  private:
   GrammarSpec spec_;
   std::unique_ptr<const Automaton> automaton_;
+  std::vector<std::string> notes_;
 };
 
 // Takes milliseconds at most for grammars of usual size: call it off the step thread. Time and

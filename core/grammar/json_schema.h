@@ -9,11 +9,14 @@
 
 #include "core/base/result.h"
 #include "core/grammar/expression.h"
+#include "core/grammar/schema_words.h"
 
 namespace tenon::grammar {
 
-// Errors: invalid_argument (no JSON, no schema, nothing satisfies it), unsupported.
-Result<ExprId> parse_json_schema(Expressions& expressions, std::string_view text);
+// Errors: invalid_argument (no JSON, no schema, nothing satisfies it), unsupported. What was passed
+// over is noted.
+Result<ExprId> parse_json_schema(Expressions& expressions, std::string_view text,
+                                 SchemaNotes& notes);
 ExprId any_json_object(Expressions& expressions);
 
 }  // namespace tenon::grammar

@@ -12,13 +12,6 @@ namespace {
 constexpr size_t kMostFolded = 1000;
 constexpr size_t kLongestChain = 100;
 
-// Words that say nothing about which values satisfy a schema.
-constexpr std::array<std::string_view, 18> kNotes = {
-    "title",    "description",   "default",          "examples", "$comment",
-    "$schema",  "$defs",         "definitions",      "$anchor",  "deprecated",
-    "readOnly", "writeOnly",     "contentMediaType", "$id",      "contentEncoding",
-    "id",       "contentSchema", "discriminator"};
-
 std::optional<uint32_t> count_of(const JsonValue& value) {
   if (value.kind != JsonValue::Kind::number) return std::nullopt;
   const auto number = Decimal::parse(value.text);
@@ -113,21 +106,35 @@ Status SchemaReader::fold(Constraint& constraint, const SchemaRef& ref,
 }
 
 Status SchemaReader::keyword(const Keyword& keyword) {
-  if (std::find(kNotes.begin(), kNotes.end(), keyword.name) != kNotes.end()) {
-    if (keyword.name != "$id" || &keyword.schema == &root_) return {};
-  } else if (keyword.name.starts_with("x-")) {
-    return {};
-  }
+  if (says_nothing(keyword.name)) return {};
   for (const auto read :
        {&SchemaReader::general_keyword, &SchemaReader::limit_keyword, &SchemaReader::text_keyword,
         &SchemaReader::object_keyword, &SchemaReader::array_keyword}) {
     TENON_ASSIGN_OR_RETURN(const bool known, (this->*read)(keyword));
     if (known) return {};
   }
-  return unsupported(at_schema(
-      keyword.path, "the keyword " + in_quotes(keyword.name) +
-                        " is not supported – docs/structured-output.md lists what is – leave it "
-                        "out, and check the answer yourself"));
+  return unknown(keyword);
+}
+
+// A word that may limit values must not be passed over; one that nobody knows is an annotation.
+Status SchemaReader::unknown(const Keyword& keyword) {
+  const std::string& name = keyword.name;
+  if (is_refused(name)) {
+    return unsupported(at_schema(
+        keyword.path, "the keyword " + in_quotes(name) +
+                          " is not supported – docs/structured-output.md lists what is – leave it "
+                          "out, and check the answer yourself"));
+  }
+  if (const std::optional<std::string> meant = meant_word(name)) {
+    return invalid_argument(at_schema(
+        keyword.path, "the keyword " + in_quotes(name) +
+                          " is not known – keywords are spelled as the standard has them – if " +
+                          in_quotes(*meant) + " is meant, write that"));
+  }
+  notes_.add(name, at_schema(keyword.path, "the keyword " + in_quotes(name) +
+                                               " is none of JSON Schema – it is ignored, and "
+                                               "nothing is checked of it"));
+  return {};
 }
 
 Result<bool> SchemaReader::general_keyword(const Keyword& keyword) {
@@ -137,8 +144,10 @@ Result<bool> SchemaReader::general_keyword(const Keyword& keyword) {
     status = types(keyword);
   } else if (name == "enum" || name == "const") {
     status = values(keyword);
-  } else if (name == "$ref") {
+  } else if (name == "$ref" || name == "$dynamicRef" || name == "$recursiveRef") {
     status = refer(keyword);
+  } else if (name == "nullable") {
+    status = nullable(keyword);
   } else if (name == "anyOf" || name == "oneOf" || name == "allOf") {
     status = choice(keyword);
   } else {
@@ -172,7 +181,23 @@ Status SchemaReader::types(const Keyword& keyword) {
     types = static_cast<uint8_t>(types | found->second);
   }
   if (names.empty()) return wrong_value(keyword.path, "type", keyword.value, "a name, or names");
+  const JsonValue* nullable = keyword.schema.find("nullable");
+  if (nullable != nullptr && nullable->flag) types = static_cast<uint8_t>(types | kNull);
   keyword.into.types = static_cast<uint8_t>(keyword.into.types & types);
+  return {};
+}
+
+// As OpenAPI 3.0 has it: null is a value too, of what the same schema gives a type; types() reads
+// it there.
+Status SchemaReader::nullable(const Keyword& keyword) {
+  if (keyword.value.kind != JsonValue::Kind::boolean) {
+    return wrong_value(keyword.path, keyword.name, keyword.value, "true or false");
+  }
+  if (!keyword.value.flag || keyword.schema.find("type") != nullptr) return {};
+  notes_.add("nullable without type",
+             at_schema(keyword.path,
+                       "'nullable' stands without 'type', where OpenAPI 3.0 says that it changes "
+                       "nothing – it is ignored – use anyOf with {\"type\": \"null\"}"));
   return {};
 }
 
@@ -203,51 +228,18 @@ Status SchemaReader::values(const Keyword& keyword) {
 
 Status SchemaReader::refer(const Keyword& keyword) {
   if (!keyword.value.is_string()) {
-    return wrong_value(keyword.path, "$ref", keyword.value, "a string");
+    return wrong_value(keyword.path, keyword.name, keyword.value, "a string");
   }
-  TENON_ASSIGN_OR_RETURN(const SchemaRef target, resolve(keyword.value.text, keyword.path));
-  return fold(keyword.into, target, keyword.chain);
-}
-
-Result<SchemaRef> SchemaReader::resolve(std::string_view reference, const std::string& path) const {
-  const auto fault = [&](std::string_view why) {
-    return at_schema(path, "the reference " + in_quotes(reference) + " " + std::string(why));
-  };
-  if (reference == "#") return SchemaRef{&root_, "#"};
-  if (!reference.starts_with("#/")) {
-    return unsupported(
-        fault("leads elsewhere – only those into the same schema, #/…, are supported"));
+  const std::string& reference = keyword.value.text;
+  const Result<const JsonValue*> target =
+      references_.resolve(keyword.schema, keyword.name, reference);
+  if (!target.ok()) {
+    const std::string fault = at_schema(
+        keyword.path, "the reference " + in_quotes(reference) + " " + message_of(target.status()));
+    const bool is_wrong = target.status().code() == StatusCode::invalid_argument;
+    return is_wrong ? invalid_argument(fault) : unsupported(fault);
   }
-  const JsonValue* at = &root_;
-  std::string_view rest = reference.substr(1);
-  while (!rest.empty()) {
-    rest.remove_prefix(1);
-    std::string step;
-    for (; !rest.empty() && rest.front() != '/'; rest.remove_prefix(1)) {
-      if (rest.starts_with("~0") || rest.starts_with("~1")) {
-        step.push_back(rest[1] == '0' ? '~' : '/');
-        rest.remove_prefix(1);
-      } else if (rest.starts_with("%25")) {
-        step.push_back('%');
-        rest.remove_prefix(2);
-      } else if (rest.starts_with("%22")) {
-        step.push_back('"');
-        rest.remove_prefix(2);
-      } else {
-        step.push_back(rest.front());
-      }
-    }
-    const JsonValue* next = at->find(step);
-    if (at->kind == JsonValue::Kind::array) {
-      const bool digits = !step.empty() && step.size() < 7 &&
-                          step.find_first_not_of("0123456789") == std::string::npos;
-      const size_t index = digits ? std::stoul(step) : at->items.size();
-      next = index < at->items.size() ? &at->items[index] : nullptr;
-    }
-    if (next == nullptr) return invalid_argument(fault("leads to nothing"));
-    at = next;
-  }
-  return SchemaRef{at, std::string(reference)};
+  return fold(keyword.into, {*target, reference}, keyword.chain);
 }
 
 Status SchemaReader::choice(const Keyword& keyword) {
@@ -296,12 +288,17 @@ Result<bool> SchemaReader::limit_keyword(const Keyword& keyword) {
   const bool low = name == "minimum" || name == "exclusiveMinimum";
   const bool high = name == "maximum" || name == "exclusiveMaximum";
   if (!low && !high && name != "multipleOf") return false;
+  const bool is_exclusive = name.starts_with("ex");
+  // A flag of the bound next to it, as OpenAPI 3.0 and draft 4 write it.
+  if (is_exclusive && keyword.value.kind == JsonValue::Kind::boolean) return true;
   const auto value = keyword.value.kind == JsonValue::Kind::number
                          ? Decimal::parse(keyword.value.text)
                          : std::nullopt;
   if (!value) return wrong_value(keyword.path, name, keyword.value, "a number");
-  if (low) tighten(into.numbers.low, {*value, name.starts_with("ex")}, 1);
-  if (high) tighten(into.numbers.high, {*value, name.starts_with("ex")}, -1);
+  const JsonValue* flag = keyword.schema.find(low ? "exclusiveMinimum" : "exclusiveMaximum");
+  const Bound bound{*value, is_exclusive || (flag != nullptr && flag->flag)};
+  if (low) tighten(into.numbers.low, bound, 1);
+  if (high) tighten(into.numbers.high, bound, -1);
   if (!low && !high) {
     if (value->negative || value->is_zero()) {
       return wrong_value(keyword.path, name, keyword.value, "a number above 0");
@@ -321,9 +318,12 @@ Result<bool> SchemaReader::text_keyword(const Keyword& keyword) {
   if (is_format) {
     text = format_pattern(text);
     if (text.empty()) {
-      return unsupported(at_schema(keyword.path, "the format " + in_quotes(keyword.value.text) +
-                                                     " is not supported – there are " +
-                                                     known_formats()));
+      // JSON Schema, validation, 7.2.3: a format that is not known is an annotation.
+      notes_.add("format " + keyword.value.text,
+                 at_schema(keyword.path, "the format " + in_quotes(keyword.value.text) +
+                                             " is not known here – it is ignored, and nothing is "
+                                             "checked of it"));
+      return true;
     }
   }
   keyword.into.patterns.push_back({std::move(text), is_format, keyword.path});

@@ -14,14 +14,11 @@
 #include "core/grammar/expression.h"
 #include "core/grammar/json_value.h"
 #include "core/grammar/number_language.h"
+#include "core/grammar/schema_references.h"
+#include "core/grammar/schema_words.h"
 
 namespace tenon::grammar {
 
-// A schema and its place: "#/properties/name".
-struct SchemaRef {
-  const JsonValue* schema = nullptr;
-  std::string path;
-};
 using Schemas = std::vector<SchemaRef>;  // all of them apply
 
 enum TypeBits : uint8_t {
@@ -83,7 +80,8 @@ struct Constraint {
 // Reads keywords into constraints.
 class SchemaReader {
  public:
-  explicit SchemaReader(const JsonValue& root) : root_(root) {}
+  SchemaReader(const JsonValue& root, SchemaNotes& notes)
+      : root_(root), references_(root), notes_(notes) {}
 
   Result<Constraint> read(const Schemas& schemas);
   // Lets one more schema apply. `chain`: as Constraint::Choice has it.
@@ -106,14 +104,17 @@ class SchemaReader {
   Result<bool> object_keyword(const Keyword& keyword);
   Result<bool> array_keyword(const Keyword& keyword);
   Status types(const Keyword& keyword);
+  Status nullable(const Keyword& keyword);
   Status values(const Keyword& keyword);
   Status refer(const Keyword& keyword);
   Status choice(const Keyword& keyword);
   Status merge_properties(Constraint& into, const JsonValue& schema, const std::string& path);
   Status merge_items(Constraint& into, const JsonValue& schema, const std::string& path);
-  Result<SchemaRef> resolve(std::string_view reference, const std::string& path) const;
+  Status unknown(const Keyword& keyword);
 
   const JsonValue& root_;
+  SchemaReferences references_;
+  SchemaNotes& notes_;
 };
 
 // Names in 'properties' or 'required' of what applies to one object, and values of an enum.
@@ -124,8 +125,7 @@ constexpr size_t kMostValues = 5000;
 std::string at_schema(const std::string& path, std::string_view what);
 // A path with one more step.
 std::string below(const std::string& path, std::string_view step);
-// The regular expression of a format; empty where there is none.
+// The regular expression of a format; empty where it is not known.
 std::string_view format_pattern(std::string_view format);
-std::string known_formats();
 
 }  // namespace tenon::grammar

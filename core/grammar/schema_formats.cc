@@ -20,6 +20,22 @@ std::string ipv6_pattern() {
   return pattern;
 }
 
+// Regular expressions of literals, escapes, classes, groups three deep, and quantifiers.
+std::string regex_pattern() {
+  const std::string item = "([A-Za-z0-9_ ]|a-z|A-Z|0-9|\\\\[dws.-])";
+  const std::string single =
+      "[A-Za-z0-9_ ,:;@%&=<>'/~`#!\"-]|\\.|\\\\[dDwWsS.*+?^$|()\\[\\]{}\\\\/]|\\[\\^?" + item +
+      "+\\]";
+  const std::string quantifier = "([*+?]|\\{[1-9]\\}|\\{[1-9],\\}|\\{[0-4],[5-9]\\})?";
+  std::string group = "(" + single + ")";
+  for (int depth = 0; depth < 3; ++depth) {
+    const std::string inner = "(" + group + quantifier + ")+";
+    group = "(" + single + "|\\((\\?:)?" + inner + "(\\|" + inner + ")*\\))";
+  }
+  const std::string inner = "(" + group + quantifier + ")+";
+  return "\\^?" + inner + "(\\|" + inner + ")*\\$?";
+}
+
 // Each is a part of what its standard allows, so that every validator agrees.
 Formats make_formats() {
   const std::string octet = "(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])";
@@ -44,19 +60,34 @@ Formats make_formats() {
   const std::string period = "(" + count + "Y(" + months + ")?|" + months + "|" + days + ")";
   const std::string name = "[A-Za-z0-9_+-]{1,20}";
   const std::string word = "([A-Za-z0-9_.~!$&'()*+,;=:@-]|%[0-9A-F]{2})*";
+  const std::string segment = "[A-Za-z0-9_.~-]+";
+  const std::string email = name + "(\\." + name + "){0,2}@" + label + "(\\." + label + "){1,3}";
+  const std::string behind_path = "(\\?" + word + ")?(#" + word + ")?";
+  const std::string uri =
+      "[a-z][a-z0-9+.-]*://" + host + "(:[0-9]{1,4})?(/" + word + ")*" + behind_path;
+  const std::string relative = "(/" + segment + ")+" + behind_path + "|#" + word;
+  const std::string json_pointer = "(/([ -.0-}]|~[01])*)*";
   return {
       {"date", date},
       {"time", time},
       {"date-time", date + "T" + time},
       {"duration", "P(" + count + "W|" + period + "(" + clock + ")?|" + clock + ")"},
-      {"email", name + "(\\." + name + "){0,2}@" + label + "(\\." + label + "){1,3}"},
+      {"email", email},
       {"hostname", host},
       {"ipv4", octet + "(\\." + octet + "){3}"},
       {"ipv6", ipv6_pattern()},
       {"uuid", "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"},
-      {"uri", "[a-z][a-z0-9+.-]*://" + host + "(:[0-9]{1,4})?(/" + word + ")*(\\?" + word + ")?(#" +
-                  word + ")?"},
-      {"json-pointer", "(/([ -.0-}]|~[01])*)*"},
+      {"uri", uri},
+      {"json-pointer", json_pointer},
+      {"relative-json-pointer", "(0|[1-9][0-9]{0,3})(#|" + json_pointer + ")"},
+      // What needs no letters beyond ASCII is right by these too.
+      {"idn-email", email},
+      {"idn-hostname", host},
+      {"iri", uri},
+      {"uri-reference", uri + "|" + relative},
+      {"iri-reference", uri + "|" + relative},
+      {"uri-template", uri + "|" + relative},
+      {"regex", regex_pattern()},
   };
 }
 
@@ -72,15 +103,6 @@ std::string_view format_pattern(std::string_view format) {
     if (name == format) return pattern;
   }
   return {};
-}
-
-std::string known_formats() {
-  std::string names;
-  for (const auto& [name, pattern] : formats()) {
-    if (!names.empty()) names += ", ";
-    names += name;
-  }
-  return names;
 }
 
 }  // namespace tenon::grammar

@@ -209,9 +209,10 @@ ExprId SchemaWriter::array_rest(const Constraint& constraint, ExprId end) {
   return e_.sequence({e_.repeat(item, least, most), json_.space(), end});
 }
 
-Result<ExprId> parse_json_schema(Expressions& expressions, std::string_view text) {
+Result<ExprId> parse_json_schema(Expressions& expressions, std::string_view text,
+                                 SchemaNotes& notes) {
   TENON_ASSIGN_OR_RETURN(const JsonValue root, parse_json_value(text));
-  return SchemaWriter(expressions, root).run({&root, "#"});
+  return SchemaWriter(expressions, root, notes).run({&root, "#"});
 }
 
 ExprId any_json_object(Expressions& expressions) {

@@ -14,8 +14,8 @@ namespace tenon::grammar {
 
 class SchemaWriter {
  public:
-  SchemaWriter(Expressions& expressions, const JsonValue& root)
-      : e_(expressions), json_(expressions), reader_(root) {}
+  SchemaWriter(Expressions& expressions, const JsonValue& root, SchemaNotes& notes)
+      : e_(expressions), json_(expressions), reader_(root, notes) {}
 
   Result<ExprId> run(const SchemaRef& root);
 

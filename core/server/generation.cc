@@ -185,6 +185,7 @@ api::Outcome<std::vector<Request>> Generation::make_requests() {
       if (!held.ok()) {
         return api::ApiError{.message = message_of(held), .param = call_.form->field};
       }
+      if (requests.empty()) http_->tell_schema_notes(request->grammar->notes());
     }
     request->priority = call_.priority;
     request->tenant = http_->key() == nullptr ? 0 : http_->key()->tenant();

@@ -91,4 +91,18 @@ void HttpCall::name_ignored(const std::vector<std::string>& fields) {
   if (!fields.empty()) fields_.push_back({"Tenon-Ignored-Fields", join(fields)});
 }
 
+void HttpCall::tell_schema_notes(const std::vector<std::string>& notes) {
+  constexpr size_t kMostBytes = 2000;
+  constexpr std::string_view kDash = "–";
+  std::string value;
+  const std::string text = join(notes, "; ");
+  for (size_t i = 0; i < text.size() && value.size() < kMostBytes; ++i) {
+    const bool is_dash = text.compare(i, kDash.size(), kDash) == 0;
+    const auto byte = static_cast<unsigned char>(text[i]);
+    value.push_back(is_dash ? '-' : byte < 0x20 || byte >= 0x7f ? '?' : text[i]);
+    if (is_dash) i += kDash.size() - 1;
+  }
+  if (!value.empty()) fields_.push_back({"Tenon-Schema-Notes", std::move(value)});
+}
+
 }  // namespace tenon::server

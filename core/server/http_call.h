@@ -41,6 +41,8 @@ class HttpCall {
   void refuse(const api::ApiError& error);
   // Names fields of the request that have no effect, in a header of the response.
   void name_ignored(const std::vector<std::string>& fields);
+  // Says what of a schema is ignored, likewise: in ASCII, cut where it is long.
+  void tell_schema_notes(const std::vector<std::string>& notes);
 
   http::Exchange& exchange() { return *exchange_; }
   ErrorShape shape() const { return shape_; }

@@ -137,8 +137,8 @@ std::vector<http::Field> Service::common_fields() const {
   if (options_.cors_origin.empty()) return fields;
   fields.push_back({"Access-Control-Allow-Origin", options_.cors_origin});
   if (options_.cors_origin != "*") fields.push_back({"Vary", "Origin"});
-  fields.push_back(
-      {"Access-Control-Expose-Headers", "X-Request-Id, Request-Id, Tenon-Ignored-Fields"});
+  fields.push_back({"Access-Control-Expose-Headers",
+                    "X-Request-Id, Request-Id, Tenon-Ignored-Fields, Tenon-Schema-Notes"});
   return fields;
 }
 

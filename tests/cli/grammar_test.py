@@ -116,6 +116,27 @@ class Grammars(unittest.TestCase):
             pattern = requests[answer["index"]]["regex"]
             self.assertRegex(answer["text"], "^(?:" + pattern + r")\Z")
 
+    def test_what_of_a_schema_is_ignored_is_said_once(self):
+        schema = {"type": "object", "required": ["v"], "additionalProperties": False,
+                  "properties": {"v": {"type": "integer", "format": "int32", "markdownDescription": "x"}}}
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "prompts.jsonl"
+            line = json.dumps({"prompt": "x", "max_tokens": 60, "json_schema": schema}) + "\n"
+            path.write_text(line * 2)
+            done = run("run", "--file", path, "--json")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            for request in json.loads(done.stdout)["requests"]:
+                self.assertIsInstance(json.loads(request["text"])["v"], int)
+            notes = [line for line in done.stderr.splitlines() if "note: schema" in line]
+            self.assertEqual(len(notes), 2, done.stderr)
+            self.assertIn("tenon: note: schema, at #/properties/v: the format 'int32' is not known here", notes[0])
+
+    def test_a_whole_answer_ends_whatever_min_tokens_asks_for(self):
+        for more in ({}, {"samples": 3, "temperature": 1.5, "seed": 1}, {"beams": 2}):
+            answer = answers([{"prompt": PROMPT, "regex": "(yes|no)", "min_tokens": 20, "max_tokens": 40, **more}])[0]
+            self.assertEqual(answer["finish"], "eos", answer)
+            self.assertIn(answer["text"], ("yes", "no"))
+
     def test_what_cannot_be_is_refused(self):
         for request, words in [
                 ({"json_schema": {"type": "object", "if": {}}}, "the keyword 'if' is not supported"),

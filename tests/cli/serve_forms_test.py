@@ -73,6 +73,18 @@ class Forms(unittest.TestCase):
         error = self.post("/v1/completions", body, 400)["error"]
         self.assertIn("fewer answers than were asked for", error["message"])
 
+    def test_what_of_a_schema_is_ignored_is_said_in_a_header(self):
+        schema = {"type": "object", "required": ["v"], "additionalProperties": False, "propertyOrdering": ["v"],
+                  "properties": {"v": {"type": "integer", "format": "int32", "example": 3}}}
+        answer = self.post("/v1/completions", STORY | {"guided_json": schema})
+        self.assertIsInstance(json.loads(answer["choices"][0]["text"])["v"], int)
+        notes = self.headers["Tenon-Schema-Notes"]
+        self.assertIn("at #/properties/v: the format 'int32' is not known here - it is ignored", notes)
+        for word in ("propertyOrdering", "example"):
+            self.assertIn(f"the keyword '{word}' is none of JSON Schema", notes)
+        self.post("/v1/completions", STORY | {"guided_json": OBJECT})
+        self.assertNotIn("Tenon-Schema-Notes", self.headers)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -164,6 +164,7 @@ Result<Request> make_request(const Pipeline& pipeline, const GenerationFlags& fl
   } else {
     TENON_ASSIGN_OR_RETURN(request.grammar, flags.grammar.compiled());
   }
+  if (request.grammar != nullptr) flags.grammar.tell_notes(*request.grammar);
   request.priority = prompt.priority;
   request.tenant = prompt.tenant;
   request.deadline_ns = prompt.deadline_ns;

@@ -5,6 +5,7 @@
 
 #include "tools/tenon/flags.h"
 #include "tools/tenon/standard_input.h"
+#include "tools/tenon/standard_output.h"
 
 namespace tenon {
 namespace {
@@ -52,6 +53,12 @@ Result<std::shared_ptr<const grammar::Grammar>> GrammarFlags::compiled() const {
   Result<std::shared_ptr<const grammar::Grammar>> made = cache->get(spec);
   if (!made.ok()) return with_context(whose, made.status());
   return made;
+}
+
+void GrammarFlags::tell_notes(const grammar::Grammar& grammar) const {
+  for (const std::string& note : grammar.notes()) {
+    if (told_.insert(note).second) tell("note: " + note);
+  }
 }
 
 std::span<const std::string_view> grammar_keys() {

@@ -5,6 +5,7 @@
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -24,10 +25,13 @@ struct GrammarFlags {
   void add_to(CLI::App& command);
   // Null where none was given. Errors, with the file or the flag: what cannot be read or is none.
   Result<std::shared_ptr<const grammar::Grammar>> compiled() const;
+  // What of a schema is ignored, on standard error: each sentence once.
+  void tell_notes(const grammar::Grammar& grammar) const;
 
  private:
   // Of the file, read with the first prompt: a pipe can be read once.
   mutable std::optional<std::string> text_;
+  mutable std::set<std::string> told_;
 };
 
 // The members that `read_grammar_json` reads.
