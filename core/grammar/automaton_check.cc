@@ -8,7 +8,6 @@ namespace tenon::grammar {
 namespace {
 
 constexpr uint32_t kDeepestCalls = 1000;
-constexpr uint32_t kMostEmptyRounds = 64;
 
 // Which states can reach their end: found backwards, from ends to whoever waits for them.
 class Productive {
@@ -50,6 +49,15 @@ class Productive {
         visit(automaton_.loops[state.a].body);
         visit(automaton_.loops[state.a].after);
         break;
+      case StateKind::begin_count:
+        visit(automaton_.counters[state.a].after);
+        break;
+      case StateKind::arrive:
+        visit(automaton_.counters[automaton_.counter_nodes[state.a].counter].after);
+        break;
+      case StateKind::may_arrive:
+        visit(state.b);
+        break;
       case StateKind::end:
         break;
     }
@@ -78,6 +86,9 @@ class Productive {
     if (state.kind == StateKind::loop) {
       const Loop& loop = automaton_.loops[state.a];
       return (loop.least == 0 || productive_[loop.body]) && productive_[loop.after];
+    }
+    if (state.kind == StateKind::begin_count) {
+      return automaton_.counters[state.a].counted->is_live(0, 0);
     }
     return true;  // one successor is enough
   }
@@ -162,6 +173,16 @@ class Recursion {
           behind = automaton_.loops[state.a].after;
           skips = automaton_.loops[state.a].least == 0;
           break;
+        case StateKind::begin_count: {
+          const Counter& counter = automaton_.counters[state.a];
+          if (counter.counted->nodes()[0].accepts && counter.counted->least() == 0) {
+            push(counter.after);
+          }
+          break;
+        }
+        case StateKind::arrive:
+        case StateKind::may_arrive:
+          break;  // something was read
       }
       if (inner == kNoState) continue;
       TENON_RETURN_IF_ERROR(enter(inner, depth + 1));

@@ -9,6 +9,9 @@
 
 namespace tenon::grammar {
 
+// What may be empty is repeated so often at most.
+constexpr uint32_t kMostEmptyRounds = 64;
+
 // The rule that begins at a state, in quotes.
 using RuleNames = std::function<std::string(uint32_t state)>;
 

@@ -110,6 +110,9 @@ class Builder {
         return build_call(expr.rule, next);
       case Op::automaton:
         return build_embedded(*expr.automaton, next);
+      case Op::counted:
+        return expr.counted->counts() ? build_counter(expr.counted, next)
+                                      : build_nodes(*expr.counted, next);
     }
     return next;
   }
@@ -237,6 +240,55 @@ class Builder {
       out_->edges.insert(out_->edges.end(), edges.begin(), edges.end());
     }
     return entries.front();
+  }
+
+  // Without a count, the nodes are states of their own.
+  uint32_t build_nodes(const CountedAutomaton& counted, uint32_t next) {
+    const auto& nodes = counted.nodes();
+    if (nodes.empty()) return add_read({});
+    std::vector<uint32_t> entries;
+    for (size_t i = 0; i < nodes.size(); ++i) entries.push_back(add({StateKind::split}));
+    for (uint32_t id = 0; id < nodes.size() && !is_full(); ++id) {
+      std::vector<uint32_t> targets;
+      for (const auto& edge : nodes[id].edges)
+        targets.push_back(build(edge.text, entries[edge.target]));
+      if (nodes[id].accepts) targets.push_back(next);
+      set_targets(entries[id], targets);
+      mark_idle_text(nodes, id, entries[id], FreeText::unbounded);
+    }
+    return entries.front();
+  }
+
+  uint32_t build_counter(const std::shared_ptr<const CountedAutomaton>& counted, uint32_t next) {
+    const auto& nodes = counted->nodes();
+    if (nodes.empty()) return add_read({});
+    const auto counter = static_cast<uint32_t>(out_->counters.size());
+    const auto first = static_cast<uint32_t>(out_->counter_nodes.size());
+    out_->counters.push_back({counted, first, next});
+    std::vector<uint32_t> arrivals;
+    for (uint32_t id = 0; id < nodes.size(); ++id) {
+      out_->counter_nodes.push_back({counter, id, add({StateKind::split})});
+      arrivals.push_back(add({StateKind::arrive, FreeText::none, first + id}));
+    }
+    for (uint32_t id = 0; id < nodes.size() && !is_full(); ++id) {
+      std::vector<uint32_t> targets;
+      for (const auto& edge : nodes[id].edges) {
+        const uint32_t text = build(edge.text, arrivals[edge.target]);
+        targets.push_back(add({StateKind::may_arrive, FreeText::none, first + edge.target, text}));
+      }
+      set_targets(out_->counter_nodes[first + id].entry, targets);
+      mark_idle_text(nodes, id, arrivals[id], FreeText::limited);
+    }
+    return add({StateKind::begin_count, FreeText::none, counter});
+  }
+
+  // Where an edge leads from a node that accepts back to it.
+  void mark_idle_text(const std::vector<CountedNodes::Node>& nodes, uint32_t id, uint32_t arrival,
+                      FreeText kind) {
+    if (!nodes[id].accepts) return;
+    for (const auto& edge : nodes[id].edges) {
+      if (edge.target == id) mark_free_text(edge.text, arrival, kind);
+    }
   }
 
   const Expressions& expressions_;

@@ -12,9 +12,9 @@ namespace {
 constexpr uint64_t kMostWork = 5'000'000;
 
 Status too_large() {
-  return unsupported(
-      "what two patterns, or a pattern and a length, have in common needs more than " +
-      std::to_string(kMostNodes) + " states – that is the limit – make them simpler or shorter");
+  return unsupported("what patterns, or the bounds of a number, have in common needs more than " +
+                     std::to_string(kMostNodes) +
+                     " states – that is the limit – make them simpler or shorter");
 }
 
 void add_edge(ByteAutomaton::Node& node, uint8_t first, uint8_t last, uint32_t target) {
@@ -121,21 +121,6 @@ Result<std::shared_ptr<const ByteAutomaton>> intersect(const ByteAutomaton& a,
     if (pairs.size() > kMostNodes) return too_large();
   }
   return std::make_shared<const ByteAutomaton>(without_dead_ends(std::move(made)));
-}
-
-bool accepts(const ByteAutomaton& automaton, std::string_view bytes) {
-  if (automaton.nodes.empty()) return false;
-  uint32_t at = 0;
-  for (const char c : bytes) {
-    const auto byte = static_cast<uint8_t>(c);
-    const auto& edges = automaton.nodes[at].edges;
-    const auto edge = std::find_if(edges.begin(), edges.end(), [&](const Edge& candidate) {
-      return candidate.first <= byte && byte <= candidate.last;
-    });
-    if (edge == edges.end()) return false;
-    at = edge->target;
-  }
-  return automaton.nodes[at].accepts;
 }
 
 }  // namespace tenon::grammar

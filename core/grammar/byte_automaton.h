@@ -2,7 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <string_view>
 
 #include "core/grammar/automaton.h"
 
@@ -15,6 +14,5 @@ Result<std::shared_ptr<const ByteAutomaton>> determinise(const Expressions& expr
 // What both accept; nothing that leads nowhere is left. Error: as above.
 Result<std::shared_ptr<const ByteAutomaton>> intersect(const ByteAutomaton& a,
                                                        const ByteAutomaton& b);
-bool accepts(const ByteAutomaton& automaton, std::string_view bytes);
 
 }  // namespace tenon::grammar

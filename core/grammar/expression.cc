@@ -69,6 +69,13 @@ ExprId Expressions::automaton(std::shared_ptr<const ByteAutomaton> automaton) {
   return add(std::move(expr));
 }
 
+ExprId Expressions::counted(std::shared_ptr<const CountedAutomaton> counted) {
+  Expr expr;
+  expr.op = Op::counted;
+  expr.counted = std::move(counted);
+  return add(std::move(expr));
+}
+
 RuleId Expressions::add_rule(std::string name) {
   rules_.push_back({std::move(name), 0, false});
   return static_cast<RuleId>(rules_.size() - 1);

@@ -19,6 +19,7 @@ using RuleId = uint32_t;
 constexpr uint32_t kUnbounded = UINT32_MAX;
 
 struct ByteAutomaton;
+class CountedAutomaton;
 
 enum class Op : uint8_t {
   nothing,    // no string at all
@@ -29,6 +30,7 @@ enum class Op : uint8_t {
   repeat,     // `parts[0]`, `least` to `most` times
   rule,       // what `rule` is defined as
   automaton,  // what `automaton` accepts
+  counted,    // what `counted` accepts
 };
 
 struct Expr {
@@ -39,6 +41,7 @@ struct Expr {
   uint32_t least = 0, most = 0;
   RuleId rule = 0;
   std::shared_ptr<const ByteAutomaton> automaton;
+  std::shared_ptr<const CountedAutomaton> counted;  // its texts are of the same expressions
 };
 
 struct Rule {
@@ -63,6 +66,7 @@ class Expressions {
   ExprId optional(ExprId part) { return repeat(part, 0, 1); }
   ExprId any_number(ExprId part) { return repeat(part, 0, kUnbounded); }
   ExprId automaton(std::shared_ptr<const ByteAutomaton> automaton);
+  ExprId counted(std::shared_ptr<const CountedAutomaton> counted);
 
   RuleId add_rule(std::string name);
   void define(RuleId rule, ExprId body);

@@ -132,6 +132,15 @@ void Machine::close() {
       case StateKind::end:
         leave(item.stack);
         break;
+      case StateKind::begin_count:
+        arrive(automaton_.counters[state.a].first_node, 0, item.stack);
+        break;
+      case StateKind::arrive:
+        arrive(state.a, frames_[item.stack].count, frames_[item.stack].below);
+        break;
+      case StateKind::may_arrive:
+        if (may_arrive(state.a, item.stack)) visit({state.b, item.stack});
+        break;
     }
   }
 }
@@ -156,6 +165,26 @@ void Machine::run_loop(uint32_t loop, uint32_t ran, FrameId below) {
   if (ran >= rules.most) return;
   const FrameId stack = push(loop, ran + 1, below);
   if (stack != kUnknown) visit({rules.body, stack});
+}
+
+void Machine::arrive(uint32_t node, uint32_t taken, FrameId below) {
+  const CounterNode& here = automaton_.counter_nodes[node];
+  const Counter& counter = automaton_.counters[here.counter];
+  const CountedAutomaton& counted = *counter.counted;
+  taken = counted.counted(taken);
+  if (!counted.is_live(here.node, taken)) return;
+  if (counted.nodes()[here.node].accepts && taken >= counted.least()) {
+    visit({counter.after, below});
+  }
+  const FrameId stack = push(here.counter | kIsCounter, taken + 1, below);
+  if (stack != kUnknown) visit({here.entry, stack});
+}
+
+// `stack` has the counter of the node that the edge begins at, so one edge more than it says.
+bool Machine::may_arrive(uint32_t node, FrameId stack) const {
+  const CounterNode& there = automaton_.counter_nodes[node];
+  const CountedAutomaton& counted = *automaton_.counters[there.counter].counted;
+  return counted.is_live(there.node, counted.counted(frames_[stack].count));
 }
 
 // kUnknown where the stack is as deep as it may be: that way ends here.
@@ -206,34 +235,11 @@ uint32_t Machine::free_text_of(const Item& item) const {
   if (state.free_text == FreeText::none) return 0;
   if (state.free_text == FreeText::unbounded) return kUnbounded;
   const Frame& frame = frames_[item.stack];
+  if (state.free_text == FreeText::limited) {
+    const uint32_t most = automaton_.counters[frame.code & ~kIsCounter].counted->most();
+    return most == kUnbounded ? kUnbounded : most - frame.count + 1;
+  }
   return frame.count == 0 ? 0 : automaton_.loops[frame.code].most - frame.count + 1;
-}
-
-const AsciiSet& Machine::idle_bytes(ConfigId config) {
-  const auto [place, is_new] = idle_bytes_.try_emplace(config);
-  for (uint8_t byte = 0; is_new && byte < 128; ++byte) {
-    if (step(config, byte) == config) place->second.add(byte);
-  }
-  return place->second;
-}
-
-ConfigId Machine::import(const Machine& other, ConfigId config) {
-  if (config == kDeadConfig) return kDeadConfig;
-  overflow_ = false;
-  const Config& from = other.configs_[config];
-  made_.clear();
-  accepts_ = from.accepts;
-  for (uint32_t i = 0; i < from.count; ++i) {
-    const Item& item = other.items_[from.first + i];
-    std::vector<FrameId> chain;
-    for (FrameId at = item.stack; at != 0; at = other.frames_[at].below) chain.push_back(at);
-    FrameId stack = 0;
-    for (auto at = chain.rbegin(); at != chain.rend(); ++at) {
-      stack = push(other.frames_[*at].code, other.frames_[*at].count, stack);
-    }
-    made_.push_back({item.state, stack});
-  }
-  return intern();
 }
 
 size_t Machine::bytes() const {

@@ -44,9 +44,15 @@ class Machine {
   }
   // Any so many plain_characters() may follow; kUnbounded = any number of them.
   uint32_t free_text(ConfigId config) const { return configs_[config].free_text; }
+  // … and no other reading of the text takes any of them.
+  bool has_only_free_text(ConfigId config) const;
 
   // The bytes of ASCII that change nothing. Found out when it is first asked for.
   const AsciiSet& idle_bytes(ConfigId config);
+
+  // A configuration that takes the same texts of up to `horizon` bytes: what is counted is told
+  // apart near its bounds alone.
+  ConfigId alike(ConfigId config, uint32_t horizon);
 
   // The configuration of another machine of the same automaton.
   ConfigId import(const Machine& other, ConfigId config);
@@ -61,11 +67,13 @@ class Machine {
 
  private:
   static constexpr uint32_t kUnknown = UINT32_MAX;
+  static constexpr uint32_t kIsCounter = uint32_t{1} << 31;
   using FrameId = uint32_t;  // 0 = an empty stack
 
   struct Frame {
-    uint32_t code = 0;   // the state to return to, or a loop
-    uint32_t count = 0;  // of a loop: how often its body was entered; 0 = a state
+    uint32_t code = 0;   // the state to return to, a loop, or a counter and kIsCounter
+    uint32_t count = 0;  // of a loop: how often its body was entered; of a counter: the edges that
+                         // were taken, and one; 0 = a state
     FrameId below = 0;
     uint32_t depth = 0;
     bool operator==(const Frame&) const = default;
@@ -91,7 +99,11 @@ class Machine {
   void visit(Item item);
   void leave(FrameId stack);
   void run_loop(uint32_t loop, uint32_t ran, FrameId below);
+  void arrive(uint32_t node, uint32_t taken, FrameId below);
+  bool may_arrive(uint32_t node, FrameId stack) const;
   FrameId push(uint32_t code, uint32_t count, FrameId below);
+  FrameId alike_stack(FrameId stack, uint32_t horizon);
+  uint32_t alike_count(const Frame& frame, uint32_t horizon) const;
   ConfigId intern();
   uint32_t free_text_of(const Item& item) const;
 

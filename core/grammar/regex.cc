@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "core/base/quote.h"
@@ -185,7 +186,9 @@ class Writer {
     } else {
       TENON_ASSIGN_OR_RETURN(const ExprId part,
                              write(node.parts.front(), Side::inside, Side::inside));
-      body = expressions_.repeat(part, node.least, node.most);
+      // Next to any text, more than the fewest times say nothing new.
+      const bool is_open = left == Side::open || right == Side::open;
+      body = expressions_.repeat(part, node.least, is_open ? node.least : node.most);
     }
     return with_rest(body, left, right);
   }
@@ -227,7 +230,113 @@ class Writer {
   TextForm form_;
 };
 
+// Takes the count of one repetition out of a pattern that is the whole text: where all else has a
+// fixed number of characters, that of the text says how often it runs.
+class CountTaker {
+ public:
+  struct Bounds {
+    uint64_t least = 0, most = kUnbounded;
+  };
+
+  static std::optional<Bounds> take(Node& node) {
+    if (node.kind == Node::Kind::repeat) return of_repeat(node);
+    if (node.kind != Node::Kind::sequence) return std::nullopt;
+    Node* counted = nullptr;
+    uint64_t others = 0, largest = 0;
+    bool varies = false;
+    for (Node& part : node.parts) {
+      const std::optional<uint64_t> length = length_of(part);
+      if (!length && varies) return std::nullopt;  // two that are not fixed
+      if (!length) {
+        counted = &part;
+        varies = true;
+      } else if (!varies && *length > largest) {
+        counted = &part;
+        largest = *length;
+      }
+    }
+    if (counted == nullptr) return std::nullopt;
+    for (const Node& part : node.parts) {
+      if (&part != counted) others += *length_of(part);
+    }
+    std::optional<Bounds> bounds = others < kMost ? take(*counted) : std::nullopt;
+    if (!bounds) return std::nullopt;
+    bounds->least += others;
+    if (bounds->most != kUnbounded) bounds->most += others;
+    return bounds;
+  }
+
+ private:
+  static constexpr uint64_t kFew = 64;  // times that may as well be states
+  static constexpr uint64_t kMost = uint64_t{1} << 31;
+
+  // Characters of every text; absent where they differ, or are too many.
+  static std::optional<uint64_t> length_of(const Node& node) {
+    std::optional<uint64_t> sum = 0;
+    switch (node.kind) {
+      case Node::Kind::characters:
+        return 1;
+      case Node::Kind::begin:
+      case Node::Kind::end:
+        return 0;
+      case Node::Kind::repeat: {
+        const auto one = length_of(node.parts.front());
+        if (!one || node.least != node.most || *one * node.least > kMost) return std::nullopt;
+        return *one * node.least;
+      }
+      case Node::Kind::sequence:
+        for (const Node& part : node.parts) {
+          const auto one = length_of(part);
+          if (!one || *sum + *one > kMost) return std::nullopt;
+          *sum += *one;
+        }
+        return sum;
+      case Node::Kind::choice:
+        sum = length_of(node.parts.front());
+        for (const Node& part : node.parts) {
+          if (length_of(part) != sum) return std::nullopt;
+        }
+        return sum;
+    }
+    return std::nullopt;
+  }
+
+  static std::optional<Bounds> of_repeat(Node& node) {
+    const auto one = length_of(node.parts.front());
+    const bool is_few = node.least <= kFew && (node.most <= kFew || node.most == kUnbounded);
+    if (!one || *one == 0 || is_few) return std::nullopt;
+    const bool fits =
+        *one * node.least < kMost && (node.most == kUnbounded || *one * node.most < kMost);
+    if (!fits) return std::nullopt;
+    const Bounds bounds{*one * node.least, node.most == kUnbounded ? kUnbounded : *one * node.most};
+    node.least = 0;
+    node.most = kUnbounded;
+    return bounds;
+  }
+};
+
+// ^ in front of all and $ behind it say that the pattern is the whole text.
+bool is_whole(const Node& node) {
+  if (node.kind != Node::Kind::sequence || node.parts.empty()) return false;
+  return node.parts.front().kind == Node::Kind::begin && node.parts.back().kind == Node::Kind::end;
+}
+
 }  // namespace
+
+Result<CountedRegex> parse_counted_regex(Expressions& expressions, std::string_view pattern,
+                                         Anchoring anchoring) {
+  if (!is_utf8(pattern)) return invalid_argument("the pattern is not UTF-8 – patterns are text");
+  TENON_ASSIGN_OR_RETURN(Node node, Parser(pattern).run());
+  CountedRegex counted;
+  if (anchoring == Anchoring::whole || is_whole(node)) {
+    const auto bounds = CountTaker::take(node).value_or(CountTaker::Bounds{});
+    counted.least = static_cast<uint32_t>(bounds.least);
+    counted.most = static_cast<uint32_t>(bounds.most);
+  }
+  const Side side = anchoring == Anchoring::search ? Side::open : Side::closed;
+  TENON_ASSIGN_OR_RETURN(counted.text, Writer(expressions, TextForm::raw).write(node, side, side));
+  return counted;
+}
 
 Result<ExprId> parse_regex(Expressions& expressions, std::string_view pattern, TextForm form,
                            Anchoring anchoring) {

@@ -19,4 +19,14 @@ enum class Anchoring : uint8_t {
 Result<ExprId> parse_regex(Expressions& expressions, std::string_view pattern, TextForm form,
                            Anchoring anchoring);
 
+// A pattern whose characters are counted apart: the whole texts are those of `text` that have
+// `least` to `most` characters. So a repetition of some thousand times needs no states of its own.
+struct CountedRegex {
+  ExprId text = 0;  // raw
+  uint32_t least = 0, most = kUnbounded;
+};
+// Errors: as above.
+Result<CountedRegex> parse_counted_regex(Expressions& expressions, std::string_view pattern,
+                                         Anchoring anchoring);
+
 }  // namespace tenon::grammar

@@ -62,6 +62,7 @@ const std::shared_ptr<Findings>& Runtime::findings() {
 
 Status Runtime::fill_mask(ConfigId config, std::span<uint64_t> mask) {
   Findings& findings = *findings_;
+  config = alike(config);
   auto found = findings.masks.find(config);
   if (found == findings.masks.end()) {
     std::vector<uint64_t> made;
@@ -78,6 +79,14 @@ Status Runtime::fill_mask(ConfigId config, std::span<uint64_t> mask) {
   return {};
 }
 
+// Tokens end within the horizon, and how much free text follows matters no further than there.
+ConfigId Runtime::alike(ConfigId config) {
+  const auto [place, is_new] = findings_->alike.try_emplace(config, config);
+  const uint32_t horizon = std::max(vocabulary_->depth(), kMuchFreeText) + 1;
+  if (is_new) place->second = findings_->machine.alike(config, horizon);
+  return place->second;
+}
+
 Status Runtime::make_mask(ConfigId config, std::vector<uint64_t>& mask) {
   mask.assign(vocabulary_->words(), 0);
   Machine& machine = findings_->machine;
@@ -85,7 +94,7 @@ Status Runtime::make_mask(ConfigId config, std::vector<uint64_t>& mask) {
   work_limit_ = machine.work() + kMostWork;
   (void)machine.take_overflow();
   bool done = true;
-  if (free_text > 0 && free_text < kMuchFreeText) {
+  if (free_text > 0 && free_text < kMuchFreeText && machine.has_only_free_text(config)) {
     done = fill_short_text(config, mask);
   } else if (free_text > 0 || !fill_runs(config, mask, done)) {
     done = walk_tries(config, mask);

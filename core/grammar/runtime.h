@@ -22,6 +22,7 @@ struct Findings {
   explicit Findings(const Automaton& automaton) : machine(automaton) {}
 
   Machine machine;
+  std::unordered_map<ConfigId, ConfigId> alike;  // whose mask is the same
   std::unordered_map<ConfigId, std::vector<uint64_t>> masks;
   size_t mask_bytes = 0;
 };
@@ -46,6 +47,7 @@ class Runtime {
   Status fill_mask(ConfigId config, std::span<uint64_t> mask);
 
  private:
+  ConfigId alike(ConfigId config);
   Status make_mask(ConfigId config, std::vector<uint64_t>& mask);
   // Where few plain characters may follow, whatever they are. False where it took too long.
   bool fill_short_text(ConfigId config, std::vector<uint64_t>& mask);

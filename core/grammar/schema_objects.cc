@@ -53,6 +53,8 @@ Result<SchemaWriter::ObjectPlan> SchemaWriter::plan_object(const Constraint& con
         "'properties' could come twice – name what must be there in 'required', or set "
         "additionalProperties to false"));
   }
+  // As many as there are at most need no count.
+  if (!plan.takes_others && plan.most >= plan.members.size()) plan.most = kUnbounded;
   plan.counts = plan.least > required || plan.most != kUnbounded;
   const size_t counted =
       plan.members.size() * std::min<size_t>(plan.members.size(), plan.most == kUnbounded

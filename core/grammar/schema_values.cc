@@ -83,9 +83,12 @@ Result<bool> SchemaWriter::satisfies_plain(const JsonValue& value, const Constra
     if (!within(characters_of(value.text), constraint.least_length, constraint.most_length)) {
       return false;
     }
-    if (constraint.patterns.empty()) return true;
-    TENON_ASSIGN_OR_RETURN(const auto text, text_of(constraint));
-    return accepts(*text, json_escaped(value.text));
+    for (const Constraint::Pattern& pattern : constraint.patterns) {
+      const Result<bool> found = matches(pattern, value.text);
+      if (!found.ok()) return with_context("schema, at " + pattern.path, found.status());
+      if (!*found) return false;
+    }
+    return true;
   }
   if (value.kind == JsonValue::Kind::array) {
     if (!within(value.items.size(), constraint.least_items, constraint.most_items)) return false;

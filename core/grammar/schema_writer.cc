@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "core/grammar/json_schema.h"
-#include "core/grammar/regex.h"
 
 namespace tenon::grammar {
 namespace {
@@ -133,48 +132,6 @@ Result<ExprId> SchemaWriter::write_values(const Constraint& constraint) {
     if (sound) parts.push_back(json_.value(*value));
   }
   return e_.choice(std::move(parts));
-}
-
-Result<ExprId> SchemaWriter::write_string(const Constraint& constraint) {
-  if (constraint.least_length > constraint.most_length) return e_.nothing();
-  if (constraint.patterns.empty()) {
-    return json_.string(constraint.least_length, constraint.most_length);
-  }
-  const bool any_length = constraint.least_length == 0 && constraint.most_length == kUnbounded;
-  const ExprId quote = e_.literal("\"");
-  if (constraint.patterns.size() > 1 || !any_length) {
-    TENON_ASSIGN_OR_RETURN(auto text, text_of(constraint));
-    return e_.sequence({quote, e_.automaton(std::move(text)), quote});
-  }
-  const Constraint::Pattern& pattern = constraint.patterns.front();
-  Result<ExprId> text = parse_regex(e_, pattern.text, TextForm::json_string,
-                                    pattern.is_format ? Anchoring::whole : Anchoring::search);
-  if (!text.ok()) return with_context("schema, at " + pattern.path, text.status());
-  return e_.sequence({quote, *text, quote});
-}
-
-Result<std::shared_ptr<const ByteAutomaton>> SchemaWriter::text_of(const Constraint& constraint) {
-  Expressions own;
-  JsonLanguage language(own);
-  std::shared_ptr<const ByteAutomaton> all;
-  const auto narrow = [&](ExprId text, const std::string& path) -> Status {
-    Result<std::shared_ptr<const ByteAutomaton>> one = determinise(own, text);
-    if (one.ok() && all != nullptr) one = intersect(*all, **one);
-    if (!one.ok()) return with_context("schema, at " + path, one.status());
-    all = *one;
-    return {};
-  };
-  for (const Constraint::Pattern& pattern : constraint.patterns) {
-    Result<ExprId> text = parse_regex(own, pattern.text, TextForm::json_string,
-                                      pattern.is_format ? Anchoring::whole : Anchoring::search);
-    if (!text.ok()) return with_context("schema, at " + pattern.path, text.status());
-    TENON_RETURN_IF_ERROR(narrow(*text, pattern.path));
-  }
-  if (constraint.least_length > 0 || constraint.most_length != kUnbounded || all == nullptr) {
-    TENON_RETURN_IF_ERROR(narrow(
-        language.plain_text(constraint.least_length, constraint.most_length), constraint.path));
-  }
-  return all;
 }
 
 Result<ExprId> SchemaWriter::write_array(const Constraint& constraint) {

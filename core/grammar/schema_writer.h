@@ -3,10 +3,12 @@
 
 #include <deque>
 #include <map>
+#include <memory>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
-#include "core/grammar/byte_automaton.h"
 #include "core/grammar/json_language.h"
 #include "core/grammar/schema_constraint.h"
 
@@ -14,8 +16,10 @@ namespace tenon::grammar {
 
 class SchemaWriter {
  public:
-  SchemaWriter(Expressions& expressions, const JsonValue& root, SchemaNotes& notes)
-      : e_(expressions), json_(expressions), reader_(root, notes) {}
+  SchemaWriter(Expressions& expressions, const JsonValue& root, SchemaNotes& notes);
+  ~SchemaWriter();
+  SchemaWriter(const SchemaWriter&) = delete;
+  SchemaWriter& operator=(const SchemaWriter&) = delete;
 
   Result<ExprId> run(const SchemaRef& root);
 
@@ -51,7 +55,9 @@ class SchemaWriter {
   ExprId other_key(const std::vector<Member>& members);
 
   // The texts between the quotes that all patterns and lengths allow.
-  Result<std::shared_ptr<const ByteAutomaton>> text_of(const Constraint& constraint);
+  Result<ExprId> write_common_text(const Constraint& constraint);
+  struct Recogniser;
+  Result<bool> matches(const Constraint::Pattern& pattern, std::string_view text);
   // Whether no value can satisfy both.
   Result<bool> exclude_each_other(const Constraint& a, const Constraint& b, uint32_t depth = 0);
   Result<bool> satisfies(const JsonValue& value, Constraint constraint, uint32_t depth);
@@ -64,6 +70,7 @@ class SchemaWriter {
   SchemaReader reader_;
   std::map<std::vector<const JsonValue*>, RuleId> rules_;
   std::deque<std::pair<RuleId, Schemas>> open_;  // called, and not written yet
+  std::map<std::pair<std::string, bool>, std::unique_ptr<Recogniser>> recognisers_;
   size_t written_ = 0;
 };
 

@@ -1,5 +1,7 @@
 #include "core/grammar/text_form.h"
 
+#include <map>
+
 namespace tenon::grammar {
 namespace {
 
@@ -36,10 +38,27 @@ ExprId write_character(Expressions& expressions, const CodeSet& codes, TextForm 
   std::vector<ExprId> parts;
   const CodeSet plain = codes.common(plain_characters());
   if (!plain.empty()) parts.push_back(expressions.character(plain));
+  // Escapes share what they begin with: each beginning is read once.
+  std::string letters;
+  std::map<std::string, std::string> last_digits;  // of \u00.., by what stands in front of them
   for (unsigned char code = 0; code < 0x80; ++code) {
-    if (needs_escape(code) && codes.contains(code)) {
-      parts.push_back(expressions.literal(escape_of(code)));
+    if (!needs_escape(code) || !codes.contains(code)) continue;
+    const std::string escape = escape_of(code);
+    if (escape.size() == 2) {
+      letters += escape.back();
+    } else {
+      last_digits[escape.substr(1, escape.size() - 2)] += escape.back();
     }
+  }
+  std::vector<ExprId> behind;
+  if (!letters.empty()) behind.push_back(expressions.character(letters));
+  for (const auto& [begin, digits] : last_digits) {
+    behind.push_back(
+        expressions.sequence({expressions.literal(begin), expressions.character(digits)}));
+  }
+  if (!behind.empty()) {
+    const ExprId rest = expressions.choice(std::move(behind));
+    parts.push_back(expressions.sequence({expressions.literal("\\"), rest}));
   }
   return expressions.choice(std::move(parts));
 }

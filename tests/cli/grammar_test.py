@@ -131,6 +131,20 @@ class Grammars(unittest.TestCase):
             self.assertEqual(len(notes), 2, done.stderr)
             self.assertIn("tenon: note: schema, at #/properties/v: the format 'int32' is not known here", notes[0])
 
+    def test_a_pattern_is_counted_next_to_any_length(self):
+        for pattern, most, words in (("\\S", 4000, r"^[^\n]*\S"), ("^[a-z ]+$", 2000, r"^[a-z ]+\Z"),
+                                     ("^[a-z]{1,65536}$", 10 ** 9 - 1, r"^[a-z]+\Z")):
+            schema = {"type": "string", "pattern": pattern, "minLength": 3, "maxLength": most}
+            with tempfile.TemporaryDirectory() as folder:
+                path = pathlib.Path(folder) / "prompts.jsonl"
+                path.write_text(json.dumps({"prompt": PROMPT, "max_tokens": 80, "temperature": 1.2, "seed": 2,
+                                            "json_schema": schema}) + "\n")
+                done = run("run", "--file", path, "--json")
+                self.assertEqual(done.returncode, 0, done.stderr)
+                answer = json.loads(done.stdout)["requests"][0]
+                if answer["finish"] == "eos":
+                    self.assertRegex(json.loads(answer["text"]), words)
+
     def test_a_whole_answer_ends_whatever_min_tokens_asks_for(self):
         for more in ({}, {"samples": 3, "temperature": 1.5, "seed": 1}, {"beams": 2}):
             answer = answers([{"prompt": PROMPT, "regex": "(yes|no)", "min_tokens": 20, "max_tokens": 40, **more}])[0]

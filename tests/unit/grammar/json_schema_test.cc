@@ -213,9 +213,8 @@ TEST(JsonSchema, refuses_by_name_and_place) {
   EXPECT_THAT(refused(R"({"required":["a"],"properties":{"a":false},"type":"object"})"),
               HasSubstr("nothing satisfies"));
   EXPECT_THAT(refused(R"({"type":"string","maxLength":-1})"), HasSubstr("'maxLength'"));
-  EXPECT_THAT(
-      refused(R"({"type":"string","pattern":"(ab)*$","minLength":50000,"maxLength":60000})"),
-      HasSubstr("that is the limit"));
+  EXPECT_THAT(refused(R"({"type":"string","pattern":"a.{18}$","maxLength":60000})"),
+              HasSubstr("that is the limit"));
   std::string many;
   for (int i = 0; i < 6000; ++i) many += (i == 0 ? "" : ",") + std::to_string(i);
   EXPECT_THAT(refused("{\"enum\":[" + many + "]}"), HasSubstr("the enum has 6000 values"));

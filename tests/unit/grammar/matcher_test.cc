@@ -115,7 +115,17 @@ TEST(Matcher, masks_are_exact_along_random_ways) {
       {GrammarKind::json_object, ""},
       {GrammarKind::json_schema, R"({"type":"string","minLength":3,"maxLength":50})"},
       {GrammarKind::json_schema, R"({"type":"string","pattern":"^[abc ]*$"})"},
+      {GrammarKind::json_schema, R"({"type":"string","pattern":"^[abc ]*$","maxLength":70})"},
+      {GrammarKind::json_schema,
+       R"({"type":"string","pattern":"b","minLength":20,"maxLength":40})"},
+      {GrammarKind::json_schema,
+       R"({"type":"string","pattern":"^(ab|cä)*$","minLength":60,"maxLength":60})"},
+      {GrammarKind::json_schema,
+       R"({"type":"string","pattern":"^(ab|cä)*$","minLength":400,"maxLength":900})"},
+      {GrammarKind::json_schema, R"({"type":"string","pattern":"a","minLength":300})"},
+      {GrammarKind::regex, "(([abc ]{200,300},){70,90}|[ab1]{5,400})x"},
       {GrammarKind::regex, "(.{0,20}x|[ab]{5,9})+ä*"},
+      {GrammarKind::regex, "[^\"\\\\\\x00-\\x1f]{0,5}|[abc 1]{0,60}"},
       {GrammarKind::gbnf, "root ::= \"[\" (root | [^\\]\\[]{0,70}) \"]\"\n"}};
   for (const auto& [kind, text] : grammars) {
     ASSERT_NO_FATAL_FAILURE(expect_exact_along_ways(kind, text, mixed_vocabulary())) << text;
@@ -138,7 +148,11 @@ TEST(Matcher, masks_of_runs_are_exact) {
       {GrammarKind::json_schema, R"({"type":"array","items":{"type":"string","format":"email"}})"},
       {GrammarKind::json_schema,
        R"({"type":"array","items":{"type":"string","format":"hostname"}})"},
-      {GrammarKind::json_schema, R"({"type":"string","pattern":"^[\\w ]{2,30}$"})"}};
+      {GrammarKind::json_schema, R"({"type":"string","pattern":"^[\\w ]{2,30}$"})"},
+      {GrammarKind::json_schema,
+       R"({"type":"string","pattern":"^[\\w ]*$","minLength":2,"maxLength":3000})"},
+      {GrammarKind::json_schema,
+       R"({"type":"string","pattern":"^[a-zé]+( [a-z]+)*$","maxLength":40})"}};
   for (const auto& [kind, text] : grammars) {
     ASSERT_NO_FATAL_FAILURE(expect_exact_along_ways(kind, text, wordy_vocabulary())) << text;
   }
