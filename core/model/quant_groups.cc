@@ -34,11 +34,6 @@ void dequantize_levels(const float (&levels)[16], float scale, const std::byte* 
   }
 }
 
-// bitsandbytes' own, in 192ths: a sign and 0, 1, 128, 192, 64, 96, 32, 48.
-constexpr float kFp4[16] = {
-    0.0f, 0.0052083333f,  0.66666667f,  1.0f,  0.33333333f,  0.5f,  0.16666667f,  0.25f,
-    0.0f, -0.0052083333f, -0.66666667f, -1.0f, -0.33333333f, -0.5f, -0.16666667f, -0.25f};
-
 float e4m3(uint32_t byte) {
   const auto exponent = static_cast<int>(byte >> 3 & 15);
   const auto mantissa = static_cast<float>(byte & 7);
@@ -77,7 +72,7 @@ void dequantize_nf4(const std::byte* block, float* out) {
 }
 template <uint32_t values>
 void dequantize_fp4(const std::byte* block, float* out) {
-  dequantize_levels(kFp4, half_of(block), block + 2, values, out);
+  dequantize_levels(kFp4Levels, half_of(block), block + 2, values, out);
 }
 
 template <uint32_t bits, uint32_t values>

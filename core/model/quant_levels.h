@@ -27,4 +27,9 @@ inline constexpr float kNf4Levels[16] = {-1.0f,
                                          0.7229568362236023f,
                                          1.0f};
 
+// bitsandbytes' own floats of 4 bits, in 192ths: a sign and 0, 1, 128, 192, 64, 96, 32, 48.
+inline constexpr float kFp4Levels[16] = {
+    0.0f, 0.0052083333f,  0.66666667f,  1.0f,  0.33333333f,  0.5f,  0.16666667f,  0.25f,
+    0.0f, -0.0052083333f, -0.66666667f, -1.0f, -0.33333333f, -0.5f, -0.16666667f, -0.25f};
+
 }  // namespace tenon

@@ -5,6 +5,7 @@
 // GPTQModel writes other numbers of bits too, as streams along a row of words (words.h), and
 // matrices without zero points in the same tensors, with the middle of the codes as their zero
 // point.
+#include "core/base/quote.h"
 #include "core/model/published/reader.h"
 #include "core/model/published/words.h"
 #include "core/model/tensor_values.h"
@@ -25,7 +26,8 @@ uint32_t awq_code(const TensorView& words, uint32_t bits, uint64_t row, uint64_t
 
 class Awq final : public Reader {
  public:
-  Awq(uint32_t bits, uint64_t group) : bits_(bits), group_(group) {}
+  Awq(uint32_t bits, uint64_t group, bool symmetric)
+      : bits_(bits), group_(group), symmetric_(symmetric) {}
 
   std::string_view main_suffix() const override { return ".qweight"; }
   std::vector<std::string_view> other_suffixes() const override { return {".qzeros", ".scales"}; }
@@ -41,10 +43,21 @@ class Awq final : public Reader {
     }
     const uint64_t group = group_ == 0 ? k : group_;
     const uint64_t groups = (k + group - 1) / group;
+    if (groups > 1 && k % group != 0) {
+      return tensors.refuse(".qweight", "has " + std::to_string(k) + " columns; expected whole " +
+                                            "groups of " + std::to_string(group) +
+                                            ", as AWQ makes them – correct 'group_size'");
+    }
     TENON_ASSIGN_OR_RETURN(const TensorView* scales,
                            tensors.get(".scales", kRealTypes, {groups, n}));
     TENON_ASSIGN_OR_RETURN(const TensorView* zeros,
                            tensors.get(".qzeros", {DType::i32}, {groups, words}));
+    const auto zero_at = [=](uint64_t g, uint64_t row) { return awq_code(*zeros, bits, g, row); };
+    if (symmetric_ && !all_in_the_middle(*zeros, bits, n, zero_at)) {
+      return tensors.refuse(".qzeros",
+                            "has zero points off the middle, but 'zero_point' is false; one of the "
+                            "two is wrong – fetch both files again, or correct the config");
+    }
     Matrix matrix{
         .codes = unsigned_codes(bits), .n_out = n, .k_in = k, .group = group, .order = {}};
     matrix.fill = [=](const Strip& strip) {
@@ -57,7 +70,7 @@ class Awq final : public Reader {
         for (uint64_t g = 0; g < groups; ++g) {
           const uint64_t row = strip.first + r;
           strip.scales[r * groups + g] = element(*scales, g * n + row);
-          strip.zeros[r * groups + g] = static_cast<float>(awq_code(*zeros, bits, g, row));
+          strip.zeros[r * groups + g] = static_cast<float>(zero_at(g, row));
         }
       }
     };
@@ -67,7 +80,15 @@ class Awq final : public Reader {
  private:
   uint32_t bits_;
   uint64_t group_;  // 0: a whole row
+  bool symmetric_;
 };
+
+// GPTQModel names the layout once more, under keys of its own.
+void check_layout(const JsonFields& config, const char* key) {
+  const std::string name = config.text(key, "gemm");
+  if (name == "gemm" || name == "GEMM") return;
+  config.faults().unsupported(config.name(key) + " is " + in_quotes(name, 80) + "; expected gemm");
+}
 
 }  // namespace
 
@@ -87,13 +108,16 @@ std::unique_ptr<Reader> make_awq(const JsonFields& config) {
                        " is not read; expected -1, or a multiple of 32 up to 65536");
     return nullptr;
   }
-  const std::string version = config.text("version", "gemm");
-  if (version != "gemm" && version != "GEMM") {
-    faults.unsupported(config.name("version") + " is '" + version.substr(0, 80) +
-                       "'; expected gemm");
+  check_method_key(config, "awq");
+  for (const char* key : {"version", "format", "checkpoint_format"}) check_layout(config, key);
+  if (config.flag("desc_act", false)) {
+    faults.unsupported(config.name("desc_act") +
+                       " is true; AWQ is read with columns in turn – open the checkpoint that was "
+                       "quantised from");
   }
+  const bool symmetric = !config.flag("zero_point", true);
   if (faults.any()) return nullptr;
-  return std::make_unique<Awq>(bits, group < 0 ? 0 : static_cast<uint64_t>(group));
+  return std::make_unique<Awq>(bits, group < 0 ? 0 : static_cast<uint64_t>(group), symmetric);
 }
 
 }  // namespace tenon::published

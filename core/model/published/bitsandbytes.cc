@@ -6,10 +6,13 @@
 //   weight.quant_map                      f32 [16]
 //   weight.quant_state.bitsandbytes__TYPE u8: JSON with shape, blocksize and nested_offset
 // 8 bits (arXiv:2208.07339): weight i8 [n, k] and SCB [n], value = code · SCB / 127.
+#include <bit>
 #include <cmath>
 #include <cstring>
 
+#include "core/base/quote.h"
 #include "core/model/published/reader.h"
+#include "core/model/quant_levels.h"
 #include "core/model/tensor_values.h"
 
 namespace tenon::published {
@@ -18,7 +21,7 @@ namespace {
 constexpr std::string_view kStates[] = {".weight.quant_state.bitsandbytes__nf4",
                                         ".weight.quant_state.bitsandbytes__fp4"};
 constexpr std::string_view kAbsmax = ".weight.absmax", kNested = ".weight.nested_absmax",
-                           kNestedMap = ".weight.nested_quant_map";
+                           kNestedMap = ".weight.nested_quant_map", kMap = ".weight.quant_map";
 
 // What the JSON beside a matrix says.
 struct State {
@@ -29,16 +32,31 @@ struct State {
   float nested_offset = 0;
 };
 
+// What the config says besides; each matrix says it too, and must say the same.
+struct FourBitClaims {
+  std::string type;            // "nf4" or "fp4"; empty: nothing
+  std::optional<bool> nested;  // whether scales are quantised again
+};
+
+// Sizes of blocks are powers of two, so that the number of scales tells them apart.
+bool is_block_size(uint64_t size) {
+  return size >= 32 && std::has_single_bit(size);
+}
+
 class FourBits final : public Reader {
  public:
+  explicit FourBits(FourBitClaims claims) : claims_(std::move(claims)) {}
+
   std::string_view main_suffix() const override { return ".weight"; }
   bool is_quantised(const TensorView& view) const override { return view.dtype == DType::u8; }
   std::vector<std::string_view> other_suffixes() const override {
-    return {kAbsmax, kNested, kNestedMap, ".weight.quant_map", kStates[0], kStates[1]};
+    return {kAbsmax, kNested, kNestedMap, kMap, kStates[0], kStates[1]};
   }
 
   Result<Matrix> read(const Tensors& tensors) const override {
     TENON_ASSIGN_OR_RETURN(const State state, read_state(tensors));
+    TENON_RETURN_IF_ERROR(check_claims(tensors, state));
+    TENON_RETURN_IF_ERROR(check_levels(tensors, state.codes));
     Result<const TensorView*> codes = tensors.get(".weight", {DType::u8}, 2);
     if (!codes.ok()) codes = tensors.get(".weight", {DType::u8}, 1);
     if (!codes.ok()) return codes.take_status();
@@ -70,6 +88,49 @@ class FourBits final : public Reader {
   }
 
  private:
+  Status check_claims(const Tensors& tensors, const State& state) const {
+    const std::string type = state.codes == Codes::nf4 ? "nf4" : "fp4";
+    const std::string_view suffix = kStates[state.codes == Codes::nf4 ? 0 : 1];
+    if (!claims_.type.empty() && claims_.type != type) {
+      return tensors.refuse(suffix, "says " + type + ", but 'bnb_4bit_quant_type' is " +
+                                        in_quotes(claims_.type, 80) +
+                                        " – correct the one that is wrong");
+    }
+    if (claims_.nested && *claims_.nested != state.nested) {
+      return tensors.refuse(suffix, std::string("says that scales are ") +
+                                        (state.nested ? "quantised again" : "plain") +
+                                        ", but 'bnb_4bit_use_double_quant' is " +
+                                        (*claims_.nested ? "true" : "false") +
+                                        " – correct the one that is wrong");
+    }
+    for (const std::string_view map : {kNested, kNestedMap}) {
+      if (state.nested || !tensors.has(map)) continue;
+      return tensors.refuse(map,
+                            "is of scales that are quantised again, which the quant_state "
+                            "does not say – fetch the checkpoint again");
+    }
+    return {};
+  }
+
+  // The levels follow from the type; a table of others belongs to other codes.
+  static Status check_levels(const Tensors& tensors, Codes codes) {
+    if (tensors.has(kStates[0]) && tensors.has(kStates[1])) {
+      return tensors.refuse(kStates[1],
+                            "stands next to that of nf4; expected one of the two – "
+                            "fetch the checkpoint again");
+    }
+    if (!tensors.has(kMap)) return {};
+    TENON_ASSIGN_OR_RETURN(const TensorView* map, tensors.get(kMap, kRealTypes, {16}));
+    for (uint64_t i = 0; i < 16; ++i) {
+      const float level = codes == Codes::nf4 ? kNf4Levels[i] : kFp4Levels[i];
+      if (std::fabs(element(*map, i) - level) <= 1e-2f) continue;
+      return tensors.refuse(kMap, "has other levels than " +
+                                      std::string(codes == Codes::nf4 ? "nf4" : "fp4") +
+                                      ", which the quant_state names – fetch the checkpoint again");
+    }
+    return {};
+  }
+
   static Result<State> read_state(const Tensors& tensors) {
     const bool nf4 = tensors.has(kStates[0]);
     const std::string_view suffix = kStates[nf4 ? 0 : 1];
@@ -93,10 +154,11 @@ class FourBits final : public Reader {
     const std::string type = fields.text("quant_type", nf4 ? "nf4" : "fp4");
     constexpr uint64_t kMost = uint64_t{1} << 31;
     if (faults.any() || state.n == 0 || state.k == 0 || state.n > kMost || state.k > kMost ||
-        state.block % 32 != 0 || type != (nf4 ? "nf4" : "fp4")) {
+        !is_block_size(state.block) || (state.nested && !is_block_size(state.nested_block)) ||
+        type != (nf4 ? "nf4" : "fp4")) {
       return tensors.refuse(suffix,
                             "says another type, shape or block size than can be; expected its own "
-                            "type, two extents, and blocks of a multiple of 32");
+                            "type, two extents, and blocks of a power of two from 32");
     }
     return state;
   }
@@ -121,6 +183,8 @@ class FourBits final : public Reader {
     }
     return scales;
   }
+
+  FourBitClaims claims_;
 };
 
 // The paper multiplies columns of x with outliers in 16 bits. Here the kernel decides what x is
@@ -171,8 +235,11 @@ std::unique_ptr<Reader> make_bitsandbytes(const JsonFields& config) {
     faults.unsupported(config.name("bnb_4bit_quant_storage") + " is '" + storage.substr(0, 80) +
                        "'; expected uint8");
   }
+  FourBitClaims claims{.type = config.text("bnb_4bit_quant_type", ""), .nested = {}};
+  constexpr const char* kAgain = "bnb_4bit_use_double_quant";
+  if (config.has(kAgain)) claims.nested = config.flag(kAgain, false);
   if (faults.any()) return nullptr;
-  if (four) return std::make_unique<FourBits>();
+  if (four) return std::make_unique<FourBits>(std::move(claims));
   return std::make_unique<EightBits>();
 }
 

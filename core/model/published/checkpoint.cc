@@ -2,6 +2,7 @@
 #include <map>
 #include <set>
 
+#include "core/base/quote.h"
 #include "core/model/published/reader.h"
 
 namespace tenon::published {
@@ -88,6 +89,13 @@ class PublishedCheckpoint final : public Checkpoint {
   Status read_one(const Reader& reader, const std::string& name, const std::string& stem,
                   WorkerPool& pool) {
     const Tensors tensors(*inner_, stem);
+    const std::string known = tensors.name(reader.matrix_suffix());
+    if (known != name && inner_->find(known) != nullptr) {
+      return tensors.refuse(reader.matrix_suffix(),
+                            "stands next to " + in_quotes(inner_->stored_name(name)) +
+                                ", the same matrix quantised; expected one of the two – fetch the "
+                                "checkpoint again");
+    }
     TENON_ASSIGN_OR_RETURN(const Matrix matrix, reader.read(tensors));
     Entry entry{.name = name, .stored = {}, .view = {}};
     TENON_ASSIGN_OR_RETURN(entry.stored, store(inner_->stored_name(name), matrix, pool));
@@ -107,7 +115,7 @@ class PublishedCheckpoint final : public Checkpoint {
     for (const std::string_view suffix : reader.other_suffixes()) {
       hidden_.insert(tensors.name(suffix));
     }
-    matrices_.emplace(stem + std::string(reader.matrix_suffix()), std::move(entry));
+    matrices_.emplace(known, std::move(entry));
     return {};
   }
 

@@ -30,6 +30,14 @@ std::string method_names() {
 
 }  // namespace
 
+void check_method_key(const JsonFields& config, std::string_view method) {
+  const std::string own = config.text("method", method);
+  if (own == method) return;
+  config.faults().invalid(config.name("quant_method") + " is " + in_quotes(method, 80) +
+                          " and 'method' is " + in_quotes(own, 80) +
+                          "; expected one method – correct the one that is wrong");
+}
+
 std::unique_ptr<Reader> make_reader(const JsonFields& config) {
   std::string name = config.text("quant_method", "");
   // Files of before the key.

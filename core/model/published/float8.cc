@@ -16,7 +16,7 @@ constexpr std::string_view kFloat8Scale = ".weight_scale", kFloat8BlockScale = "
 
 class Float8 final : public Reader {
  public:
-  explicit Float8(std::optional<BlockShape> block) : block_(block) {}
+  Float8(std::optional<BlockShape> block, ScaleCount count) : block_(block), count_(count) {}
 
   std::string_view main_suffix() const override { return ".weight"; }
   bool is_quantised(const TensorView& view) const override { return view.dtype == DType::f8_e4m3; }
@@ -24,18 +24,24 @@ class Float8 final : public Reader {
     return {kFloat8Scale, kFloat8BlockScale, ".input_scale", ".activation_scale"};
   }
   Result<Matrix> read(const Tensors& tensors) const override {
-    return read_float8(tensors, tensors.has(kFloat8BlockScale) ? kFloat8BlockScale : kFloat8Scale,
-                       block_);
+    const bool inverse = tensors.has(kFloat8BlockScale);
+    if (inverse && tensors.has(kFloat8Scale)) {
+      return tensors.refuse(kFloat8Scale,
+                            "stands next to 'weight_scale_inv'; expected one of the two, which are "
+                            "both factors – fetch the checkpoint again");
+    }
+    return read_float8(tensors, inverse ? kFloat8BlockScale : kFloat8Scale, block_, count_);
   }
 
  private:
   std::optional<BlockShape> block_;
+  ScaleCount count_;
 };
 
 }  // namespace
 
 Result<Matrix> read_float8(const Tensors& tensors, std::string_view scale_suffix,
-                           std::optional<BlockShape> block) {
+                           std::optional<BlockShape> block, ScaleCount said) {
   TENON_ASSIGN_OR_RETURN(const TensorView* codes, tensors.get(".weight", {DType::f8_e4m3}, 2));
   const uint64_t n = codes->shape[0], k = codes->shape[1];
   // How many scales there are says what they are of, and must agree with the config.
@@ -60,6 +66,13 @@ Result<Matrix> read_float8(const Tensors& tensors, std::string_view scale_suffix
       return tensors.refuse(scale_suffix, "holds " + std::to_string(count) +
                                               " scales; expected 1, or one for each of " +
                                               std::to_string(n) + " rows");
+    }
+    if (said != ScaleCount::any && count != (said == ScaleCount::one ? 1 : n)) {
+      return tensors.refuse(
+          scale_suffix,
+          "holds " + std::to_string(count) + " scales; the config says " +
+              (said == ScaleCount::one ? "one for the whole matrix" : "one for each row") +
+              " – correct the one that is wrong");
     }
     rows = count == 1 ? n : 1;
   }
@@ -94,7 +107,8 @@ std::unique_ptr<Reader> make_float8(const JsonFields& config) {
     }
   }
   if (faults.any()) return nullptr;
-  return std::make_unique<Float8>(block);
+  const bool by_rows = config.text("quant_method", "") == "fbgemm_fp8";
+  return std::make_unique<Float8>(block, by_rows ? ScaleCount::rows : ScaleCount::any);
 }
 
 }  // namespace tenon::published

@@ -8,6 +8,7 @@
 // and zero points as they are.
 #include <algorithm>
 
+#include "core/base/quote.h"
 #include "core/model/published/reader.h"
 #include "core/model/published/words.h"
 #include "core/model/tensor_values.h"
@@ -24,15 +25,21 @@ const char* widths(WordLayout layout) {
   return layout == WordLayout::planes ? "2 to 8" : "2, 3, 4 or 8";
 }
 
+// What a config says of all matrices.
+struct GptqClaims {
+  uint32_t bits = 0;
+  uint64_t group = 0;  // 0: a whole row
+  WordLayout layout = WordLayout::stream;
+  bool zeros_less_one = true;
+  bool borrows = false;    // zero points of 2, 4 and 8 bits
+  bool mixed = false;      // "dynamic": some have other bits and groups
+  bool symmetric = false;  // all are said to be
+  OrderClaim order;
+};
+
 class Gptq final : public Reader {
  public:
-  Gptq(uint32_t bits, uint64_t group, std::string_view version, bool mixed, bool borrows)
-      : bits_(bits),
-        group_(group),
-        layout_(version == "gptq_p" ? WordLayout::planes : WordLayout::stream),
-        zeros_less_one_(version == "gptq"),
-        mixed_(mixed),
-        borrows_(borrows) {}
+  explicit Gptq(const GptqClaims& claims) : claims_(claims) {}
 
   std::string_view main_suffix() const override { return ".qweight"; }
   std::vector<std::string_view> other_suffixes() const override {
@@ -41,13 +48,14 @@ class Gptq final : public Reader {
 
   Result<Matrix> read(const Tensors& tensors) const override {
     TENON_ASSIGN_OR_RETURN(const TensorView* codes, tensors.get(".qweight", {DType::i32}, 2));
-    Form form{bits_, group_};
-    if (mixed_) {
+    Form form{claims_.bits, claims_.group};
+    if (claims_.mixed) {
       TENON_ASSIGN_OR_RETURN(form, form_of(tensors, *codes));
     }
     const uint32_t bits = form.bits;
     const uint64_t k = codes->shape[0] * 32 / bits, n = codes->shape[1];
-    const uint64_t whole = layout_ == WordLayout::planes ? 32 : 1;  // codes that lie together
+    const uint64_t whole =
+        claims_.layout == WordLayout::planes ? 32 : 1;  // codes that lie together
     if (codes->shape[0] * 32 % bits != 0 || n * bits % 32 != 0 || k % whole != 0 ||
         n % whole != 0) {
       return tensors.refuse(".qweight", "has " + std::to_string(codes->shape[0]) + " rows and " +
@@ -60,16 +68,29 @@ class Gptq final : public Reader {
                            tensors.get(".scales", kRealTypes, {groups, n}));
     TENON_ASSIGN_OR_RETURN(const TensorView* zeros,
                            tensors.get(".qzeros", {DType::i32}, {groups, n * bits / 32}));
-    TENON_ASSIGN_OR_RETURN(ColumnGroups columns, read_column_groups(tensors, ".g_idx", k, group));
+    TENON_ASSIGN_OR_RETURN(ColumnGroups columns,
+                           read_column_groups(tensors, ".g_idx", k, group, claims_.order));
     Matrix matrix{.codes = unsigned_codes(bits),
                   .n_out = n,
                   .k_in = k,
                   .group = group,
                   .order = std::move(columns.order)};
-    const bool whole_words = zeros_less_one_ && borrows_ && bits != 3;
+    const bool whole_words = claims_.zeros_less_one && claims_.borrows && bits != 3;
     const uint32_t add_to_word = whole_words ? UINT32_MAX / ((1u << bits) - 1) : 0;
-    const uint32_t add = zeros_less_one_ && !whole_words ? 1 : 0;
-    matrix.fill = [=, order = matrix.order, layout = layout_](const Strip& strip) {
+    const uint32_t add = claims_.zeros_less_one && !whole_words ? 1 : 0;
+    const auto zero_at = [=, layout = claims_.layout](uint64_t g, uint64_t row) {
+      const uint32_t zero = code_at(layout, row, bits, [&](uint64_t word) {
+        return static_cast<uint32_t>(word_at(*zeros, g, word)) + add_to_word;
+      });
+      return (zero + add) & ((1u << bits) - 1);
+    };
+    if (claims_.symmetric && !all_in_the_middle(*zeros, bits, n, zero_at)) {
+      return tensors.refuse(".qzeros",
+                            "has zero points off the middle, but 'sym' is true; one of the two, or "
+                            "'checkpoint_format', is wrong – fetch both files again, or correct "
+                            "the config");
+    }
+    matrix.fill = [=, order = matrix.order, layout = claims_.layout](const Strip& strip) {
       for (uint64_t j = 0; j < k; ++j) {
         const uint64_t column = order.empty() ? j : static_cast<uint64_t>(order[j]);
         for (uint64_t r = 0; r < strip.rows; ++r) {
@@ -83,10 +104,7 @@ class Gptq final : public Reader {
         for (uint64_t g = 0; g < groups; ++g) {
           const uint64_t row = strip.first + r;
           strip.scales[r * groups + g] = element(*scales, g * n + row);
-          const uint32_t zero = code_at(layout, row, bits, [&](uint64_t word) {
-            return static_cast<uint32_t>(word_at(*zeros, g, word)) + add_to_word;
-          });
-          strip.zeros[r * groups + g] = static_cast<float>((zero + add) & ((1u << bits) - 1));
+          strip.zeros[r * groups + g] = static_cast<float>(zero_at(g, row));
         }
       }
     };
@@ -104,10 +122,11 @@ class Gptq final : public Reader {
     TENON_ASSIGN_OR_RETURN(const TensorView* zeros, tensors.get(".qzeros", {DType::i32}, 2));
     TENON_ASSIGN_OR_RETURN(const TensorView* scales, tensors.get(".scales", kRealTypes, 2));
     const uint64_t n = codes.shape[1], words = zeros->shape[1], bits = words * 32 / n;
-    if (!is_read(bits, layout_) || words * 32 != bits * n || codes.shape[0] * 32 % bits != 0) {
+    if (!is_read(bits, claims_.layout) || words * 32 != bits * n ||
+        codes.shape[0] * 32 % bits != 0) {
       return tensors.refuse(".qzeros", "has " + std::to_string(words) +
                                            " columns of words beside the " + std::to_string(n) +
-                                           " of 'qweight'; expected " + widths(layout_) +
+                                           " of 'qweight'; expected " + widths(claims_.layout) +
                                            " bits each");
     }
     const uint64_t k = codes.shape[0] * 32 / bits;
@@ -125,19 +144,15 @@ class Gptq final : public Reader {
       for (uint64_t column = 0; column < k; ++column) first += word_at(*of, 0, column) == 0;
       return std::max<uint64_t>(first, 1);
     }
-    if (group_ != 0 && (k + group_ - 1) / group_ == groups) return group_;
+    const uint64_t said = claims_.group;
+    if (said != 0 && (k + said - 1) / said == groups) return said;
     if (k % groups == 0) return k / groups;
     return tensors.refuse(".scales", "has " + std::to_string(groups) + " groups for " +
                                          std::to_string(k) +
                                          " columns, and no 'g_idx' says which are whose");
   }
 
-  uint32_t bits_;
-  uint64_t group_;  // 0: a whole row
-  WordLayout layout_;
-  bool zeros_less_one_;
-  bool mixed_;
-  bool borrows_;  // zero points of 2, 4 and 8 bits
+  GptqClaims claims_;
 };
 
 // "meta.quantizer": who made it, with versions; one or a list.
@@ -151,11 +166,42 @@ bool is_by_gptqmodel(const JsonFields& config) {
   return is_it(makers) || (makers.is_array() && std::any_of(makers.begin(), makers.end(), is_it));
 }
 
+// The layout, which GPTQModel writes under two keys and older files under none.
+std::string read_version(const JsonFields& config) {
+  const std::string format = config.text("format", "");
+  const std::string version =
+      config.text("checkpoint_format", format.empty() ? "gptq" : format.c_str());
+  if (!format.empty() && format != version) {
+    config.faults().invalid(config.name("checkpoint_format") + " is " + in_quotes(version, 80) +
+                            " and 'format' is " + in_quotes(format, 80) +
+                            "; expected one layout – correct the one that is wrong");
+  }
+  return version;
+}
+
+// Whether `key` is `value` in the settings of some matrices, which stand in "dynamic" by pattern.
+bool is_in_dynamic(const JsonFields& config, const char* key, bool value) {
+  const nlohmann::json* dynamic = config.find("dynamic");
+  if (dynamic == nullptr || !dynamic->is_object()) return false;
+  return std::any_of(dynamic->begin(), dynamic->end(), [&](const nlohmann::json& settings) {
+    return settings.is_object() && settings.contains(key) && settings[key] == value;
+  });
+}
+
+OrderClaim read_order(const JsonFields& config) {
+  using Said = OrderClaim::Said;
+  if (config.flag("desc_act", false) || is_in_dynamic(config, "desc_act", true)) {
+    return {Said::out_of_turn, "'desc_act' is true"};
+  }
+  return {config.has("desc_act") ? Said::in_turn : Said::nothing, "'desc_act' is false"};
+}
+
 }  // namespace
 
 std::unique_ptr<Reader> make_gptq(const JsonFields& config) {
   Faults& faults = config.faults();
-  const std::string version = config.text("checkpoint_format", "gptq");
+  check_method_key(config, "gptq");
+  const std::string version = read_version(config);
   if (version != "gptq" && version != "gptq_v2" && version != "gptq_p") {
     faults.unsupported(config.name("checkpoint_format") + " is '" + version.substr(0, 80) +
                        "'; expected gptq, gptq_v2 or gptq_p");
@@ -179,10 +225,17 @@ std::unique_ptr<Reader> make_gptq(const JsonFields& config) {
                        "weights that are quantised alone");
   }
   const nlohmann::json* dynamic = config.find("dynamic");
-  const bool mixed = dynamic != nullptr && !dynamic->empty();
+  const GptqClaims claims{
+      .bits = bits,
+      .group = group < 0 ? 0 : static_cast<uint64_t>(group),
+      .layout = layout,
+      .zeros_less_one = version == "gptq",
+      .borrows = is_by_gptqmodel(config),
+      .mixed = dynamic != nullptr && !dynamic->empty(),
+      .symmetric = config.flag("sym", false) && !is_in_dynamic(config, "sym", false),
+      .order = read_order(config)};
   if (faults.any()) return nullptr;
-  return std::make_unique<Gptq>(bits, group < 0 ? 0 : static_cast<uint64_t>(group), version, mixed,
-                                is_by_gptqmodel(config));
+  return std::make_unique<Gptq>(claims);
 }
 
 }  // namespace tenon::published

@@ -5,6 +5,7 @@
 //   scale, zero  [n·k/g, 1]: value = (code − zero) · scale
 #include <cstring>
 
+#include "core/base/quote.h"
 #include "core/model/published/reader.h"
 #include "core/model/tensor_values.h"
 
@@ -38,18 +39,12 @@ class Hqq final : public Reader {
   }
 
   Result<Matrix> read(const Tensors& tensors) const override {
+    TENON_RETURN_IF_ERROR(check_own_settings(tensors));
     const uint64_t planes = bits_ == 3 ? 10 : 8 / bits_;
     const DType type = bits_ == 3 ? DType::i32 : DType::u8;
     TENON_ASSIGN_OR_RETURN(const TensorView* codes, tensors.get(".W_q", {type}, 2));
-    TENON_ASSIGN_OR_RETURN(const TensorView* shape,
-                           tensors.get(".shape", {DType::i64, DType::i32}, {2}));
-    const auto extent = [&](uint64_t i) {
-      int64_t value = 0;
-      const uint64_t bytes = shape->dtype == DType::i64 ? 8 : 4;
-      std::memcpy(&value, static_cast<const std::byte*>(shape->data) + i * bytes, bytes);
-      return static_cast<uint64_t>(value);
-    };
-    const uint64_t n = extent(0), k = extent(1), group = group_ == 0 ? k : group_;
+    TENON_ASSIGN_OR_RETURN(const Extents shape, read_extents(tensors, ".shape"));
+    const uint64_t n = shape.n, k = shape.k, group = group_ == 0 ? k : group_;
     constexpr uint64_t kMost = uint64_t{1} << 31;
     if (n == 0 || k == 0 || n > kMost || k > kMost || k % group != 0) {
       return tensors.refuse(".shape", "is [" + std::to_string(n) + ", " + std::to_string(k) +
@@ -89,6 +84,53 @@ class Hqq final : public Reader {
   }
 
  private:
+  // Settings that HQQ keeps with each matrix and reads in place of the config's: where there are
+  // any, they say the same. Others are of how the matrix was made.
+  Status check_own_settings(const Tensors& tensors) const {
+    struct Own {
+      std::string_view suffix;
+      uint64_t expected;
+    };
+    const Own all[] = {{".nbits", bits_},   {".axis", 1},       {".channel_wise", 1},
+                       {".quant_scale", 0}, {".quant_zero", 0}, {".view_as_float", 0}};
+    for (const Own& own : all) {
+      TENON_RETURN_IF_ERROR(check_number(tensors, own.suffix, own.expected));
+    }
+    if (group_ != 0) TENON_RETURN_IF_ERROR(check_number(tensors, ".group_size", group_));
+    const std::string packing = std::to_string(bits_) + (bits_ == 3 ? "bit_32" : "bit_u8");
+    TENON_RETURN_IF_ERROR(check_text(tensors, ".packing", packing));
+    return check_text(tensors, ".unpack_view_dtype", bits_ == 3 ? "torch.int32" : "torch.uint8");
+  }
+
+  static Status check_number(const Tensors& tensors, std::string_view suffix, uint64_t expected) {
+    const TensorView* view = tensors.find(suffix);
+    if (view == nullptr) return {};
+    const uint64_t bytes = dtype_bits(view->dtype) / 8;
+    const bool whole = view->dtype == DType::u8 || view->dtype == DType::i8 ||
+                       view->dtype == DType::i32 || view->dtype == DType::i64;
+    if (!whole || element_count(*view) != 1) {
+      return tensors.refuse(suffix, "is not one whole number – fetch the checkpoint again");
+    }
+    int64_t value = 0;
+    std::memcpy(&value, view->data, bytes);
+    if (value >= 0 && static_cast<uint64_t>(value) == expected) return {};
+    return tensors.refuse(suffix, "is " + std::to_string(value) + "; 'quantization_config' makes " +
+                                      "it " + std::to_string(expected) +
+                                      " – correct the one that is wrong");
+  }
+
+  static Status check_text(const Tensors& tensors, std::string_view suffix,
+                           std::string_view expected) {
+    const TensorView* view = tensors.find(suffix);
+    if (view == nullptr) return {};
+    const std::span<const std::byte> bytes = bytes_of(*view);
+    const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    if (text == expected) return {};
+    return tensors.refuse(suffix, "is " + in_quotes(text, 80) +
+                                      "; 'quantization_config' makes it " + in_quotes(expected) +
+                                      " – correct the one that is wrong");
+  }
+
   uint32_t bits_;
   uint64_t group_;  // 0: a whole row
 };
@@ -118,9 +160,21 @@ std::unique_ptr<Reader> make_hqq(const JsonFields& config) {
   if (const uint32_t axis = weights->count("axis", 1, 0, 1); axis != 1) {
     faults.unsupported(weights->name("axis") + " is 0, whose groups go across rows; expected 1");
   }
-  for (const char* key : {"quant_scale", "quant_zero"}) {
+  for (const char* key : {"quant_scale", "quant_zero", "view_as_float"}) {
     if (weights->flag(key, false)) {
-      faults.unsupported(weights->name(key) + " is true; scales and zeros are read as they are");
+      faults.unsupported(weights->name(key) +
+                         " is true; scales, zeros and codes are read as they "
+                         "are – save the model without it");
+    }
+  }
+  if (!weights->flag("channel_wise", true)) {
+    faults.unsupported(weights->name("channel_wise") +
+                       " is false, one scale for a matrix; expected groups");
+  }
+  for (const char* key : {"scale_quant_params", "zero_quant_params"}) {
+    if (const nlohmann::json* again = outer->find(key); again != nullptr && !again->empty()) {
+      faults.unsupported(outer->name(key) +
+                         " is there; scales and zeros are read as they are, not quantised again");
     }
   }
   if (faults.any()) return nullptr;

@@ -25,6 +25,8 @@ class Tensors {
   const std::string& stem() const { return stem_; }
   std::string name(std::string_view suffix) const { return stem_ + std::string(suffix); }
   bool has(std::string_view suffix) const { return checkpoint_.find(name(suffix)) != nullptr; }
+  // Null where there is none.
+  const TensorView* find(std::string_view suffix) const { return checkpoint_.find(name(suffix)); }
   // Of one of these element types, and of so many dimensions. Errors: not_found, unsupported.
   Result<const TensorView*> get(std::string_view suffix, std::initializer_list<DType> types,
                                 uint32_t rank) const;
@@ -45,19 +47,22 @@ inline constexpr std::initializer_list<DType> kRealTypes = {DType::f32, DType::f
 class Reader {
  public:
   virtual ~Reader() = default;
-  // Behind the stem, of the tensor that a quantised matrix has and no other.
+  // After the stem, of the tensor that a quantised matrix has and no other.
   virtual std::string_view main_suffix() const = 0;
   // Whether a tensor with that suffix is a quantised one, by its elements.
   virtual bool is_quantised(const TensorView&) const { return true; }
   // Of the tensors beside it.
   virtual std::vector<std::string_view> other_suffixes() const = 0;
-  // Behind the stem, of the matrix that the model knows.
+  // After the stem, of the matrix that the model knows.
   virtual std::string_view matrix_suffix() const { return ".weight"; }
   virtual Result<Matrix> read(const Tensors& tensors) const = 0;
 };
 
 // `config`: a quantization_config. Null, with faults, where it cannot be read.
 std::unique_ptr<Reader> make_reader(const JsonFields& config);
+
+// GPTQModel names the method a second time; a fault where it is another one.
+void check_method_key(const JsonFields& config, std::string_view method);
 
 // One for each method; faults are the config's.
 std::unique_ptr<Reader> make_gptq(const JsonFields& config);
@@ -73,8 +78,10 @@ struct BlockShape {
   uint64_t rows = 0, columns = 0;
   bool operator==(const BlockShape&) const = default;
 };
+// How many scales the config says a matrix has; `any`: it does not say, and their number tells.
+enum class ScaleCount : uint8_t { any, one, rows };
 Result<Matrix> read_float8(const Tensors& tensors, std::string_view scale_suffix,
-                           std::optional<BlockShape> block);
+                           std::optional<BlockShape> block, ScaleCount count);
 
 // E2M1 in blocks of 32, gpt-oss's and compressed-tensors': `codes` u8 with two a byte, the low
 // nibble first, `exponents` u8 one a block, plus 127. Both without gaps, in the order of the rows.
@@ -83,12 +90,27 @@ Matrix mxfp4_matrix(const TensorView& codes, const TensorView& exponents, uint64
 
 // Element [row, column] of a matrix without gaps, at any alignment.
 int32_t word_at(const TensorView& view, uint64_t row, uint64_t column);
-// The group of each column as a matrix of groups of `group` has it. Errors name `suffix`.
+
+// What the config says of act-order: whether columns may belong to groups out of turn.
+struct OrderClaim {
+  enum class Said : uint8_t { nothing, in_turn, out_of_turn };
+  Said said = Said::nothing;
+  std::string_view words;  // "'desc_act' is true"
+};
+// The group of each column as a matrix of groups of `group` has it. Errors name `suffix`: it is
+// missing though the config says that columns are out of turn, or says so though the config denies
+// it, or is missing where the last group may be partial or not.
 struct ColumnGroups {
   std::vector<int32_t> order;  // empty: in turn
 };
 Result<ColumnGroups> read_column_groups(const Tensors& tensors, std::string_view suffix,
-                                        uint64_t k_in, uint64_t group);
+                                        uint64_t k_in, uint64_t group, const OrderClaim& claim);
+// The two extents that a tensor of whole numbers holds.
+struct Extents {
+  uint64_t n = 0, k = 0;
+};
+Result<Extents> read_extents(const Tensors& tensors, std::string_view suffix);
+bool is_all_zero(const TensorView& view);
 
 // `checkpoint` with its quantised matrices under the names and in the formats that models know.
 Result<std::unique_ptr<Checkpoint>> published_checkpoint(std::unique_ptr<Checkpoint> checkpoint,

@@ -16,6 +16,24 @@ std::string extents_text(std::span<const uint64_t> shape) {
   return text + "]";
 }
 
+// With one group nothing is out of turn. With several, all that is left to know is where they end.
+Status check_without_groups(const Tensors& tensors, std::string_view suffix, uint64_t k_in,
+                            uint64_t group, const OrderClaim& claim) {
+  const uint64_t groups = (k_in + group - 1) / group;
+  if (groups == 1) return {};
+  if (claim.said == OrderClaim::Said::out_of_turn) {
+    return tensors.refuse(suffix, "is missing; " + std::string(claim.words) +
+                                      ", so that it alone says which group a column belongs to – "
+                                      "fetch the whole checkpoint again");
+  }
+  const uint64_t equal = k_in / groups;
+  if (k_in % groups != 0 || equal % 32 != 0 || equal == group) return {};
+  return tensors.refuse(
+      suffix, "is missing; " + std::to_string(groups) + " groups of " + std::to_string(k_in) +
+                  " columns may be of " + std::to_string(group) + ", as the config says, or of " +
+                  std::to_string(equal) + " each – correct 'group_size', or fetch the tensor");
+}
+
 }  // namespace
 
 Status Tensors::refuse(std::string_view suffix, std::string_view found) const {
@@ -71,11 +89,14 @@ int32_t word_at(const TensorView& view, uint64_t row, uint64_t column) {
 }
 
 Result<ColumnGroups> read_column_groups(const Tensors& tensors, std::string_view suffix,
-                                        uint64_t k_in, uint64_t group) {
+                                        uint64_t k_in, uint64_t group, const OrderClaim& claim) {
   ColumnGroups out;
-  if (!tensors.has(suffix)) return out;
-  TENON_ASSIGN_OR_RETURN(const TensorView* view, tensors.get(suffix, {DType::i32}, {k_in}));
   const uint64_t groups = (k_in + group - 1) / group;
+  if (!tensors.has(suffix)) {
+    TENON_RETURN_IF_ERROR(check_without_groups(tensors, suffix, k_in, group, claim));
+    return out;
+  }
+  TENON_ASSIGN_OR_RETURN(const TensorView* view, tensors.get(suffix, {DType::i32}, {k_in}));
   std::vector<std::vector<int32_t>> columns(groups);
   bool in_turn = true;
   for (uint64_t k = 0; k < k_in; ++k) {
@@ -89,6 +110,13 @@ Result<ColumnGroups> read_column_groups(const Tensors& tensors, std::string_view
     in_turn = in_turn && static_cast<uint64_t>(of) == k / group;
   }
   if (in_turn) return out;
+  // Programs differ in whether they then follow the tensor or the config.
+  if (claim.said == OrderClaim::Said::in_turn) {
+    return tensors.refuse(suffix, "puts columns into groups out of turn, but " +
+                                      std::string(claim.words) +
+                                      "; one of the two is wrong – fetch both files again, or "
+                                      "correct the config");
+  }
   for (uint64_t g = 0; g < groups; ++g) {
     if (columns[g].size() != std::min(group, k_in - g * group)) {
       return tensors.refuse(suffix, "gives group " + std::to_string(g) + " " +
@@ -98,6 +126,22 @@ Result<ColumnGroups> read_column_groups(const Tensors& tensors, std::string_view
     out.order.insert(out.order.end(), columns[g].begin(), columns[g].end());
   }
   return out;
+}
+
+Result<Extents> read_extents(const Tensors& tensors, std::string_view suffix) {
+  TENON_ASSIGN_OR_RETURN(const TensorView* view,
+                         tensors.get(suffix, {DType::i64, DType::i32}, {2}));
+  const auto extent = [view](uint64_t i) {
+    int64_t value = 0;
+    const uint64_t bytes = view->dtype == DType::i64 ? 8 : 4;
+    std::memcpy(&value, static_cast<const std::byte*>(view->data) + i * bytes, bytes);
+    return static_cast<uint64_t>(value);
+  };
+  return Extents{extent(0), extent(1)};
+}
+
+bool is_all_zero(const TensorView& view) {
+  return std::ranges::all_of(bytes_of(view), [](std::byte byte) { return byte == std::byte{0}; });
 }
 
 }  // namespace tenon::published

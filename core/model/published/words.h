@@ -1,8 +1,11 @@
 // Codes of 2 to 8 bits in words of 32, as GPTQ's and AWQ's tensors have them.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
+
+#include "core/model/published/reader.h"
 
 namespace tenon::published {
 
@@ -39,6 +42,22 @@ uint32_t code_at(WordLayout layout, uint64_t index, uint32_t bits, Word word) {
     offset += width;
   }
   return code;
+}
+
+// Whether every zero point of a tensor [groups, words], which are zero(group, row) of rows of `n`,
+// is the middle of the codes, as symmetric ones are. A word's place among each `bits` words says
+// what it then holds, so that the first row's are looked at one by one, and words after that.
+template <typename Zero>
+bool all_in_the_middle(const TensorView& zeros, uint32_t bits, uint64_t n, Zero zero) {
+  for (uint64_t row = 0; row < std::min<uint64_t>(n, 32); ++row) {
+    if (zero(0, row) != 1u << (bits - 1)) return false;
+  }
+  for (uint64_t group = 0; group < zeros.shape[0]; ++group) {
+    for (uint64_t word = 0; word < zeros.shape[1]; ++word) {
+      if (word_at(zeros, group, word) != word_at(zeros, 0, word % bits)) return false;
+    }
+  }
+  return true;
 }
 
 }  // namespace tenon::published

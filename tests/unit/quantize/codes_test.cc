@@ -132,6 +132,7 @@ TEST(WrittenCodes, of_gptq_are_read_back_with_all_bits_and_both_versions) {
 TEST(WrittenCodes, of_gptq_are_read_back_with_columns_in_another_order) {
   MethodOptions options{.method = Method::gptq};
   options.grid = {.bits = 4, .group = 32, .symmetric = true};
+  options.gptq.act_order = true;
   CodedMatrix coded = rounded(random_matrix(kCodedRows * kCodedColumns), options.grid);
   for (uint64_t j = 0; j < kCodedColumns; ++j) coded.group_of[j] = static_cast<uint32_t>(j % 8);
   expect_near(read_back(gptq_tensors("m", coded, false, *threads(1)), options), all_values(coded),

@@ -1,0 +1,30 @@
+// What a config of compressed-tensors says of its matrices.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "core/model/json_fields.h"
+#include "core/model/published/reader.h"
+
+namespace tenon::published {
+
+// Of the values: pack-quantized, int-quantized, float-quantized (or naive-), mxfp4-pack-quantized.
+enum class Packing : uint8_t { packed, integers, float8, mxfp4 };
+
+struct Scheme {
+  Packing packing = Packing::packed;
+  uint32_t bits = 4;
+  uint64_t group = 0;  // 0: a whole row
+  bool one_scale = false;
+  bool symmetric = true;
+  bool ordered = false;  // columns of groups out of turn
+  std::optional<BlockShape> block;
+  bool operator==(const Scheme&) const = default;
+};
+
+// The one scheme of all groups of `config`; none, with faults, where there is none or more, or
+// where what the config says contradicts itself.
+std::optional<Scheme> read_scheme(const JsonFields& config);
+
+}  // namespace tenon::published
