@@ -45,7 +45,7 @@ Status check_source(const Model& model) {
 
 // All that the result follows from.
 std::string hash_of(const Model& model, const QuantizeRequest& request) {
-  std::string text = "2 " + model.config_json + quantization_config(request.options, {}) +
+  std::string text = "3 " + model.config_json + quantization_config(request.options, {}) +
                      std::string(method_name(request.options.method)) +
                      (request.options.grid.search ? " search" : "") +
                      std::to_string(request.options.budget_bits);

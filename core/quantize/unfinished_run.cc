@@ -5,8 +5,10 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "core/base/log.h"
 #include "core/base/mapped_file.h"
 #include "core/base/quote.h"
+#include "core/base/sha256.h"
 #include "core/base/text.h"
 #include "core/model/model_folder_writer.h"
 #include "core/model/safetensors_writer.h"
@@ -38,6 +40,43 @@ Status check_run(const std::string& file, const std::string& hash) {
                           "); give the same ones to go on, or remove that folder");
 }
 
+// What is said of a layer that is done.
+struct LayerRecord {
+  std::vector<std::string> replaced;
+  std::string run;
+  std::string layer_sum;
+  std::string states_sum;  // empty: there were none
+};
+
+Status write_record(const std::string& file, const LayerRecord& record) {
+  const ordered_json text{{"replaced", record.replaced},
+                          {"run", record.run},
+                          {"sha256", {{"layer", record.layer_sum}, {"states", record.states_sum}}}};
+  return write_file(file, {text.dump() + "\n"});
+}
+
+Result<LayerRecord> read_record(const std::string& file) try {
+  TENON_ASSIGN_OR_RETURN(const std::string text, read_text_file(file));
+  const ordered_json found = ordered_json::parse(text);
+  return LayerRecord{.replaced = found.at("replaced").get<std::vector<std::string>>(),
+                     .run = found.at("run").get<std::string>(),
+                     .layer_sum = found.at("sha256").at("layer").get<std::string>(),
+                     .states_sum = found.at("sha256").at("states").get<std::string>()};
+} catch (const std::exception&) {
+  return failed(path_in_quotes(file) + " is damaged");
+}
+
+Result<std::string> sum_of(const std::string& file) {
+  TENON_ASSIGN_OR_RETURN(const MappedFile mapped, MappedFile::open(file));
+  return sha256_hex(mapped.bytes());
+}
+
+Status check_sum(const std::string& file, const std::string& expected) {
+  TENON_ASSIGN_OR_RETURN(const std::string found, sum_of(file));
+  if (found == expected) return {};
+  return failed(path_in_quotes(file) + " is damaged: its SHA-256 sum is another than was written");
+}
+
 }  // namespace
 
 Result<UnfinishedRun> UnfinishedRun::open(const std::string& folder, const std::string& settings,
@@ -49,13 +88,13 @@ Result<UnfinishedRun> UnfinishedRun::open(const std::string& folder, const std::
   if (!goes_on) TENON_RETURN_IF_ERROR(create_model_folder(folder));
   TENON_ASSIGN_OR_RETURN(NewFolder lock, NewFolder::create(folder, {}));
   lock.keep();  // what is done stays when the program ends
-  UnfinishedRun out(own, std::move(lock), made);
+  UnfinishedRun out(own, hash, std::move(lock), made);
   if (goes_on) {
     TENON_RETURN_IF_ERROR(check_run(run, hash));
     // Without a config.json the weights are no model yet.
     std::error_code ignored;
     fs::remove(folder + "/model.safetensors", ignored);
-    while (exists(out.path("layer", out.layers_done_, ".safetensors"))) ++out.layers_done_;
+    out.find_sound_layers();
     return out;
   }
   std::error_code fault;
@@ -63,6 +102,40 @@ Result<UnfinishedRun> UnfinishedRun::open(const std::string& folder, const std::
   const std::string text = ordered_json{{"settings", settings}, {"hash", hash}}.dump(1) + "\n";
   TENON_RETURN_IF_ERROR(write_file(run, {text}));
   return out;
+}
+
+// Hidden states are kept before one layer only: with any file of such a run lost, it begins anew.
+void UnfinishedRun::find_sound_layers() {
+  Status fault;
+  bool has_states = false;
+  while (fault.ok() && exists(path("layer", layers_done_, ".json"))) {
+    const std::string file = path("layer", layers_done_, ".json");
+    Result<LayerRecord> record = read_record(file);
+    if (!record.ok()) {
+      fault = record.take_status();
+    } else if (record->run != hash_) {
+      fault = failed(path_in_quotes(file) + " belongs to another run");
+    } else {
+      fault = check_sum(path("layer", layers_done_, ".safetensors"), record->layer_sum);
+    }
+    if (!fault.ok()) break;
+    ++layers_done_;
+    has_states = has_states || !record->states_sum.empty();
+    const bool last = !exists(path("layer", layers_done_, ".json"));
+    if (last && !record->states_sum.empty()) {
+      fault = check_sum(path("states", layers_done_, ".f32"), record->states_sum);
+    }
+  }
+  if (fault.ok()) return;
+  if (has_states) layers_done_ = 0;
+  log(LogLevel::warning, "quantize",
+      std::string(fault.message()) + "; layers from " + std::to_string(layers_done_) +
+          " on are computed again");
+  std::error_code ignored;
+  for (uint32_t layer = layers_done_; exists(path("layer", layer, ".json")); ++layer) {
+    fs::remove(path("layer", layer, ".json"), ignored);
+    fs::remove(path("states", layer + 1, ".f32"), ignored);
+  }
 }
 
 std::string UnfinishedRun::path(const char* kind, uint32_t layer, const char* extension) const {
@@ -88,8 +161,6 @@ Status UnfinishedRun::add_layer(const MadeTensors& tensors,
         write_file(path("states", layers_done_ + 1, ".f32"),
                    {{reinterpret_cast<const char*>(chars.data()), chars.size()}}));
   }
-  TENON_RETURN_IF_ERROR(
-      write_file(path("replaced", layers_done_, ".json"), {ordered_json(replaced).dump() + "\n"}));
   std::vector<PlannedTensor> planned;
   for (const MadeTensor& tensor : tensors) {
     const uint64_t columns = tensor.shape.size() > 1 ? tensor.shape.back() : 1;
@@ -100,9 +171,15 @@ Status UnfinishedRun::add_layer(const MadeTensors& tensors,
                                      rows * row_bytes);
                        }});
   }
-  // With this file the layer is done.
-  TENON_RETURN_IF_ERROR(write_safetensors(path("layer", layers_done_, ".safetensors"), planned));
+  const std::string file = path("layer", layers_done_, ".safetensors");
   std::error_code fault;
+  fs::remove(file, fault);  // of a run that ended before its record, or is damaged
+  TENON_RETURN_IF_ERROR(write_safetensors(file, planned));
+  LayerRecord record{.replaced = replaced, .run = hash_, .layer_sum = {}, .states_sum = {}};
+  TENON_ASSIGN_OR_RETURN(record.layer_sum, sum_of(file));
+  if (!states.empty()) record.states_sum = sha256_hex(chars);
+  // With this file the layer is done.
+  TENON_RETURN_IF_ERROR(write_record(path("layer", layers_done_, ".json"), record));
   fs::remove(path("states", layers_done_, ".f32"), fault);
   ++layers_done_;
   return {};
@@ -113,12 +190,8 @@ Result<std::vector<UnfinishedRun::Layer>> UnfinishedRun::layers() const {
   for (uint32_t i = 0; i < layers_done_; ++i) {
     Layer layer;
     TENON_ASSIGN_OR_RETURN(layer.tensors, open_safetensors(path("layer", i, ".safetensors")));
-    TENON_ASSIGN_OR_RETURN(const std::string text, read_text_file(path("replaced", i, ".json")));
-    const nlohmann::json names = nlohmann::json::parse(text, nullptr, false);
-    if (!names.is_array()) return failed(path_in_quotes(folder_) + " is damaged; remove it");
-    for (const nlohmann::json& name : names) {
-      if (name.is_string()) layer.replaced.push_back(name.get<std::string>());
-    }
+    TENON_ASSIGN_OR_RETURN(LayerRecord record, read_record(path("layer", i, ".json")));
+    layer.replaced = std::move(record.replaced);
     layers.push_back(std::move(layer));
   }
   return layers;

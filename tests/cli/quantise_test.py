@@ -196,7 +196,7 @@ class Quantize(Case):
         flags = ["--method", "gptq", "--calibrate", self.learn, "--context", 64, "--windows", 8]
         whole = self.quantize("whole", *flags)
         out = self.folder / "part"
-        first = out / "quantize.partial" / "layer-00000.safetensors"
+        first = out / "quantize.partial" / "layer-00000.json"
         process = subprocess.Popen([BINARY, "model", "quantize", str(MODEL), str(out),
                                     *map(str, flags)], stdout=subprocess.DEVNULL,
                                    stderr=subprocess.DEVNULL)
@@ -208,7 +208,7 @@ class Quantize(Case):
         self.refused("holds an unfinished run of another model, text or setting (--method gptq "
                      "--bits 4 --group 128 --search-ranges --sweeps 3)", "model", "quantize", MODEL, out, "--method", "rtn")
         said = self.done("model", "quantize", MODEL, out, *flags)
-        self.assertIn("went on behind ", said)
+        self.assertIn("went on after ", said)
         self.assertFalse((out / "quantize.partial").exists())
         self.assertEqual((whole / "model.safetensors").read_bytes(),
                          (out / "model.safetensors").read_bytes())

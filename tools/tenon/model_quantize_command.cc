@@ -132,7 +132,7 @@ Status quantize_folder(const QuantizeFlags& flags) {
   TENON_ASSIGN_OR_RETURN(const quantize::QuantizeReport report, quantize_model(*model, request));
   progress.wipe();
   if (report.layers_resumed > 0) {
-    putf("went on behind %u layers of an earlier run\n", report.layers_resumed);
+    putf("went on after %u layers of an earlier run\n", report.layers_resumed);
   }
   putf("wrote %s: %llu matrices with %.3f bits a weight; %llu tensors as they were\n",
        one_line(flags.out, kMostPathBytes).c_str(),
