@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "core/base/git_lfs.h"
 #include "core/base/quote.h"
 
 namespace tenon {
@@ -203,6 +204,7 @@ Status place(std::vector<GgufTensor>& tensors, uint64_t data_begin, uint64_t ali
 
 Result<uint32_t> read_version(Reader& reader, std::span<const std::byte> bytes) {
   if (!GgufFile::has_magic(bytes)) {
+    TENON_RETURN_IF_ERROR(check_no_git_lfs_pointer(bytes));
     return invalid_argument("does not begin with 'GGUF'; this is no GGUF file");
   }
   TENON_RETURN_IF_ERROR(reader.take(4).take_status());

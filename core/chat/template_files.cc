@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/base/gguf_parts.h"
+#include "core/base/git_lfs.h"
 #include "core/base/mapped_file.h"
 #include "core/base/presence.h"
 #include "core/base/quote.h"
@@ -68,6 +69,9 @@ Result<ordered_json> read_json(const std::string& path) {
 
 Status read_jinja(const std::string& path, const std::string& name, TemplateFiles& files) {
   TENON_ASSIGN_OR_RETURN(std::string text, read_text_file(path));
+  if (const Status status = check_no_git_lfs_pointer(text); !status.ok()) {
+    return with_context(path, status);
+  }
   files.templates[name] = {std::move(text), path};
   return Status();
 }

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "core/base/gguf_parts.h"
+#include "core/base/git_lfs.h"
 #include "core/base/log.h"
 #include "core/base/quote.h"
 #include "core/model/family.h"
@@ -207,6 +208,9 @@ bool is_model_file(const std::string& path) {
 
 Result<OpenedGguf> open_gguf(const std::string& path) try {
   TENON_ASSIGN_OR_RETURN(const MappedFile given, MappedFile::open(path));
+  if (const Status status = check_no_git_lfs_pointer(given.bytes()); !status.ok()) {
+    return with_context(path, status);
+  }
   if (!GgufFile::has_magic(given.bytes())) {
     return invalid_argument(path + ": is no GGUF file; expected one, or a model's folder");
   }

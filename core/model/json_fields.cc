@@ -4,6 +4,7 @@
 #include <cmath>
 #include <set>
 
+#include "core/base/git_lfs.h"
 #include "core/base/json_builder.h"
 #include "core/base/quote.h"
 
@@ -63,6 +64,7 @@ class StructureCheck final : public nlohmann::json_sax<json> {
 }  // namespace
 
 Result<json> parse_json_object(std::string_view text) try {
+  TENON_RETURN_IF_ERROR(check_no_git_lfs_pointer(text));
   StructureCheck check;
   if (!json::sax_parse(text, &check)) {
     return invalid_argument("not valid JSON: " + check.fault());

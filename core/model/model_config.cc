@@ -142,12 +142,35 @@ void check_quantised(const JsonFields& config) {
   (void)config.count("pretraining_tp", 1, 1, kMaxWidth);
 }
 
+// Folders of other kinds, which are known by a key of their own.
+void check_other_kinds(const JsonFields& config) {
+  Faults& faults = config.faults();
+  const std::optional<JsonFields> how =
+      config.has("quantization_config") ? config.object("quantization_config") : std::nullopt;
+  const bool named =
+      how && (how->has("quant_method") || how->has("load_in_4bit") || how->has("load_in_8bit"));
+  // MLX writes the same object under both keys, without a method.
+  if (config.has("quantization") && !named) {
+    faults.unsupported(config.name("quantization") +
+                       " is there: a folder that MLX quantised, with codes in u32, 'scales' and "
+                       "'biases', which is not read; open the model that it was made from, or "
+                       "convert it with 'mlx_lm.convert --dequantize'");
+  }
+  if (config.has("compression_config") && !config.has("quantization_config")) {
+    faults.unsupported(config.name("compression_config") +
+                       " is there, which old versions of compressed-tensors wrote in place of "
+                       "'quantization_config'; expected the newer name – rename the key, with "
+                       "'quant_method' \"compressed-tensors\" in it");
+  }
+}
+
 }  // namespace
 
 Result<ModelPlan> parse_model_config(std::string_view text, std::string_view name) {
   Result<json> parsed = parse_json_object(text);
   if (!parsed.ok()) return with_context(name, parsed.status());
   Faults faults;
+  check_other_kinds(JsonFields(*parsed, faults));
   const TextPart text_part = find_text_part(*parsed, faults);
   if (faults.any()) return faults.status(name);
   const json& own = text_part.of.empty() ? *parsed : text_part.config;

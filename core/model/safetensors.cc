@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "core/base/git_lfs.h"
 #include "core/base/json_fault.h"
 #include "core/base/quote.h"
 
@@ -174,6 +175,7 @@ class HeaderReader final : public nlohmann::json_sax<json> {
 
 // The JSON text, its length checked against the file.
 Result<std::string_view> header_text(std::span<const std::byte> file) {
+  TENON_RETURN_IF_ERROR(check_no_git_lfs_pointer(file));
   if (file.size() < 8) {
     return invalid_argument("has " + std::to_string(file.size()) +
                             " bytes; a safetensors file starts with 8 that give its header length");

@@ -10,22 +10,28 @@ namespace {
 
 using nlohmann::json;
 
+// What says that the head is the embedding, as transformers 5 reads it: the whole's own
+// `tie_word_embeddings`, which is true or false where it is missing, whatever the text model's
+// says; or either of the two.
+enum class Ties : uint8_t { whole_or_tied, whole_or_not, either };
+
 struct WholeModel {
   std::string_view model_type;
   std::string_view class_name;
   std::string_view text_type;  // where text_config does not say, or has a name of its own for it
-  bool tied;                   // where nothing says so
+  Ties ties;
   const char* overlooked =
       nullptr;  // key of the text model that transformers overlooks in the whole
 };
 constexpr WholeModel kWholeModels[] = {
-    {"gemma3", "Gemma3ForConditionalGeneration", "gemma3_text", true, "final_logit_softcapping"},
-    {"llava", "LlavaForConditionalGeneration", "llama", false},
-    {"llava_next", "LlavaNextForConditionalGeneration", "llama", false},
-    {"mistral3", "Mistral3ForConditionalGeneration", "mistral", true},
-    {"qwen2_vl", "Qwen2VLForConditionalGeneration", "qwen2", false},
-    {"qwen2_5_vl", "Qwen2_5_VLForConditionalGeneration", "qwen2", false},
-    {"qwen3_vl", "Qwen3VLForConditionalGeneration", "qwen3", false},
+    {"gemma3", "Gemma3ForConditionalGeneration", "gemma3_text", Ties::whole_or_tied,
+     "final_logit_softcapping"},
+    {"llava", "LlavaForConditionalGeneration", "llama", Ties::either},
+    {"llava_next", "LlavaNextForConditionalGeneration", "llama", Ties::either},
+    {"mistral3", "Mistral3ForConditionalGeneration", "mistral", Ties::whole_or_tied},
+    {"qwen2_vl", "Qwen2VLForConditionalGeneration", "qwen2", Ties::either},
+    {"qwen2_5_vl", "Qwen2_5_VLForConditionalGeneration", "qwen2", Ties::either},
+    {"qwen3_vl", "Qwen3VLForConditionalGeneration", "qwen3", Ties::whole_or_not},
 };
 
 const WholeModel* find_whole(const json& config) {
@@ -80,11 +86,12 @@ bool is_true(const json& object, const char* key) {
   return found != object.end() && found->is_boolean() && found->get<bool>();
 }
 
-// Either may say that embeddings are tied.
 void settle_ties(const json& config, const WholeModel& whole, json& text) {
   const char* key = "tie_word_embeddings";
-  const bool said = config.contains(key) || text.contains(key);
-  text[key] = said ? is_true(config, key) || is_true(text, key) : whole.tied;
+  const bool said = config.contains(key) && !config[key].is_null();
+  bool tied = said ? is_true(config, key) : whole.ties == Ties::whole_or_tied;
+  if (whole.ties == Ties::either) tied = tied || is_true(text, key);
+  text[key] = tied;
 }
 
 // Where a whole keeps the tensors that a text model calls "model.…" and "lm_head.…".
@@ -166,7 +173,15 @@ TextPart find_text_part(const json& config, Faults& faults) {
   if (whole->overlooked != nullptr) part.config.erase(whole->overlooked);
   drop_axes(part.config);
   settle_ties(config, *whole, part.config);
-  for (const char* key : {"quantization_config", "bos_token_id", "eos_token_id"}) {
+  constexpr const char* kHow = "quantization_config";
+  if (apart && config.contains(kHow) && part.config.contains(kHow) &&
+      !part.config[kHow].is_null() && part.config[kHow] != config[kHow]) {
+    faults.invalid(
+        "'quantization_config' and 'text_config.quantization_config' are not the same; "
+        "expected one – take out the one that is wrong");
+  }
+  if (part.config.contains(kHow) && part.config[kHow].is_null()) part.config.erase(kHow);
+  for (const char* key : {kHow, "bos_token_id", "eos_token_id"}) {
     if (config.contains(key) && !part.config.contains(key)) part.config[key] = config[key];
   }
   return part;

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "core/base/gguf_parts.h"
+#include "core/base/git_lfs.h"
 #include "core/base/log.h"
 #include "core/base/mapped_file.h"
 #include "core/base/presence.h"
@@ -21,6 +22,15 @@ using Parts = std::unique_ptr<TokenizerParts>;
 
 constexpr size_t kLargestFileBytes = size_t{128} << 20;
 
+// The whole of a file that is there.
+Result<std::string> read_whole(const std::string& path, size_t most = size_t{64} << 20) {
+  TENON_ASSIGN_OR_RETURN(std::string text, read_text_file(path, most));
+  if (const Status status = check_no_git_lfs_pointer(text); !status.ok()) {
+    return with_context(path, status);
+  }
+  return text;
+}
+
 // What a tokenizer_config.json says of the tokens around a text; absent: nothing.
 struct Around {
   std::optional<bool> bos;
@@ -38,7 +48,7 @@ Result<std::optional<bool>> flag(const JsonNode& config, std::string_view key) {
 template <typename Apply>
 Status with_json(const std::string& path, Apply apply) {
   if (!is_there(path)) return Status();
-  TENON_ASSIGN_OR_RETURN(const std::string text, read_text_file(path));
+  TENON_ASSIGN_OR_RETURN(const std::string text, read_whole(path));
   Result<nlohmann::json> document = tok::parse_json(text);
   if (!document.ok()) return with_context(path, document.status());
   const Status status = apply(JsonNode(*document, ""));
@@ -89,7 +99,7 @@ Result<Parts> named(std::string_view name, Result<Parts> parts) {
 
 Result<Parts> load_json(const std::string& folder) {
   const std::string path = folder + "/tokenizer.json";
-  TENON_ASSIGN_OR_RETURN(const std::string text, read_text_file(path, kLargestFileBytes));
+  TENON_ASSIGN_OR_RETURN(const std::string text, read_whole(path, kLargestFileBytes));
   TENON_ASSIGN_OR_RETURN(Parts parts, named(path, tok::read_tokenizer_json(text)));
   TENON_ASSIGN_OR_RETURN(const Around around, apply_configs(folder, *parts));
   complete_json(around, *parts);
@@ -98,7 +108,7 @@ Result<Parts> load_json(const std::string& folder) {
 
 Result<Parts> load_sentencepiece(const std::string& folder) {
   const std::string path = folder + "/tokenizer.model";
-  TENON_ASSIGN_OR_RETURN(const std::string text, read_text_file(path, kLargestFileBytes));
+  TENON_ASSIGN_OR_RETURN(const std::string text, read_whole(path, kLargestFileBytes));
   TENON_ASSIGN_OR_RETURN(Parts parts,
                          named(path, read_sentencepiece(std::as_bytes(std::span(text)))));
   name_own_end(*parts);

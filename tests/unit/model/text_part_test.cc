@@ -36,14 +36,53 @@ TEST(TextPart, the_plan_is_that_of_the_text_model_and_names_the_whole) {
   EXPECT_THAT(plan.ignored_keys, testing::ElementsAre("my_key"));
 }
 
-TEST(TextPart, embeddings_are_tied_where_either_config_says_so) {
-  EXPECT_TRUE(plan_of(R"({"model_type":"llava","tie_word_embeddings":true,
-                          "text_config":{"tie_word_embeddings":false}})")
-                  .tied_embeddings);
-  EXPECT_TRUE(plan_of(R"({"model_type":"qwen2_vl","text_config":{"tie_word_embeddings":true}})")
-                  .tied_embeddings);
-  EXPECT_FALSE(plan_of(R"({"model_type":"qwen2_vl","text_config":{}})").tied_embeddings);
-  EXPECT_TRUE(plan_of(R"({"model_type":"gemma3","text_config":{}})").tied_embeddings);
+// What transformers 5 makes of the flag of the whole and of the text model's, each missing, false
+// or true.
+TEST(TextPart, each_family_says_which_flag_ties_embeddings) {
+  const auto tied = [](const std::string& family, const std::string& outer,
+                       const std::string& inner) {
+    const auto flag = [](const std::string& value) {
+      return value.empty() ? value : R"("tie_word_embeddings":)" + value;
+    };
+    const std::string inside = flag(inner), outside = outer.empty() ? "" : "," + flag(outer);
+    return plan_of(R"({"model_type":")" + family + R"(","text_config":{)" + inside + "}" + outside +
+                   "}")
+        .tied_embeddings;
+  };
+  for (const std::string inner : {"", "null", "false", "true"}) {
+    SCOPED_TRACE(inner);
+    for (const std::string outer : {"", "null", "false", "true"}) {
+      SCOPED_TRACE(outer);
+      const bool said = outer == "true" || outer == "false";
+      for (const std::string family : {"gemma3", "mistral3"}) {
+        EXPECT_EQ(tied(family, outer, inner), said ? outer == "true" : true) << family;
+      }
+      EXPECT_EQ(tied("qwen3_vl", outer, inner), outer == "true");
+      for (const std::string family : {"llava", "llava_next", "qwen2_vl", "qwen2_5_vl"}) {
+        EXPECT_EQ(tied(family, outer, inner), outer == "true" || inner == "true") << family;
+      }
+    }
+  }
+}
+
+// Mistral 3 as published: nothing is said outside, false inside, and there is a head of its own.
+TEST(TextPart, a_head_of_its_own_is_used_whatever_is_said_of_ties) {
+  const TemporaryFolder folder;
+  const auto golden = open_or_fail(kGoldens + "llava");
+  ASSERT_NE(golden, nullptr);
+  ASSERT_FALSE(golden->plan.tied_embeddings);
+  nlohmann::json config = nlohmann::json::parse(*read_text_file(kGoldens + "llava/config.json"));
+  config["model_type"] = "mistral3";
+  config["architectures"] = {"Mistral3ForConditionalGeneration"};
+  config.erase("tie_word_embeddings");
+  config["text_config"]["tie_word_embeddings"] = false;
+  folder.write_file("config.json", config.dump());
+  folder.write_file("model.safetensors",
+                    *read_text_file(kGoldens + "llava/model.safetensors", uint64_t{1} << 24));
+  const auto model = open_or_fail(folder.path());
+  ASSERT_NE(model, nullptr);
+  EXPECT_FALSE(model->plan.tied_embeddings);
+  EXPECT_EQ(model->head.name, golden->head.name);
 }
 
 TEST(TextPart, gemma_3_caps_no_logits_as_a_part_of_a_model_of_images) {
@@ -76,6 +115,16 @@ TEST(TextPart, what_is_not_built_is_refused_by_name) {
               HasSubstr("'text_config' is a list of 1; expected an object"));
   EXPECT_THAT(refusal(R"({"model_type":"llava","text_config":{"hidden_size":-1}})"),
               HasSubstr("'text_config.hidden_size' is -1"));
+}
+
+TEST(TextPart, one_config_says_how_weights_are_quantised) {
+  const std::string how = R"("quantization_config":{"quant_method":"gptq","bits":4})";
+  const std::string whole = R"({"model_type":"llava",)" + how + R"(,"text_config":)";
+  EXPECT_EQ(plan_of(whole + R"({"model_type":"llama",)" + how + "}}").text_part_of, "llava");
+  EXPECT_EQ(plan_of(whole + R"({"quantization_config":null}})").text_part_of, "llava");
+  EXPECT_THAT(refusal(whole + R"({"quantization_config":{"quant_method":"gptq","bits":8}}})"),
+              HasSubstr("'quantization_config' and 'text_config.quantization_config' are not the "
+                        "same; expected one"));
 }
 
 TEST(TextPart, tensors_of_other_parts_are_counted_and_left_alone) {

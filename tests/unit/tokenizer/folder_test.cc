@@ -42,6 +42,16 @@ TEST_F(Folder, without_a_tokenizer_says_what_is_missing) {
                            "there");
 }
 
+TEST_F(Folder, a_pointer_of_git_lfs_is_called_by_its_name) {
+  const std::string pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 7\n";
+  for (const char* file : {"tokenizer.model", "tokenizer.json"}) {
+    write(file, pointer);
+    EXPECT_THAT(refusal(), HasSubstr(std::string(file) +
+                                     ": is a Git LFS pointer of 63 bytes to a file of 7; expected "
+                                     "the file itself"));
+  }
+}
+
 TEST_F(Folder, with_both_files_reads_the_json) {
   write("tokenizer.json", tiny_json().dump());
   write("tokenizer.model", "not read");
