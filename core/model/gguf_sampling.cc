@@ -85,13 +85,13 @@ class SamplingReader {
 
  private:
   // What this program says in other words: all, off, and everything that is known.
-  std::optional<double> translated(std::string_view parameter, double value) {
-    if (parameter == "penalty_last_tokens") {
-      if (value == 0) no_penalties_ = true;
-      return value < 0 ? 0.0 : value;
-    }
-    const bool at_least_nothing = parameter == "top_k" || parameter == "temperature";
-    return at_least_nothing ? std::max(value, 0.0) : value;
+  double translated(std::string_view parameter, double value) {
+    if (parameter == "penalty_last_tokens" && value == 0) no_penalties_ = true;
+    if (parameter == "top_p") return std::min(value, 1.0);
+    constexpr std::string_view kOffBelowZero[] = {"top_k", "temperature", "min_p",
+                                                  "xtc_probability", "penalty_last_tokens"};
+    const bool off = std::ranges::find(kOffBelowZero, parameter) != std::end(kOffBelowZero);
+    return off ? std::max(value, 0.0) : value;
   }
 
   void read_number(const SamplingName& name) {

@@ -171,6 +171,11 @@ class Advised {
 
 GenerationDefaults followed_advice(const Pipeline& pipeline) {
   GenerationDefaults advice = pipeline.model->generation;
+  // As transformers does: whoever bans the end of a text does not mean that none ever ends.
+  std::erase_if(advice.bad_words, [&](const std::vector<TokenId>& word) {
+    return word.size() == 1 &&
+           std::ranges::find(pipeline.ends, word.front(), &TextEnd::token) != pipeline.ends.end();
+  });
   keep_honoured(words_provided(pipeline.sampler.object().descriptor(), "sampler.stages"), advice);
   if (pipeline.model->plan.mask_token) {
     for (const std::string_view name : kOfGrowingTexts) advice.drop(name);

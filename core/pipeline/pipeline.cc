@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/cpu_features.h"
+#include "core/base/log.h"
 #include "core/base/quote.h"
 #include "core/base/sampling_keys.h"
 #include "core/base/system_memory.h"
@@ -86,6 +87,11 @@ Status open_inputs(const PipelineRequest& request, Pipeline& pipeline) {
     pipeline.tokenizer = *std::move(tokenizer);
   } else {
     pipeline.tokenizer_problem = tokenizer.take_status();
+    // A model without one is no accident; one that cannot be read may be.
+    if (pipeline.tokenizer_problem.code() != StatusCode::not_found) {
+      log(LogLevel::warning, "tokenizer",
+          "the model takes token ids alone, no text: " + message_of(pipeline.tokenizer_problem));
+    }
   }
   pipeline.ends = text_ends(*pipeline.model, pipeline.tokenizer.get());
   return open_second_model(pipeline);

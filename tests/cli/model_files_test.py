@@ -293,6 +293,10 @@ class Vocabularies(Files):
                     done = run(*words, "--model", model)
                     self.assertEqual(done.returncode, 1)
                     self.assertIn(f"'{key}' is missing", done.stderr)
+                # Also where nobody gives it a text yet.
+                done = run("config", "check", "--model", model)
+                self.assertIn("the model takes token ids alone, no text: ", done.stderr)
+                self.assertIn(f"'{key}' is missing", done.stderr)
 
     def test_what_is_guessed_is_said(self):
         for key in ("tokenizer.ggml.token_type", "tokenizer.ggml.pre"):

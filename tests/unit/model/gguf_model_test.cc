@@ -150,6 +150,20 @@ TEST(GgufModel, recommended_sampling_is_read_whatever_type_its_numbers_have) {
   EXPECT_TRUE(advice.unused.empty());
 }
 
+TEST(GgufModel, recommended_values_beyond_a_range_are_off_where_llama_cpp_takes_them_so) {
+  GgufDraft draft;
+  draft.reals["general.sampling.top_p"] = 2.0f;
+  for (const char* key : {"top_k", "temp", "min_p", "xtc_probability"}) {
+    draft.reals[std::string("general.sampling.") + key] = -1.0f;
+  }
+  const auto model = draft.open();
+  ASSERT_NE(model, nullptr);
+  EXPECT_EQ(model->generation.value("top_p"), 1.0);
+  for (const char* name : {"top_k", "temperature", "min_p", "xtc_probability"}) {
+    EXPECT_EQ(model->generation.value(name), 0.0) << name;
+  }
+}
+
 TEST(GgufModel, a_penalty_that_looks_back_on_nothing_is_none) {
   GgufDraft draft;
   draft.reals["general.sampling.penalty_repeat"] = 1.1f;
