@@ -176,13 +176,13 @@ TEST(AnswerStream, an_answer_without_markers_is_not_held_back) {
   EXPECT_EQ(deltas[0].text, "Hello");
 }
 
-// Every printable character is a token, and the markers of Mistral are special ones.
-std::unique_ptr<Tokenizer> mistral_tokenizer() {
+// Every printable character is a token, and the markers are special ones.
+std::unique_ptr<Tokenizer> small_tokenizer(std::initializer_list<const char*> markers) {
   nlohmann::json vocabulary = nlohmann::json::object();
   for (char c = ' '; c <= '~'; ++c) vocabulary[std::string(1, c)] = c - ' ';
   nlohmann::json added = nlohmann::json::array();
   int id = 100;
-  for (const char* marker : {"[TOOL_CALLS]", "[ARGS]", "[THINK]", "[/THINK]", "</s>"}) {
+  for (const char* marker : markers) {
     added.push_back({{"id", id++}, {"content", marker}, {"special", true}, {"normalized", false}});
   }
   const nlohmann::json all = {
@@ -193,9 +193,14 @@ std::unique_ptr<Tokenizer> mistral_tokenizer() {
   return must(Tokenizer::from_json(all.dump(), "small.json"));
 }
 
+std::unique_ptr<Tokenizer> mistral_tokenizer() {
+  return small_tokenizer({"[TOOL_CALLS]", "[ARGS]", "[THINK]", "[/THINK]", "</s>"});
+}
+
 // The answer of these tokens, whose text comes `lag` tokens after them.
-Answer answer_of(const Tokenizer& tokenizer, std::span<const TokenId> tokens, size_t lag) {
-  AnswerOptions options = answer_options(Calls::mistral, Reasoning::mistral);
+Answer answer_of(const Tokenizer& tokenizer, std::span<const TokenId> tokens, size_t lag,
+                 const AnswerOptions& options = answer_options(Calls::mistral,
+                                                               Reasoning::mistral)) {
   AnswerParser parser = must(AnswerParser::make(options, &tokenizer));
   Deltas deltas;
   const std::string text = must(tokenizer.decode(tokens));
@@ -257,6 +262,23 @@ TEST(AnswerTokens, special_tokens_are_markers_wherever_their_text_has_got_to) {
   for (const size_t lag : {0, 1, 3, 7}) {
     EXPECT_EQ(shown(answer_of(*tokenizer, tokens, lag)),
               "reasoning{hm} content{So:} f{\"a\": 1} g{}");
+  }
+}
+
+TEST(AnswerTokens, within_a_text_of_the_arguments_a_special_token_is_text) {
+  const auto mistral = mistral_tokenizer();
+  const auto tokens = must(
+      mistral->encode("[TOOL_CALLS]f[ARGS]{\"a\": \"x[ARGS]y[TOOL_CALLS]\"}[TOOL_CALLS]g[ARGS]{}"));
+  const auto qwen = small_tokenizer({"<tool_call>", "</tool_call>"});
+  const std::string begin = "<tool_call><function=weather><parameter=city>";
+  const std::string end = "</parameter></function></tool_call>";
+  const auto tagged =
+      must(qwen->encode(begin + "a </tool_call> <tool_call>" + end + begin + "b" + end + "So."));
+  for (const size_t lag : {0, 1, 3, 7}) {
+    EXPECT_EQ(shown(answer_of(*mistral, tokens, lag)), "f{\"a\": \"x[ARGS]y[TOOL_CALLS]\"} g{}");
+    EXPECT_EQ(shown(answer_of(*qwen, tagged, lag, answer_options(Calls::qwen3_coder))),
+              "content{So.} weather{\"city\": \"a </tool_call> <tool_call>\"} "
+              "weather{\"city\": \"b\"}");
   }
 }
 
