@@ -137,13 +137,9 @@ Result<std::vector<Part>> open_others(const std::string& path, Part opened, uint
   // What the file says of itself counts before anything is looked for by its name.
   const Status fits = PartCheck(own).check(opened.file, opened.file);
   if (!fits.ok()) return with_context(path, fits);
-  std::optional<Part> given(std::move(opened));
   std::vector<Part> parts;
   for (uint32_t number = 1; number <= count; ++number) {
-    if (number == own.number) {
-      parts.push_back(*std::move(given));
-      continue;
-    }
+    if (number == own.number) continue;
     const GgufPartName name{own.prefix, number, count};
     if (!is_there(name.path())) {
       return invalid_argument(path + ": " + part_of(number, count) +
@@ -153,6 +149,7 @@ Result<std::vector<Part>> open_others(const std::string& path, Part opened, uint
     TENON_ASSIGN_OR_RETURN(Part part, open_part(name.path()));
     parts.push_back(std::move(part));
   }
+  parts.insert(parts.begin() + (own.number - 1), std::move(opened));
   for (uint32_t number = 1; number <= count; ++number) {
     const GgufPartName name{own.prefix, number, count};
     const Status status = PartCheck(name).check(parts[number - 1].file, parts.front().file);

@@ -94,10 +94,10 @@ std::string argument_json(const AllowedValues& allowed, std::string_view text) {
   if (allowed.is_anything()) return unquoted_value_json(text);
   if (allowed.members.contains(member_key(ordered_json(text)))) return quoted(text);
   const std::string_view bare = trim(text);
-  const std::string written = bare == "True"    ? "true"
-                              : bare == "False" ? "false"
-                              : bare == "None"  ? "null"
-                                                : std::string(text);
+  std::string written = bare == "True"    ? "true"
+                        : bare == "False" ? "false"
+                        : bare == "None"  ? "null"
+                                          : std::string(text);
   const Result<ordered_json> json = parse_json_text(written);
   if (json.ok() && !json->is_string() && allowed.allows(*json)) return written;
   if (allowed.may_be_text()) return quoted(text);

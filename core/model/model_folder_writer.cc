@@ -9,6 +9,7 @@
 #include "core/base/presence.h"
 #include "core/base/quote.h"
 #include "core/model/json_fields.h"
+#include "core/model/tensor_values.h"
 
 namespace tenon {
 namespace {

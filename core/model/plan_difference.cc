@@ -46,7 +46,7 @@ std::string_view name_of(Recurrence value) {
 
 template <typename T>
 concept HasPlanFields = requires {
-  PlanFields<T>::all;
+  PlanFields<T>::kAll;
 };
 
 std::string shown(double value) {

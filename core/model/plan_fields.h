@@ -32,14 +32,14 @@ PlanField(Member Struct::*, std::string_view, std::string_view, Compared)
 template <typename Struct, typename Member>
 PlanField(Member Struct::*, std::string_view, std::string_view) -> PlanField<Struct, Member>;
 
-// `all`: a tuple of PlanField, in the order of the members.
+// `kAll`: a tuple of PlanField, in the order of the members.
 template <typename Struct>
 struct PlanFields;
 
 template <>
 struct PlanFields<NormPlan> {
   using P = NormPlan;
-  static constexpr std::tuple all{
+  static constexpr std::tuple kAll{
       PlanField{&P::kind, "", "its kind"}, PlanField{&P::eps, "", "its epsilon"},
       PlanField{&P::bias, "", "whether it has a bias"},
       PlanField{&P::plus_one, "", "whether its weight is stored less one"},
@@ -49,7 +49,7 @@ struct PlanFields<NormPlan> {
 template <>
 struct PlanFields<RopeScaling> {
   using P = RopeScaling;
-  static constexpr std::tuple all{
+  static constexpr std::tuple kAll{
       PlanField{&P::kind, "the scaling", "'rope_type'"},
       PlanField{&P::factor, "the factor of the scaling", "'factor'"},
       PlanField{&P::low_freq_factor, "the factor of low frequencies", "'low_freq_factor'"},
@@ -70,7 +70,7 @@ struct PlanFields<RopeScaling> {
 template <>
 struct PlanFields<RopePlan> {
   using P = RopePlan;
-  static constexpr std::tuple all{
+  static constexpr std::tuple kAll{
       PlanField{&P::dim, "the elements of a head that turn", "'partial_rotary_factor'"},
       PlanField{&P::pairs, "whether neighbours turn together", "'rope_interleave'"},
       PlanField{&P::theta, "the base", "'rope_theta'"},
@@ -81,7 +81,7 @@ struct PlanFields<RopePlan> {
 template <>
 struct PlanFields<SelfAttentionPlan> {
   using P = SelfAttentionPlan;
-  static constexpr std::tuple all{
+  static constexpr std::tuple kAll{
       PlanField{&P::heads, "the number of heads", "'num_attention_heads'"},
       PlanField{&P::kv_heads, "the number of KV heads", "'num_key_value_heads'"},
       PlanField{&P::head_dim, "the width of heads", "'head_dim'"},
@@ -105,7 +105,7 @@ struct PlanFields<SelfAttentionPlan> {
 template <>
 struct PlanFields<LatentAttentionPlan> {
   using P = LatentAttentionPlan;
-  static constexpr std::tuple all{
+  static constexpr std::tuple kAll{
       PlanField{&P::q_rank, "the rank of q", "'q_lora_rank'; 0: none"},
       PlanField{&P::kv_rank, "the rank of K and V", "'kv_lora_rank'; 0: none"},
       PlanField{&P::nope_dim, "the part of heads that stays", "'qk_nope_head_dim'"},
@@ -118,7 +118,7 @@ struct PlanFields<LatentAttentionPlan> {
 template <>
 struct PlanFields<MlpPlan> {
   using P = MlpPlan;
-  static constexpr std::tuple all{
+  static constexpr std::tuple kAll{
       PlanField{&P::width, "the width of the MLP", "'intermediate_size'; 0: none"},
       PlanField{&P::gated, "whether the MLP is gated", "a tensor"},
       PlanField{&P::activation, "the activation", "'hidden_act', 'activation_function'"},
@@ -128,7 +128,7 @@ struct PlanFields<MlpPlan> {
 template <>
 struct PlanFields<ExpertsPlan> {
   using P = ExpertsPlan;
-  static constexpr std::tuple all{
+  static constexpr std::tuple kAll{
       PlanField{&P::count, "the number of experts", "'num_experts'"},
       PlanField{&P::chosen, "the experts of a token", "'num_experts_per_tok'"},
       PlanField{&P::width, "the width of experts", "'moe_intermediate_size'"},
@@ -152,7 +152,7 @@ struct PlanFields<ExpertsPlan> {
 template <>
 struct PlanFields<RecurrentPlan> {
   using P = RecurrentPlan;
-  static constexpr std::tuple all{
+  static constexpr std::tuple kAll{
       PlanField{&P::kind, "the recurrence", "'layer_types'"},
       PlanField{&P::heads, "the number of its heads", "'num_heads'"},
       PlanField{&P::head_dim, "the width of its heads", "'head_dim'"},
@@ -170,7 +170,7 @@ struct PlanFields<RecurrentPlan> {
 template <>
 struct PlanFields<LayerPlan> {
   using P = LayerPlan;
-  static constexpr std::tuple all{
+  static constexpr std::tuple kAll{
       PlanField{&P::attention_norm, "the norm before attention", ""},
       PlanField{&P::attention_post_norm, "the norm after attention", ""},
       PlanField{&P::attention, "attention", ""},
@@ -187,7 +187,7 @@ struct PlanFields<LayerPlan> {
 template <>
 struct PlanFields<ModelPlan> {
   using P = ModelPlan;
-  static constexpr std::tuple all{
+  static constexpr std::tuple kAll{
       PlanField{&P::architecture, "the family", "'model_type'", Compared::apart},
       PlanField{&P::text_part_of, "the whole", "'model_type'", Compared::apart},
       PlanField{&P::hidden, "the width of the stream", "'hidden_size'"},
@@ -217,7 +217,7 @@ struct PlanFields<ModelPlan> {
 template <typename Struct, typename Visit>
 void visit_fields(const Struct& a, const Struct& b, Visit visit) {
   std::apply([&](const auto&... field) { (visit(field, a.*field.member, b.*field.member), ...); },
-             PlanFields<Struct>::all);
+             PlanFields<Struct>::kAll);
 }
 
 // How many members an aggregate has: the most values that it can be made of.
@@ -243,14 +243,14 @@ constexpr size_t members() {
 }  // namespace aggregate
 
 template <typename Struct>
-inline constexpr bool all_fields_are_listed =
-    aggregate::members<Struct>() == std::tuple_size_v<decltype(PlanFields<Struct>::all)>;
+inline constexpr bool kAllFieldsAreListed =
+    aggregate::members<Struct>() == std::tuple_size_v<decltype(PlanFields<Struct>::kAll)>;
 
-static_assert(all_fields_are_listed<NormPlan> && all_fields_are_listed<RopeScaling> &&
-                  all_fields_are_listed<RopePlan> && all_fields_are_listed<SelfAttentionPlan> &&
-                  all_fields_are_listed<LatentAttentionPlan> && all_fields_are_listed<MlpPlan> &&
-                  all_fields_are_listed<ExpertsPlan> && all_fields_are_listed<RecurrentPlan> &&
-                  all_fields_are_listed<LayerPlan> && all_fields_are_listed<ModelPlan>,
+static_assert(kAllFieldsAreListed<NormPlan> && kAllFieldsAreListed<RopeScaling> &&
+                  kAllFieldsAreListed<RopePlan> && kAllFieldsAreListed<SelfAttentionPlan> &&
+                  kAllFieldsAreListed<LatentAttentionPlan> && kAllFieldsAreListed<MlpPlan> &&
+                  kAllFieldsAreListed<ExpertsPlan> && kAllFieldsAreListed<RecurrentPlan> &&
+                  kAllFieldsAreListed<LayerPlan> && kAllFieldsAreListed<ModelPlan>,
               "a struct of the plan has a member that its PlanFields do not list");
 
 }  // namespace tenon

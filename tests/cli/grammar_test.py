@@ -118,7 +118,8 @@ class Grammars(unittest.TestCase):
 
     def test_what_of_a_schema_is_ignored_is_said_once(self):
         schema = {"type": "object", "required": ["v"], "additionalProperties": False,
-                  "properties": {"v": {"type": "integer", "format": "int32", "markdownDescription": "x"}}}
+                  "properties": {"v": {"type": "integer", "format": "int32", "markdownDescription": "x",
+                                       "minimum": 0, "maximum": 9}}}
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder) / "prompts.jsonl"
             line = json.dumps({"prompt": "x", "max_tokens": 60, "json_schema": schema}) + "\n"

@@ -7,8 +7,8 @@ from server import Server
 
 STORY = {"model": "tale", "prompt": "The old witch", "max_tokens": 24, "temperature": 0}
 CHAT = {"model": "tale", "messages": [{"role": "user", "content": "Once upon a time"}], "max_tokens": 40}
-OBJECT = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"],
-          "additionalProperties": False}
+OBJECT = {"type": "object", "properties": {"a": {"type": "integer", "minimum": 0, "maximum": 99}},
+          "required": ["a"], "additionalProperties": False}
 END = 4092  # of text, in the bundled vocabulary
 
 
@@ -65,7 +65,7 @@ class Forms(unittest.TestCase):
         self.assertEqual(error["type"], "invalid_request_error")
         self.assertIn("bad_words and the answer's form together ban them all", error["message"])
         events = self.server.events("/v1/completions", body | {"stream": True})
-        error = json.loads(events[-1])["error"]
+        error = json.loads(next(event for event in events if '"error"' in event))["error"]
         self.assertEqual(error["type"], "invalid_request_error")
 
     def test_beams_that_find_fewer_answers_than_were_asked_for_blame_the_request(self):
@@ -75,7 +75,8 @@ class Forms(unittest.TestCase):
 
     def test_what_of_a_schema_is_ignored_is_said_in_a_header(self):
         schema = {"type": "object", "required": ["v"], "additionalProperties": False, "propertyOrdering": ["v"],
-                  "properties": {"v": {"type": "integer", "format": "int32", "example": 3}}}
+                  "properties": {"v": {"type": "integer", "format": "int32", "example": 3,
+                                       "minimum": 0, "maximum": 9}}}
         answer = self.post("/v1/completions", STORY | {"guided_json": schema})
         self.assertIsInstance(json.loads(answer["choices"][0]["text"])["v"], int)
         notes = self.headers["Tenon-Schema-Notes"]

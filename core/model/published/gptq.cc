@@ -169,8 +169,7 @@ bool is_by_gptqmodel(const JsonFields& config) {
 // The layout, which GPTQModel writes under two keys and older files under none.
 std::string read_version(const JsonFields& config) {
   const std::string format = config.text("format", "");
-  const std::string version =
-      config.text("checkpoint_format", format.empty() ? "gptq" : format.c_str());
+  std::string version = config.text("checkpoint_format", format.empty() ? "gptq" : format.c_str());
   if (!format.empty() && format != version) {
     config.faults().invalid(config.name("checkpoint_format") + " is " + in_quotes(version, 80) +
                             " and 'format' is " + in_quotes(format, 80) +

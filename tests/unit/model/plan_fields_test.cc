@@ -26,7 +26,7 @@ TEST(PlanFields, members_of_a_struct_are_counted) {
 
 template <typename T>
 concept HasFields = requires {
-  PlanFields<T>::all;
+  PlanFields<T>::kAll;
 };
 
 // Another value of the same kind.
@@ -78,7 +78,7 @@ void try_all(ModelPlan& plan, Struct& at, std::string_view what, Seen& seen) {
       }
     }
   };
-  std::apply([&](const auto&... field) { (try_one(field), ...); }, PlanFields<Struct>::all);
+  std::apply([&](const auto&... field) { (try_one(field), ...); }, PlanFields<Struct>::kAll);
 }
 
 ModelPlan plan_of_one_layer() {
