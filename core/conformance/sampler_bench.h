@@ -30,20 +30,27 @@ inline SamplingParams params_of(float temperature, uint64_t seed) {
   return params;
 }
 
-// Makes a sampler, begins sequence 1 with `params`, and lets `look` say what it finds.
+// Makes a sampler, begins sequence 1 with `params`, and lets `look` say what it finds of the bench.
 template <typename Look>
-Finding with_sampler(Subject& subject, const SamplingParams& params, Look look) {
+Finding with_sampler_bench(Subject& subject, const SamplingParams& params, Look look) {
   auto made = SamplerBench::make(subject);
   if (!made.ok()) return broke(message_of(made.status()));
   Sampler& sampler = *made->sampler;
   if (const Status status = sampler.begin(1, params, kNoSeq); !status.ok()) {
     return broke("begin fails: " + message_of(status));
   }
-  Finding found = look(sampler);
+  Finding found = look(*made);
   const Status ended = sampler.end(1);
   if (found.verdict == CaseVerdict::pass && !ended.ok())
     return broke("end fails: " + message_of(ended));
   return found;
+}
+
+// The same of the sampler as the host uses it.
+template <typename Look>
+Finding with_sampler(Subject& subject, const SamplingParams& params, Look look) {
+  return with_sampler_bench(subject, params,
+                            [&](SamplerBench& bench) { return look(*bench.sampler); });
 }
 
 inline Finding failed_call(const Status& status) {
