@@ -1,6 +1,10 @@
 #include "core/base/run_queue.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <cstdint>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <system_error>
@@ -19,14 +23,20 @@ double run_queue_seconds(const std::string& tasks) {
   return static_cast<double>(sum_ns) * 1e-9;
 }
 
-uint32_t runnable_threads(const std::string& loadavg) {
+LoadAverages::LoadAverages(const std::string& path)
+    : file_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {}
+
+LoadAverages::~LoadAverages() {
+  if (file_ >= 0) ::close(file_);
+}
+
+uint32_t LoadAverages::runnable_threads() const {
   // "0.20 0.18 0.12 2/80 11206": three averages, then runnable threads of all threads
-  std::ifstream file(loadavg);
-  std::string average;
+  char text[128] = {};
+  const ssize_t length = ::pread(file_, text, sizeof(text) - 1, 0);
   uint32_t runnable = 0;
-  for (int i = 0; i < 3; ++i) file >> average;
-  file >> runnable;
-  return file ? runnable : 0;
+  const bool found = length > 0 && std::sscanf(text, "%*s %*s %*s %u/", &runnable) == 1;
+  return found ? runnable : 0;
 }
 
 }  // namespace tenon

@@ -23,23 +23,32 @@ constexpr uint64_t kLongWorkNs = 50'000;
 constexpr uint32_t kLateWindows = 2;
 constexpr uint64_t kMostPatienceNs = 640'000'000;
 constexpr uint64_t kCalmAgainNs = 1'000'000'000;
+// The run queue is seen at one moment: fewer workers enter where they would get a quarter more
+// done.
+constexpr double kClearlyMore = 1.25;
 
 double share(uint64_t part_ns, uint64_t whole_ns) {
   return whole_ns == 0 ? 0.0 : static_cast<double>(part_ns) / static_cast<double>(whole_ns);
 }
 
+// Processors' worth of work that `workers` get done next to `others` threads on `cores`, if each
+// thread gets the same and nobody works while one of the workers does not run.
+double work_done(uint32_t workers, uint32_t others, uint32_t cores) {
+  const double granted = std::min(1.0, static_cast<double>(cores) / (others + workers));
+  return workers * std::pow(granted, workers);
+}
+
 }  // namespace
 
 void WorkerGovernor::expect(uint32_t others, uint32_t cores) {
-  crowded_ = others + most_ > cores;
   workers_ = most_;
-  double best = 0;
-  for (uint32_t workers = 1; others > 0 && workers <= most_; ++workers) {
-    const double granted = std::min(1.0, static_cast<double>(cores) / (others + workers));
-    const double work = workers * std::pow(granted, workers);
+  double best = kClearlyMore * work_done(most_, others, cores);
+  for (uint32_t workers = 1; workers < most_; ++workers) {
+    const double work = work_done(workers, others, cores);
     if (work > best) workers_ = workers;
     best = std::max(best, work);
   }
+  crowded_ = workers_ < most_;
 }
 
 void WorkerGovernor::add(const RunCost& cost) {

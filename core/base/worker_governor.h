@@ -33,8 +33,8 @@ class WorkerGovernor {
   // Whether others want the processors too, so that who waits should sleep.
   bool crowded() const { return crowded_; }
   // Before there is a run to judge by: `others` threads want `cores` processors. Assumes that they
-  // all get the same, and that workers meet at barriers often; a first run that shows otherwise
-  // brings the workers back.
+  // all get the same, and that workers meet at barriers often, and lets fewer workers enter where
+  // they would get clearly more done; a first run that shows otherwise brings the workers back.
   void expect(uint32_t others, uint32_t cores);
   // Takes note of a run that `workers()` workers entered.
   void add(const RunCost& cost);

@@ -121,16 +121,17 @@ Result<std::unique_ptr<WorkerPool>> WorkerPool::start(const WorkerPoolOptions& o
   const std::vector<int> cores = usable_cores();
   const auto all = static_cast<uint32_t>(std::min<size_t>(cores.size(), kMaxThreads));
   const uint32_t size = options.threads == 0 ? all : options.threads;
-  const bool crowded = size > cores.size();
-  std::unique_ptr<WorkerPool> pool(new WorkerPool(size, crowded));
-  TENON_RETURN_IF_ERROR(pool->start_threads(options.pin && !crowded ? cores : std::vector<int>()));
+  std::unique_ptr<WorkerPool> pool(new WorkerPool(size, static_cast<uint32_t>(cores.size())));
+  const bool pin = options.pin && size <= cores.size();
+  TENON_RETURN_IF_ERROR(pool->start_threads(pin ? cores : std::vector<int>()));
   return pool;
 }
 
-WorkerPool::WorkerPool(uint32_t size, bool crowded)
+WorkerPool::WorkerPool(uint32_t size, uint32_t cores)
     : size_(size),
+      cores_(cores),
       rounds_(static_cast<uint32_t>(std::bit_width(size - 1))),
-      spin_limit_(crowded ? 20 : kSpinLimit),
+      spin_limit_(size > cores ? 20 : kSpinLimit),
       flags_(std::make_unique<Flag[]>(size_t{size} * rounds_)),
       locals_(std::make_unique<Local[]>(size)) {}
 

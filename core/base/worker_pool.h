@@ -40,6 +40,8 @@ class WorkerPool {
   WorkerPool& operator=(const WorkerPool&) = delete;
 
   uint32_t size() const { return size_; }
+  // Cores that this process could use when the pool started.
+  uint32_t cores() const { return cores_; }
 
   // Calls function(worker) on every worker, 0 … size()-1, and returns when all have returned. What
   // one worker wrote before is seen by all after. The function must not throw. One caller at a
@@ -78,7 +80,7 @@ class WorkerPool {
     std::atomic<uint32_t> left{0};  // the last run that this worker has left
   };
 
-  WorkerPool(uint32_t size, bool crowded);
+  WorkerPool(uint32_t size, uint32_t cores);
   Status start_threads(const std::vector<int>& cores);
   void run_erased(Erased call, void* function, uint32_t workers, WorkerGovernor* governor) noexcept;
   void open_run(uint32_t workers) noexcept;
@@ -90,6 +92,7 @@ class WorkerPool {
   void wait_for(Flag& flag, uint32_t value, Local& me) const noexcept;
 
   const uint32_t size_;
+  const uint32_t cores_;
   const uint32_t rounds_;            // ⌈log₂ size⌉
   const uint32_t spin_limit_;        // pauses before a waiting worker gives its core away
   std::unique_ptr<Flag[]> flags_;    // [size][rounds]

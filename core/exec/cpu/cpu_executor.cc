@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "core/base/clock.h"
-#include "core/base/cpu_cores.h"
 #include "core/base/run_queue.h"
 #include "core/base/worker_governor.h"
 #include "core/base/worker_pool.h"
@@ -89,6 +88,7 @@ class CpuExecutor final : public Executor {
   // Steps of few rows and of many meet at barriers so unlike in pace that each kind is governed by
   // itself; so are the parts that `share_out` is given.
   WorkerGovernor few_rows_, many_rows_, parts_;
+  LoadAverages load_averages_;
   int64_t last_run_ns_ = -kPauseNs;  // of `WallClock`; so long ago that nothing is known
   bool loaded_ = false;
   bool launched_ = false;
@@ -183,17 +183,17 @@ Status CpuExecutor::run_workers(uint32_t rows) {
   for (uint32_t worker = 0; worker < workers; ++worker) {
     if (!workers_[worker]->status().ok()) return copy(workers_[worker]->status());
   }
-  last_run_ns_ = WallClock().now_ns();
+  if (pool_->size() > 1) last_run_ns_ = WallClock().now_ns();
   return {};
 }
 
 // After a pause nobody knows how busy the machine is. The run queue tells before the first step
 // has to find out, which can cost it a time slice at each barrier. (Many rows mean much work
-// between two barriers.)
+// between two barriers.) A lone worker meets nobody.
 void CpuExecutor::look_around() {
-  if (WallClock().now_ns() - last_run_ns_ < kPauseNs) return;
-  const uint32_t runnable = runnable_threads();
-  few_rows_.expect(runnable > 0 ? runnable - 1 : 0, static_cast<uint32_t>(usable_cores().size()));
+  if (pool_->size() == 1 || WallClock().now_ns() - last_run_ns_ < kPauseNs) return;
+  const uint32_t runnable = load_averages_.runnable_threads();
+  few_rows_.expect(runnable > 0 ? runnable - 1 : 0, pool_->cores());
 }
 
 // Somebody's memory is overwritten where a kernel wrote behind its own, so no later step succeeds.

@@ -18,16 +18,16 @@ TEST(RunQueue, waiting_times_of_all_threads_are_added_up) {
 
 TEST(RunQueue, a_system_that_says_nothing_is_no_waiting) {
   EXPECT_EQ(run_queue_seconds("/nowhere"), 0.0);
-  EXPECT_EQ(runnable_threads("/nowhere"), 0u);
+  EXPECT_EQ(LoadAverages("/nowhere").runnable_threads(), 0u);
 }
 
 TEST(RunQueue, threads_that_run_or_are_ready_to_are_read_from_the_averages_file) {
   const TemporaryFolder folder;
   folder.write_file("loadavg", "0.20 0.18 0.12 7/80 11206\n");
   folder.write_file("cut", "0.20 0.18");
-  EXPECT_EQ(runnable_threads(folder.path() + "/loadavg"), 7u);
-  EXPECT_EQ(runnable_threads(folder.path() + "/cut"), 0u);
-  EXPECT_GE(runnable_threads(), 1u) << "this one";
+  EXPECT_EQ(LoadAverages(folder.path() + "/loadavg").runnable_threads(), 7u);
+  EXPECT_EQ(LoadAverages(folder.path() + "/cut").runnable_threads(), 0u);
+  EXPECT_GE(LoadAverages().runnable_threads(), 1u) << "this one";
 }
 
 }  // namespace

@@ -79,6 +79,15 @@ TEST(WorkerGovernor, expects_as_many_workers_as_get_most_done_together) {
   EXPECT_EQ(governor.workers(), 1u) << "a fifth of a processor each";
 }
 
+TEST(WorkerGovernor, expects_all_workers_where_fewer_would_gain_little) {
+  WorkerGovernor governor(2);
+  governor.expect(1, 2);
+  EXPECT_EQ(governor.workers(), 2u) << "two thirds of a processor each: 0.89 of one processor";
+  EXPECT_FALSE(governor.crowded());
+  governor.expect(2, 2);
+  EXPECT_EQ(governor.workers(), 1u) << "0.5 of one processor or 0.67";
+}
+
 TEST(WorkerGovernor, keeps_all_workers_where_much_work_lies_between_two_barriers) {
   WorkerGovernor governor(2);
   add_runs(governor, 10, 20, 0.6);  // 200 µs each, had they been there all the time
