@@ -20,7 +20,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 LATTICES = [("Iq2Xxs", quants.IQ2_XXS), ("Iq2Xs", quants.IQ2_XS), ("Iq2S", quants.IQ2_S),
             ("Iq3Xxs", quants.IQ3_XXS), ("Iq3S", quants.IQ3_S), ("Iq1", quants.IQ1_S)]
 FILES = [("sdk/include/tenon/sdk/linear/lattice_steps.h", "tenon::sdk"),
-         ("core/model/quant_lattice_steps.h", "tenon")]
+         ("core/model/formats/quant_lattice_steps.h", "tenon")]
 
 
 def steps(kind):

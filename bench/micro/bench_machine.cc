@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "core/base/cpu_features.h"
+#include "core/base/machine/cpu_features.h"
 
 namespace tenon::bench {
 

@@ -13,7 +13,7 @@
 #include <memory>
 #include <vector>
 
-#include "core/base/worker_pool.h"
+#include "core/base/threads/worker_pool.h"
 #include "core/exec/cpu/machine_limits.h"
 
 namespace tenon::bench {

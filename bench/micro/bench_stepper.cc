@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "bench/micro/bench_plugin.h"
-#include "core/exec/cpu/cpu_executor.h"
+#include "core/exec/cpu/executor.h"
 #include "core/model/synth.h"
 
 namespace tenon::bench {

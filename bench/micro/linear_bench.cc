@@ -13,8 +13,8 @@
 
 #include "bench/micro/bench_machine.h"
 #include "bench/micro/bench_plugin.h"
-#include "core/base/work_queue.h"
-#include "core/exec/cpu/cpu_step.h"
+#include "core/base/threads/work_queue.h"
+#include "core/exec/cpu/step.h"
 
 namespace tenon::bench {
 namespace {

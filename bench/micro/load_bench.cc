@@ -15,10 +15,10 @@
 #include <optional>
 
 #include "bench/micro/bench_stepper.h"
-#include "core/base/process_memory.h"
+#include "core/base/machine/process_memory.h"
 #include "core/base/statistics.h"
 #include "core/exec/host_memory.h"
-#include "core/model/tensor_values.h"
+#include "core/model/tensors/tensor_values.h"
 
 namespace tenon::bench {
 namespace {

@@ -8,10 +8,10 @@
 #include "core/base/quote.h"
 #include "core/base/text.h"
 #include "core/chat/conversation.h"
-#include "core/chat/interpreter.h"
-#include "core/chat/json_values.h"
-#include "core/chat/parser.h"
 #include "core/chat/template_files.h"
+#include "core/jinja/json_values.h"
+#include "core/jinja/run/interpreter.h"
+#include "core/jinja/syntax/parser.h"
 #include "core/tokenizer/tokenizer.h"
 
 namespace tenon {

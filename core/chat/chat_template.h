@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "core/base/result.h"
-#include "core/chat/budget.h"
+#include "core/jinja/budget.h"
 #include "core/tokenizer/text_span.h"
 
 namespace tenon {

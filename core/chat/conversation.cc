@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "core/base/quote.h"
-#include "core/chat/json_values.h"
+#include "core/jinja/json_values.h"
 
 namespace tenon::chat {
 namespace {

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "core/base/result.h"
-#include "core/chat/value.h"
+#include "core/jinja/value.h"
 
 namespace tenon::chat {
 

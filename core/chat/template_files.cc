@@ -5,12 +5,12 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "core/base/gguf_parts.h"
-#include "core/base/git_lfs.h"
-#include "core/base/mapped_file.h"
+#include "core/base/files/mapped_file.h"
 #include "core/base/presence.h"
 #include "core/base/quote.h"
-#include "core/chat/json_values.h"
+#include "core/files/gguf_parts.h"
+#include "core/files/git_lfs.h"
+#include "core/jinja/json_values.h"
 
 namespace tenon::chat {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/client/answer.h"
-#include "core/server/http/client.h"
+#include "core/http/client.h"
 
 namespace tenon::client {
 

@@ -7,7 +7,7 @@
 #include "core/base/nesting.h"
 #include "core/base/quote.h"
 #include "core/client/answer_reader.h"
-#include "core/server/http/client.h"
+#include "core/http/client.h"
 
 namespace tenon::client {
 namespace {

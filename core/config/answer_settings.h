@@ -9,9 +9,9 @@
 #include <variant>
 #include <vector>
 
-#include "core/base/parameters.h"
-#include "core/base/sampling_keys.h"
 #include "core/base/vendor_setting.h"
+#include "core/request/parameters.h"
+#include "core/request/sampling_keys.h"
 
 namespace tenon {
 

@@ -5,12 +5,12 @@
 #include <filesystem>
 #include <set>
 
-#include "core/base/mapped_file.h"
-#include "core/base/parameters.h"
+#include "core/base/files/mapped_file.h"
 #include "core/base/quote.h"
 #include "core/base/text.h"
 #include "core/config/table_reader.h"
 #include "core/config/toml_parse.h"
+#include "core/request/parameters.h"
 
 namespace tenon {
 namespace {

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "core/base/mapped_file.h"
-#include "core/base/parameters.h"
+#include "core/base/files/mapped_file.h"
 #include "core/base/quote.h"
 #include "core/base/text.h"
 #include "core/config/schema.h"
+#include "core/request/parameters.h"
 
 namespace tenon {
 namespace {

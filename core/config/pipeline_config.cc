@@ -2,7 +2,7 @@
 
 #include <filesystem>
 
-#include "core/base/mapped_file.h"
+#include "core/base/files/mapped_file.h"
 #include "core/config/composition.h"
 
 namespace tenon {

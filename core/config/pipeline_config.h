@@ -14,13 +14,13 @@
 #include <string_view>
 #include <vector>
 
-#include "core/base/cpu_features.h"
+#include "core/base/machine/cpu_features.h"
 #include "core/base/origin.h"
 #include "core/base/result.h"
-#include "core/base/sampling_keys.h"
 #include "core/plugin/options.h"
 #include "core/plugin/search.h"
 #include "core/plugin/settings.h"
+#include "core/request/sampling_keys.h"
 
 namespace tenon {
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "core/base/quote.h"
-#include "core/base/sampling_keys.h"
 #include "core/base/text.h"
+#include "core/request/sampling_keys.h"
 
 namespace tenon {
 namespace {

@@ -8,8 +8,8 @@
 #include <string>
 #include <string_view>
 
-#include "core/base/parameters.h"
 #include "core/config/pipeline_config.h"
+#include "core/request/parameters.h"
 
 namespace tenon {
 

@@ -5,7 +5,7 @@
 #include <functional>
 #include <variant>
 
-#include "core/base/mapped_file.h"
+#include "core/base/files/mapped_file.h"
 #include "core/base/origin.h"
 #include "core/base/quote.h"
 #include "core/base/text.h"

@@ -3,7 +3,7 @@
 #include <exception>
 #include <utility>
 
-#include "core/conformance/cases.h"
+#include "core/conformance/cases/cases.h"
 #include "core/plugin/stamp.h"
 
 namespace tenon {

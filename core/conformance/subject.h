@@ -10,7 +10,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/result.h"
-#include "core/conformance/random.h"
+#include "core/conformance/worlds/random.h"
 #include "core/contract/contract.h"
 #include "core/plugin/instance.h"
 #include "core/plugin/negotiation.h"

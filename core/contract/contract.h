@@ -1,7 +1,7 @@
 // Holds plugins to what their interfaces promise: an object of the same interface stands in front
-// of each, and the host calls that. It notes which call runs (base/running_calls.h), and refuses
-// what no host can use (counts beyond the room, ids that do not exist, numbers that are none)
-// before anybody has used it. What plugins say about errors is cut and made printable.
+// of each, and the host calls that. It notes which call runs (base/calls/running_calls.h), and
+// refuses what no host can use (counts beyond the room, ids that do not exist, numbers that are
+// none) before anybody has used it. What plugins say about errors is cut and made printable.
 //
 // A refusal reads "grow granted 3 tokens – expected 4 to 9"; whoever passes it on puts the
 // plugin's name in front, as with every error of a plugin.
@@ -20,10 +20,10 @@
 #include <utility>
 #include <vector>
 
-#include "core/base/canary.h"
-#include "core/base/floating_point_state.h"
-#include "core/base/guarded_pages.h"
-#include "core/base/running_calls.h"
+#include "core/base/calls/running_calls.h"
+#include "core/base/machine/canary.h"
+#include "core/base/machine/floating_point_state.h"
+#include "core/base/machine/guarded_pages.h"
 
 namespace tenon {
 

@@ -2,9 +2,9 @@
 
 #include <string>
 
-#include "core/engine/draft_runner.h"
-#include "core/engine/permitted.h"
-#include "core/engine/request_check.h"
+#include "core/engine/answers/permitted.h"
+#include "core/engine/requests/request_check.h"
+#include "core/engine/step/draft_runner.h"
 #include "core/grammar/matcher.h"
 
 namespace tenon {

@@ -15,10 +15,10 @@
 
 #include "core/base/clock.h"
 #include "core/contract/checked_scheduler.h"
-#include "core/engine/grammars.h"
-#include "core/engine/metrics.h"
-#include "core/engine/request.h"
-#include "core/engine/sampler_check.h"
+#include "core/engine/records/metrics.h"
+#include "core/engine/requests/grammars.h"
+#include "core/engine/requests/request.h"
+#include "core/engine/requests/sampler_check.h"
 #include "core/exec/executor.h"
 
 namespace tenon {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/engine/eviction.h"
+#include "core/engine/step/eviction.h"
 
 namespace tenon {
 namespace {

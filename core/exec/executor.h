@@ -28,7 +28,7 @@
 #include "core/exec/entry_scores.h"
 #include "core/exec/row_draw.h"
 #include "core/exec/shared_weights.h"
-#include "core/model/adapter.h"
+#include "core/model/adapters/adapter.h"
 #include "core/model/model.h"
 
 namespace tenon {

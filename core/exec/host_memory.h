@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "core/base/canary.h"
-#include "core/base/guarded_pages.h"
+#include "core/base/machine/canary.h"
+#include "core/base/machine/guarded_pages.h"
 #include "core/base/result.h"
 #include "core/base/saturating.h"
 

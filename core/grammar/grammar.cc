@@ -3,11 +3,11 @@
 #include <array>
 #include <utility>
 
-#include "core/grammar/automaton.h"
-#include "core/grammar/gbnf.h"
-#include "core/grammar/json_schema.h"
-#include "core/grammar/preface.h"
-#include "core/grammar/regex.h"
+#include "core/grammar/automaton/automaton.h"
+#include "core/grammar/notation/gbnf.h"
+#include "core/grammar/notation/preface.h"
+#include "core/grammar/notation/regex.h"
+#include "core/grammar/schema/json_schema.h"
 
 namespace tenon::grammar {
 namespace {

@@ -13,7 +13,7 @@
 
 #include "core/base/result.h"
 #include "core/grammar/grammar.h"
-#include "core/grammar/runtime.h"
+#include "core/grammar/matching/runtime.h"
 #include "core/grammar/vocabulary.h"
 
 namespace tenon::grammar {

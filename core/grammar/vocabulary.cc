@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "core/base/utf8.h"
-#include "core/grammar/code_set.h"
+#include "core/grammar/automaton/code_set.h"
 
 namespace tenon::grammar {
 namespace {

@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "core/base/result.h"
-#include "core/grammar/ascii_set.h"
-#include "core/grammar/token_index.h"
+#include "core/grammar/automaton/ascii_set.h"
+#include "core/grammar/matching/token_index.h"
 
 namespace tenon::grammar {
 

@@ -16,7 +16,7 @@
 
 #include "core/base/quote.h"
 #include "core/base/text.h"
-#include "core/isolation/sandbox.h"
+#include "core/isolation/guest/sandbox.h"
 
 extern char** environ;
 

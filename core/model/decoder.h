@@ -1,5 +1,5 @@
 // The decoder, written once: the order of operations of a transformer whose layers are data
-// (core/model/model_plan.h), in terms of fused-grain operations that an executor implements.
+// (core/model/plan/model_plan.h), in terms of fused-grain operations that an executor implements.
 //
 // Activations are f32. Every operation is entered by all workers of the executor with equal
 // arguments; the executor splits the work and places the barriers, so an operation may read what
@@ -19,7 +19,7 @@
 
 #include <cstdint>
 
-#include "core/model/model_plan.h"
+#include "core/model/plan/model_plan.h"
 
 namespace tenon {
 

@@ -3,11 +3,11 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "core/base/gguf_parts.h"
-#include "core/base/mapped_file.h"
+#include "core/base/files/mapped_file.h"
 #include "core/base/presence.h"
 #include "core/base/quote.h"
-#include "core/model/gguf_checkpoint.h"
+#include "core/files/gguf_parts.h"
+#include "core/model/checkpoint/gguf_checkpoint.h"
 
 namespace tenon {
 namespace {

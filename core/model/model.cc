@@ -5,15 +5,15 @@
 
 #include "core/base/log.h"
 #include "core/base/presence.h"
-#include "core/model/family.h"
-#include "core/model/gguf_checkpoint.h"
-#include "core/model/json_fields.h"
-#include "core/model/model_config.h"
+#include "core/model/checkpoint/gguf_checkpoint.h"
+#include "core/model/families/family.h"
+#include "core/model/families/json_fields.h"
+#include "core/model/families/model_config.h"
+#include "core/model/families/text_part.h"
 #include "core/model/published/reader.h"
-#include "core/model/tensor_places.h"
-#include "core/model/tensor_taker.h"
-#include "core/model/tensor_values.h"
-#include "core/model/text_part.h"
+#include "core/model/tensors/tensor_places.h"
+#include "core/model/tensors/tensor_taker.h"
+#include "core/model/tensors/tensor_values.h"
 
 namespace tenon {
 namespace {

@@ -15,16 +15,17 @@
 #include <vector>
 
 #include "core/base/text_end.h"
-#include "core/model/checkpoint.h"
-#include "core/model/generation_defaults.h"
-#include "core/model/model_plan.h"
+#include "core/model/checkpoint/checkpoint.h"
+#include "core/model/checkpoint/generation_defaults.h"
+#include "core/model/plan/model_plan.h"
 
 namespace tenon {
 
 // A weight matrix [n_out, k_in] with the storage its view points to.
 struct Weight {
   std::string name;
-  std::string format;  // "f32", "f16", "bf16", or of blocks: "q8_0" (core/model/quant_format.h)
+  std::string
+      format;  // "f32", "f16", "bf16", or of blocks: "q8_0" (core/model/formats/quant_format.h)
   uint32_t n_out = 0;  // 0: the layer has no such matrix
   uint32_t k_in = 0;
   std::vector<TensorView> parts;
@@ -114,8 +115,8 @@ struct Model {
 // Opens a Hugging Face folder (docs/formats/model-folder.md): config.json, generation_config.json
 // where present, and model.safetensors or model.safetensors.index.json with its shards; or a GGUF
 // file (docs/formats/gguf.md). Every tensor that the plan needs must be there with its shape, as
-// f32, f16 or bf16 (matrices of a GGUF file also in blocks, core/model/quant_format.h), and the
-// layers must have no other; the message names the first ones at fault.
+// f32, f16 or bf16 (matrices of a GGUF file also in blocks, core/model/formats/quant_format.h), and
+// the layers must have no other; the message names the first ones at fault.
 Result<std::unique_ptr<Model>> open_model(const std::string& path);
 
 }  // namespace tenon

@@ -6,8 +6,8 @@
 
 #include "core/base/log.h"
 #include "core/base/quote.h"
-#include "core/model/quant_format.h"
-#include "core/model/tensor_values.h"
+#include "core/model/formats/quant_format.h"
+#include "core/model/tensors/tensor_values.h"
 
 namespace tenon {
 namespace {

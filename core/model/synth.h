@@ -10,8 +10,8 @@
 #include <string_view>
 
 #include "core/base/result.h"
-#include "core/model/named_shapes.h"
-#include "core/model/safetensors_writer.h"
+#include "core/model/convert/safetensors_writer.h"
+#include "core/model/tensors/named_shapes.h"
 
 namespace tenon {
 

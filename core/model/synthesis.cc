@@ -3,12 +3,12 @@
 #include <cmath>
 #include <cstring>
 
+#include "core/base/files/new_file.h"
 #include "core/base/half.h"
-#include "core/base/new_file.h"
-#include "core/model/family.h"
-#include "core/model/model_folder_writer.h"
+#include "core/model/convert/model_folder_writer.h"
+#include "core/model/families/family.h"
 #include "core/model/synth.h"
-#include "core/model/tensor_roles.h"
+#include "core/model/tensors/tensor_roles.h"
 
 namespace tenon {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "core/config/answer_settings.h"
 #include "core/config/pipeline_config.h"
-#include "core/model/generation_defaults.h"
+#include "core/model/checkpoint/generation_defaults.h"
 #include "core/pipeline/pipeline.h"
 
 namespace tenon {

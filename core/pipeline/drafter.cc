@@ -1,7 +1,7 @@
 // What a drafter and the target must know of each other.
 #include <string>
 
-#include "core/base/mapped_file.h"
+#include "core/base/files/mapped_file.h"
 #include "core/base/quote.h"
 #include "core/contract/checked_drafter.h"
 #include "core/pipeline/composing.h"

@@ -3,7 +3,7 @@
 
 #include <span>
 
-#include "core/engine/grammars.h"
+#include "core/engine/requests/grammars.h"
 #include "core/tokenizer/tokenizer.h"
 
 namespace tenon {

@@ -9,7 +9,7 @@
 
 #include "core/base/result.h"
 #include "core/config/answer_settings.h"
-#include "core/engine/request.h"
+#include "core/engine/requests/request.h"
 
 namespace tenon {
 

@@ -2,18 +2,18 @@
 
 #include <algorithm>
 
-#include "core/base/cpu_features.h"
 #include "core/base/log.h"
+#include "core/base/machine/cpu_features.h"
+#include "core/base/machine/system_memory.h"
 #include "core/base/quote.h"
-#include "core/base/sampling_keys.h"
-#include "core/base/system_memory.h"
 #include "core/base/text.h"
 #include "core/contract/contract.h"
-#include "core/engine/row_draws.h"
+#include "core/engine/answers/row_draws.h"
 #include "core/pipeline/advice.h"
 #include "core/pipeline/composing.h"
 #include "core/pipeline/grammar_vocabulary.h"
 #include "core/pipeline/text_ends.h"
+#include "core/request/sampling_keys.h"
 
 namespace tenon {
 namespace {

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "core/base/gguf_parts.h"
+#include "core/files/gguf_parts.h"
 #include "core/pipeline/composing.h"
 
 namespace tenon {

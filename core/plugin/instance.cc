@@ -1,8 +1,8 @@
 #include "core/plugin/instance.h"
 
+#include "core/base/calls/running_calls.h"
 #include "core/base/log.h"
 #include "core/base/quote.h"
-#include "core/base/running_calls.h"
 
 namespace tenon {
 

@@ -11,7 +11,7 @@
 #include <memory>
 #include <mutex>
 
-#include "core/base/mapped_file.h"
+#include "core/base/files/mapped_file.h"
 #include "core/base/quote.h"
 #include "core/base/sha256.h"
 #include "core/plugin/descriptor_check.h"

@@ -6,7 +6,7 @@
 #include <mutex>
 #include <vector>
 
-#include "core/base/floating_point_state.h"
+#include "core/base/machine/floating_point_state.h"
 
 namespace tenon {
 namespace {

@@ -9,8 +9,8 @@
 #include <cstring>
 #include <optional>
 
+#include "core/base/files/mapped_file.h"
 #include "core/base/log.h"
-#include "core/base/mapped_file.h"
 #include "core/base/quote.h"
 #include "core/base/text.h"
 

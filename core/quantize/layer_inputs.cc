@@ -5,9 +5,9 @@
 #include <cmath>
 #include <utility>
 
-#include "core/quantize/linear_algebra.h"
+#include "core/quantize/blocks/row_shares.h"
+#include "core/quantize/methods/linear_algebra.h"
 #include "core/quantize/one_layer.h"
-#include "core/quantize/row_shares.h"
 
 namespace tenon::quantize {
 namespace {

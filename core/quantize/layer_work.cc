@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/quantize/layer_scaling.h"
-#include "core/quantize/row_shares.h"
+#include "core/quantize/blocks/row_shares.h"
+#include "core/quantize/methods/layer_scaling.h"
 
 namespace tenon::quantize {
 namespace {

@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "core/base/result.h"
-#include "core/base/worker_pool.h"
+#include "core/base/threads/worker_pool.h"
 #include "core/model/model.h"
+#include "core/quantize/blocks/made_tensor.h"
 #include "core/quantize/layer_inputs.h"
-#include "core/quantize/made_tensor.h"
-#include "core/quantize/method.h"
+#include "core/quantize/methods/method.h"
 #include "core/quantize/units.h"
 
 namespace tenon::quantize {

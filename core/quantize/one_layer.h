@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/base/result.h"
-#include "core/exec/ref/ref_executor.h"
+#include "core/exec/ref/executor.h"
 #include "core/model/model.h"
 
 namespace tenon::quantize {

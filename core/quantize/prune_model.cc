@@ -6,17 +6,17 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "core/base/new_file.h"
+#include "core/base/files/new_file.h"
 #include "core/base/quote.h"
-#include "core/model/family.h"
-#include "core/model/gguf_checkpoint.h"
-#include "core/model/json_fields.h"
-#include "core/model/model_config.h"
-#include "core/model/model_folder_writer.h"
-#include "core/model/safetensors_writer.h"
-#include "core/model/tensor_roles.h"
-#include "core/model/tensor_values.h"
-#include "core/quantize/importance.h"
+#include "core/model/checkpoint/gguf_checkpoint.h"
+#include "core/model/convert/model_folder_writer.h"
+#include "core/model/convert/safetensors_writer.h"
+#include "core/model/families/family.h"
+#include "core/model/families/json_fields.h"
+#include "core/model/families/model_config.h"
+#include "core/model/tensors/tensor_roles.h"
+#include "core/model/tensors/tensor_values.h"
+#include "core/quantize/methods/importance.h"
 
 namespace tenon::quantize {
 namespace {

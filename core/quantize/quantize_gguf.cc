@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "core/base/quote.h"
-#include "core/quantize/blocks.h"
+#include "core/quantize/blocks/blocks.h"
 #include "core/quantize/layer_inputs.h"
-#include "core/quantize/method.h"
+#include "core/quantize/methods/method.h"
 #include "core/quantize/units.h"
 
 namespace tenon::quantize {

@@ -7,10 +7,10 @@
 #include <string_view>
 #include <vector>
 
-#include "core/base/gguf_metadata.h"
 #include "core/base/result.h"
-#include "core/base/worker_pool.h"
-#include "core/model/convert.h"
+#include "core/base/threads/worker_pool.h"
+#include "core/files/gguf_metadata.h"
+#include "core/model/convert/convert.h"
 #include "core/model/model.h"
 
 namespace tenon::quantize {

@@ -9,16 +9,16 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "core/base/new_file.h"
+#include "core/base/files/new_file.h"
 #include "core/base/quote.h"
 #include "core/base/sha256.h"
-#include "core/model/gguf_checkpoint.h"
-#include "core/model/json_fields.h"
-#include "core/model/model_folder_writer.h"
-#include "core/model/safetensors_writer.h"
-#include "core/model/tensor_values.h"
-#include "core/quantize/bit_budget.h"
+#include "core/model/checkpoint/gguf_checkpoint.h"
+#include "core/model/convert/model_folder_writer.h"
+#include "core/model/convert/safetensors_writer.h"
+#include "core/model/families/json_fields.h"
+#include "core/model/tensors/tensor_values.h"
 #include "core/quantize/layer_work.h"
+#include "core/quantize/methods/bit_budget.h"
 #include "core/quantize/unfinished_run.h"
 
 namespace tenon::quantize {

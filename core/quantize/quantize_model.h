@@ -8,7 +8,7 @@
 
 #include "core/base/result.h"
 #include "core/model/model.h"
-#include "core/quantize/method.h"
+#include "core/quantize/methods/method.h"
 
 namespace tenon::quantize {
 

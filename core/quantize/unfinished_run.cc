@@ -5,13 +5,13 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "core/base/files/mapped_file.h"
 #include "core/base/log.h"
-#include "core/base/mapped_file.h"
 #include "core/base/quote.h"
 #include "core/base/sha256.h"
 #include "core/base/text.h"
-#include "core/model/model_folder_writer.h"
-#include "core/model/safetensors_writer.h"
+#include "core/model/convert/model_folder_writer.h"
+#include "core/model/convert/safetensors_writer.h"
 
 namespace tenon::quantize {
 namespace {

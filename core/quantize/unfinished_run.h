@@ -18,10 +18,10 @@
 #include <string>
 #include <vector>
 
-#include "core/base/new_file.h"
+#include "core/base/files/new_file.h"
 #include "core/base/result.h"
-#include "core/model/checkpoint.h"
-#include "core/quantize/made_tensor.h"
+#include "core/model/checkpoint/checkpoint.h"
+#include "core/quantize/blocks/made_tensor.h"
 
 namespace tenon::quantize {
 

@@ -6,9 +6,9 @@
 #include <span>
 
 #include "core/base/quote.h"
-#include "core/model/tensor_values.h"
-#include "core/model/weight_rows.h"
-#include "core/quantize/row_shares.h"
+#include "core/model/tensors/tensor_values.h"
+#include "core/model/tensors/weight_rows.h"
+#include "core/quantize/blocks/row_shares.h"
 
 namespace tenon::quantize {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/base/result.h"
-#include "core/base/worker_pool.h"
+#include "core/base/threads/worker_pool.h"
 #include "core/model/model.h"
 #include "core/quantize/layer_inputs.h"
 

@@ -6,8 +6,8 @@
 #include "core/base/quote.h"
 #include "core/base/statistics.h"
 #include "core/base/text.h"
-#include "core/report/format.h"
-#include "core/report/steady.h"
+#include "core/report/pages/format.h"
+#include "core/report/statistics/steady.h"
 
 namespace tenon {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/report/interval.h"
+#include "core/report/statistics/interval.h"
 
 namespace tenon {
 

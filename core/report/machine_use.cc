@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/report/format.h"
+#include "core/report/pages/format.h"
 
 namespace tenon {
 namespace {

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/report/measured.h"
+#include "core/report/statistics/measured.h"
 
 namespace tenon {
 

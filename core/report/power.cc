@@ -3,8 +3,8 @@
 #include <cmath>
 #include <limits>
 
-#include "core/report/distributions.h"
-#include "core/report/sequence.h"
+#include "core/report/statistics/distributions.h"
+#include "core/report/statistics/sequence.h"
 
 namespace tenon {
 

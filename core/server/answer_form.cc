@@ -8,7 +8,7 @@
 #include "core/base/text.h"
 #include "core/grammar/grammar_cache.h"
 #include "core/grammar/vocabulary.h"
-#include "core/server/api/json.h"
+#include "core/server/api/read/json.h"
 
 namespace tenon::server {
 namespace {

@@ -1,7 +1,7 @@
 // Holds requests to the form that their answers must have (core/grammar).
 #pragma once
 
-#include "core/chat/reasoning_place.h"
+#include "core/chat/answers/reasoning_place.h"
 #include "core/server/generation.h"
 
 namespace tenon::server {

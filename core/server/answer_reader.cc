@@ -3,7 +3,7 @@
 #include <functional>
 #include <utility>
 
-#include "core/chat/answer_parser.h"
+#include "core/chat/answers/answer_parser.h"
 #include "core/server/answer_form.h"
 
 namespace tenon::server {

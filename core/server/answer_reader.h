@@ -1,8 +1,8 @@
 // Reads a served model's answers as its family writes them: reasoning, content, calls of tools.
 #pragma once
 
-#include "core/chat/answer_format.h"
-#include "core/server/api/answer_parts.h"
+#include "core/chat/answers/answer_format.h"
+#include "core/server/api/write/answer_parts.h"
 
 namespace tenon {
 

@@ -1,7 +1,7 @@
 #include "core/server/collector.h"
 
 #include "core/base/text.h"
-#include "core/server/http/client.h"
+#include "core/http/client.h"
 
 namespace tenon::server {
 namespace {

@@ -5,10 +5,10 @@
 #include <mutex>
 #include <vector>
 
-#include "core/server/api/other_calls.h"
+#include "core/server/api/read/other_calls.h"
 #include "core/server/http_call.h"
-#include "core/server/model_metrics.h"
-#include "core/server/served_model.h"
+#include "core/server/models/model_metrics.h"
+#include "core/server/models/served_model.h"
 #include "core/server/work_pool.h"
 
 namespace tenon::server {

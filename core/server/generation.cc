@@ -5,7 +5,7 @@
 #include "core/base/quote.h"
 #include "core/pipeline/make_request.h"
 #include "core/server/answer_form.h"
-#include "core/server/api/sampling_fields.h"
+#include "core/server/api/read/sampling_fields.h"
 
 namespace tenon::server {
 namespace {

@@ -17,10 +17,10 @@
 #include <vector>
 
 #include "core/grammar/grammar.h"
-#include "core/server/api/writer.h"
+#include "core/server/api/write/writer.h"
 #include "core/server/http_call.h"
-#include "core/server/model_metrics.h"
-#include "core/server/served_model.h"
+#include "core/server/models/model_metrics.h"
+#include "core/server/models/served_model.h"
 #include "core/server/work_pool.h"
 
 namespace tenon::server {

@@ -5,7 +5,7 @@
 
 #include "core/base/quote.h"
 #include "core/base/text.h"
-#include "core/server/model_list.h"
+#include "core/server/models/model_list.h"
 
 namespace tenon::server {
 

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "core/server/api/error.h"
-#include "core/server/http/server.h"
-#include "core/server/keys.h"
+#include "core/http/server.h"
+#include "core/server/api/write/error.h"
+#include "core/server/models/keys.h"
 #include "core/server/request_log.h"
 #include "core/server/request_trace.h"
 

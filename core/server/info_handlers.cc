@@ -2,7 +2,7 @@
 #include <charconv>
 
 #include "core/base/quote.h"
-#include "core/server/model_facts.h"
+#include "core/server/models/model_facts.h"
 #include "core/server/query.h"
 #include "core/server/service.h"
 

@@ -1,7 +1,7 @@
 #include "core/server/page.h"
 
 #include "core/base/sha256.h"
-#include "core/server/api/other_calls.h"
+#include "core/server/api/read/other_calls.h"
 #include "core/server/page_parts.h"
 
 namespace tenon::server {

@@ -1,7 +1,7 @@
 // The page at "/": one file with its styles and scripts, which loads nothing else.
 #pragma once
 
-#include "core/server/http/message.h"
+#include "core/http/message.h"
 
 namespace tenon::server {
 

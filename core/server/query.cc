@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "core/base/quote.h"
-#include "core/server/http/message.h"
+#include "core/http/message.h"
 
 namespace tenon::server {
 namespace {

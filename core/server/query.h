@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/server/api/error.h"
+#include "core/server/api/write/error.h"
 
 namespace tenon::server {
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "core/base/quote.h"
-#include "core/server/api/json.h"
+#include "core/server/api/read/json.h"
 
 namespace tenon::server {
 namespace {

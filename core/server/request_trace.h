@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "core/engine/metrics.h"
-#include "core/server/http/message.h"
+#include "core/engine/records/metrics.h"
+#include "core/http/message.h"
 #include "core/server/request_log.h"
 #include "core/server/trace/tracer.h"
 

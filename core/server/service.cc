@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "core/base/quote.h"
-#include "core/server/api/json.h"
+#include "core/server/api/read/json.h"
 
 namespace tenon::server {
 namespace {

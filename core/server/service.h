@@ -8,13 +8,13 @@
 #include <string>
 #include <vector>
 
+#include "core/http/server.h"
 #include "core/server/generation.h"
-#include "core/server/http/server.h"
-#include "core/server/keys.h"
-#include "core/server/model_metrics.h"
+#include "core/server/models/keys.h"
+#include "core/server/models/model_metrics.h"
+#include "core/server/models/served_model.h"
 #include "core/server/request_log.h"
-#include "core/server/served_model.h"
-#include "core/server/step_feed.h"
+#include "core/server/steps/step_feed.h"
 #include "core/server/work_pool.h"
 
 namespace tenon::server {

@@ -1,10 +1,10 @@
 #include "core/server/api/dialects.h"
-#include "core/server/api/openapi.h"
+#include "core/server/api/openapi/openapi.h"
 #include "core/server/embedding_job.h"
-#include "core/server/model_list.h"
+#include "core/server/models/model_list.h"
 #include "core/server/page.h"
 #include "core/server/service.h"
-#include "core/server/step_stream.h"
+#include "core/server/steps/step_stream.h"
 
 namespace tenon::server {
 namespace {

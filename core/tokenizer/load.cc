@@ -2,15 +2,15 @@
 #include <filesystem>
 #include <utility>
 
-#include "core/base/gguf_parts.h"
-#include "core/base/git_lfs.h"
+#include "core/base/files/mapped_file.h"
 #include "core/base/log.h"
-#include "core/base/mapped_file.h"
 #include "core/base/presence.h"
 #include "core/base/quote.h"
-#include "core/tokenizer/gguf_tokenizer.h"
-#include "core/tokenizer/loading.h"
-#include "core/tokenizer/sentencepiece.h"
+#include "core/files/gguf_parts.h"
+#include "core/files/git_lfs.h"
+#include "core/tokenizer/files/gguf_tokenizer.h"
+#include "core/tokenizer/files/loading.h"
+#include "core/tokenizer/models/sentencepiece.h"
 #include "core/tokenizer/tokenizer.h"
 
 namespace tenon {

@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "core/base/text_end.h"
-#include "core/tokenizer/added_tokens.h"
-#include "core/tokenizer/bpe.h"
-#include "core/tokenizer/decoder.h"
-#include "core/tokenizer/normalizer.h"
-#include "core/tokenizer/pre_tokenizer.h"
+#include "core/tokenizer/models/bpe.h"
+#include "core/tokenizer/stages/added_tokens.h"
+#include "core/tokenizer/stages/decoder.h"
+#include "core/tokenizer/stages/normalizer.h"
+#include "core/tokenizer/stages/pre_tokenizer.h"
 #include "core/tokenizer/vocabulary.h"
 
 namespace tenon::tok {

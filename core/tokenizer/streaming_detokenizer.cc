@@ -1,8 +1,8 @@
 #include <utility>
 
 #include "core/base/utf8.h"
-#include "core/tokenizer/decoder.h"
 #include "core/tokenizer/parts.h"
+#include "core/tokenizer/stages/decoder.h"
 #include "core/tokenizer/tokenizer.h"
 
 namespace tenon {

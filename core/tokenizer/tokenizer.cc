@@ -4,7 +4,7 @@
 
 #include "core/base/utf8.h"
 #include "core/tokenizer/parts.h"
-#include "core/tokenizer/utf8.h"
+#include "core/unicode/utf8.h"
 
 namespace tenon {
 namespace {

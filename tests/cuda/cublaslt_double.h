@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "core/exec/cuda/cublaslt.h"
-#include "core/exec/cuda/cuda_executor.h"
+#include "core/exec/cuda/executor.h"
 #include "tests/cuda/emulated_driver.h"
 
 namespace tenon::cuda::test {

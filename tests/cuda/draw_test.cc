@@ -11,9 +11,9 @@
 #include <string_view>
 #include <vector>
 
-#include "core/base/sampling_keys.h"
-#include "core/engine/row_draws.h"
-#include "core/exec/cuda/cuda_draws.h"
+#include "core/engine/answers/row_draws.h"
+#include "core/exec/cuda/draws.h"
+#include "core/request/sampling_keys.h"
 #include "tests/cuda/emulated_device.h"
 #include "tests/cuda/on_device.h"
 #include "tests/fake_device/loaded_plugin.h"

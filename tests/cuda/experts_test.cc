@@ -1,4 +1,6 @@
 // Layers with experts: routing, lists of rows, products by expert, and the families that have them.
+#include "core/exec/ref/experts.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,7 +10,6 @@
 #include <vector>
 
 #include "core/exec/cuda/kernels/launches.h"
-#include "core/exec/ref/ref_experts.h"
 #include "tests/cuda/e4m3.h"
 #include "tests/cuda/emulated_device.h"
 #include "tests/cuda/on_device.h"

@@ -1,5 +1,7 @@
 // Captured steps: the same bits as steps that are not, whatever is replayed, and a bound on what
 // graphs take.
+#include "core/exec/cuda/graphs.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,7 +11,6 @@
 #include <utility>
 #include <vector>
 
-#include "core/exec/cuda/cuda_graphs.h"
 #include "core/exec/cuda/padded_batch.h"
 #include "tests/cuda/step_loop.h"
 #include "tests/support/folders.h"

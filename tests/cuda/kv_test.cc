@@ -1,10 +1,11 @@
 // The KV cache on the device, and the swap pool on the host.
+#include "core/exec/cuda/kv.h"
+
 #include <gtest/gtest.h>
 
 #include <vector>
 
-#include "core/exec/cuda/cuda_kv.h"
-#include "core/model/model_plan.h"
+#include "core/model/plan/model_plan.h"
 #include "tests/cuda/test_driver.h"
 #include "tests/support/tiny_model.h"
 

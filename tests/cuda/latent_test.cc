@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "core/exec/cuda/cuda_weights.h"
 #include "core/exec/cuda/kernels/launches.h"
-#include "core/model/weight_rows.h"
+#include "core/exec/cuda/weights.h"
+#include "core/model/tensors/weight_rows.h"
 #include "tests/cuda/emulated_device.h"
 #include "tests/cuda/on_device.h"
 

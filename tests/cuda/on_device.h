@@ -8,8 +8,8 @@
 #include <memory>
 #include <string>
 
-#include "core/exec/cuda/cuda_executor.h"
-#include "core/exec/ref/ref_executor.h"
+#include "core/exec/cuda/executor.h"
+#include "core/exec/ref/executor.h"
 #include "core/model/model.h"
 #include "tests/cuda/test_driver.h"
 #include "tests/support/folders.h"

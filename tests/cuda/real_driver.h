@@ -7,9 +7,9 @@
 #include <memory>
 #include <string>
 
-#include "core/exec/cuda/cuda_executor.h"
 #include "core/exec/cuda/device/cublaslt_library.h"
 #include "core/exec/cuda/device/runtime_driver.h"
+#include "core/exec/cuda/executor.h"
 
 namespace tenon::cuda::test {
 

@@ -2,9 +2,9 @@
 
 #include <utility>
 
-#include "core/base/sampling_keys.h"
-#include "core/engine/row_draws.h"
-#include "core/exec/ref/ref_executor.h"
+#include "core/engine/answers/row_draws.h"
+#include "core/exec/ref/executor.h"
+#include "core/request/sampling_keys.h"
 
 namespace tenon::cuda::test {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "core/base/clock.h"
 #include "core/engine/engine.h"
-#include "core/exec/cuda/cuda_executor.h"
+#include "core/exec/cuda/executor.h"
 #include "tests/cuda/emulated_device.h"
 #include "tests/cuda/test_driver.h"
 #include "tests/device/small_engine.h"

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "core/exec/cpu/cpu_executor.h"
+#include "core/exec/cpu/executor.h"
 #include "tests/support/quant_weight.h"
 
 namespace tenon::test {

@@ -18,7 +18,7 @@
 #include "core/contract/checked_attention.h"
 #include "core/contract/checked_linear.h"
 #include "core/engine/engine.h"
-#include "core/exec/cpu/cpu_executor.h"
+#include "core/exec/cpu/executor.h"
 #include "tests/device/small_world.h"
 #include "tests/support/plain_kernels.h"
 

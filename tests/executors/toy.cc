@@ -1,7 +1,7 @@
 // The oracle under another roof.
 #include "core/base/log.h"
 #include "core/exec/executor_library.h"
-#include "core/exec/ref/ref_executor.h"
+#include "core/exec/ref/executor.h"
 
 namespace {
 

@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "core/engine/request.h"
+#include "core/engine/requests/request.h"
 #include "tests/fake_device/toy_model.h"
 
 namespace tenon {

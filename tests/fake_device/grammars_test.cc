@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "core/grammar/grammar.h"
-#include "core/grammar/machine.h"
+#include "core/grammar/matching/machine.h"
 #include "tests/fake_device/beam_reference.h"
 #include "tests/fake_device/rig.h"
 #include "tests/fake_device/toy_drafters.h"

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "core/engine/step_observer.h"
+#include "core/engine/records/step_observer.h"
 #include "tests/fake_device/rig.h"
 
 namespace tenon {

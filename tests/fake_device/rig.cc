@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/engine/digest.h"
+#include "core/engine/records/digest.h"
 
 namespace tenon {
 namespace {

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "core/engine/draft_runner.h"
 #include "core/engine/engine.h"
+#include "core/engine/step/draft_runner.h"
 #include "tests/fake_device/fake_device.h"
 #include "tests/fake_device/loaded_plugin.h"
 #include "tests/fake_device/strict_sampler.h"

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/chat/answer_parser.h"
+#include "core/chat/answers/answer_parser.h"
 
 namespace {
 

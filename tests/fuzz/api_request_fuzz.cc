@@ -5,8 +5,8 @@
 #include <string_view>
 
 #include "core/server/api/dialects.h"
-#include "core/server/api/other_calls.h"
-#include "core/server/api/writer.h"
+#include "core/server/api/read/other_calls.h"
+#include "core/server/api/write/writer.h"
 
 namespace {
 

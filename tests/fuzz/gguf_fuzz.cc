@@ -4,10 +4,10 @@
 #include <cstdlib>
 #include <vector>
 
-#include "core/base/gguf.h"
-#include "core/model/generation_defaults.h"
-#include "core/model/gguf_config.h"
-#include "core/model/quant_format.h"
+#include "core/files/gguf.h"
+#include "core/model/checkpoint/generation_defaults.h"
+#include "core/model/checkpoint/gguf_config.h"
+#include "core/model/formats/quant_format.h"
 
 namespace {
 

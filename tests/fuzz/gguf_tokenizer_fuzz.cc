@@ -2,8 +2,8 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "core/base/gguf.h"
-#include "core/tokenizer/gguf_tokenizer.h"
+#include "core/files/gguf.h"
+#include "core/tokenizer/files/gguf_tokenizer.h"
 #include "core/tokenizer/tokenizer.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

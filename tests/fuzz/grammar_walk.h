@@ -7,9 +7,9 @@
 #include <string>
 #include <string_view>
 
-#include "core/grammar/automaton.h"
+#include "core/grammar/automaton/automaton.h"
 #include "core/grammar/grammar.h"
-#include "core/grammar/machine.h"
+#include "core/grammar/matching/machine.h"
 
 namespace tenon::grammar {
 

@@ -14,7 +14,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "core/server/http/connection.h"
+#include "core/http/connection.h"
 
 namespace {
 

@@ -4,8 +4,8 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "core/model/generation_defaults.h"
-#include "core/model/model_config.h"
+#include "core/model/checkpoint/generation_defaults.h"
+#include "core/model/families/model_config.h"
 
 namespace {
 

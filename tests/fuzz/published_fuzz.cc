@@ -6,9 +6,9 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "core/model/checkpoint/safetensors.h"
+#include "core/model/formats/quant_format.h"
 #include "core/model/published/reader.h"
-#include "core/model/quant_format.h"
-#include "core/model/safetensors.h"
 #include "tests/support/memory_checkpoint.h"
 
 namespace tenon {

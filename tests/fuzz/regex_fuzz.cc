@@ -5,8 +5,8 @@
 #include <cstdlib>
 #include <string>
 
-#include "core/tokenizer/regex.h"
-#include "core/tokenizer/utf8.h"
+#include "core/tokenizer/regex/regex.h"
+#include "core/unicode/utf8.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace tenon::tok;

@@ -1,13 +1,13 @@
 // Files of models, adapters and pipelines, and the events of other servers.
 #include <cstring>
 
-#include "core/base/gguf.h"
 #include "core/client/event_stream.h"
 #include "core/config/pipeline_config.h"
 #include "core/config/workload.h"
-#include "core/model/json_fields.h"
-#include "core/model/peft_config.h"
-#include "core/model/safetensors.h"
+#include "core/files/gguf.h"
+#include "core/model/adapters/peft_config.h"
+#include "core/model/checkpoint/safetensors.h"
+#include "core/model/families/json_fields.h"
 #include "tests/growth/cases.h"
 
 namespace tenon::growth {

@@ -1,8 +1,8 @@
 // Bodies of requests: JSON, and what is made of it.
 #include "core/server/api/call.h"
 #include "core/server/api/dialects.h"
-#include "core/server/api/json.h"
-#include "core/server/api/other_calls.h"
+#include "core/server/api/read/json.h"
+#include "core/server/api/read/other_calls.h"
 #include "tests/growth/cases.h"
 
 namespace tenon::growth {

@@ -1,5 +1,5 @@
 // Chat templates and what they are given, and the answers of models that call tools.
-#include "core/chat/answer_parser.h"
+#include "core/chat/answers/answer_parser.h"
 #include "core/chat/chat_template.h"
 #include "tests/growth/cases.h"
 

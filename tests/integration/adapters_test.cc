@@ -10,8 +10,8 @@
 #include <tuple>
 #include <vector>
 
-#include "core/base/npy.h"
-#include "core/model/adapter.h"
+#include "core/files/npy.h"
+#include "core/model/adapters/adapter.h"
 #include "tests/support/executor_case.h"
 #include "tests/support/folders.h"
 #include "tests/support/plain_linear.h"

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "core/exec/cpu/cpu_executor.h"
+#include "core/exec/cpu/executor.h"
 #include "tests/support/executor_case.h"
 #include "tests/support/plain_kernels.h"
 #include "tests/support/tiny_model.h"

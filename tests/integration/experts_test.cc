@@ -1,5 +1,7 @@
 // Layers with experts: the same bits however a step's rows are cut, and the same choices as the
 // oracle's. That the arithmetic is transformers' is the goldens' to show.
+#include "core/exec/ref/experts.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -7,7 +9,6 @@
 #include <random>
 
 #include "core/exec/cpu/expert_choice.h"
-#include "core/exec/ref/ref_experts.h"
 #include "core/model/model.h"
 #include "tests/support/executor_case.h"
 #include "tests/support/folders.h"

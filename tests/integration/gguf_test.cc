@@ -6,10 +6,10 @@
 #include <cmath>
 #include <filesystem>
 
-#include "core/base/mapped_file.h"
-#include "core/base/npy.h"
-#include "core/model/quant_format.h"
-#include "core/model/weight_rows.h"
+#include "core/base/files/mapped_file.h"
+#include "core/files/npy.h"
+#include "core/model/formats/quant_format.h"
+#include "core/model/tensors/weight_rows.h"
 #include "tests/support/executor_case.h"
 #include "tests/support/folders.h"
 #include "tests/support/step_driver.h"

@@ -11,7 +11,7 @@
 #include <tuple>
 #include <vector>
 
-#include "core/base/npy.h"
+#include "core/files/npy.h"
 #include "core/model/model.h"
 #include "tests/support/executor_case.h"
 #include "tests/support/folders.h"

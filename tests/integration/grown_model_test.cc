@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "core/base/npy.h"
+#include "core/files/npy.h"
 #include "core/model/synth.h"
 #include "tests/support/executor_case.h"
 #include "tests/support/folders.h"

@@ -7,7 +7,7 @@
 #include <numeric>
 #include <vector>
 
-#include "core/exec/cpu/cpu_executor.h"
+#include "core/exec/cpu/executor.h"
 #include "tests/support/executor_case.h"
 #include "tests/support/folders.h"
 #include "tests/support/plain_kernels.h"

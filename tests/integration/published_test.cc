@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/model/weight_rows.h"
+#include "core/model/tensors/weight_rows.h"
 #include "tests/support/executor_case.h"
 #include "tests/support/published_products.h"
 #include "tests/support/tiny_model.h"

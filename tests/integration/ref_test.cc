@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "core/exec/ref/ref_executor.h"
+#include "core/exec/ref/executor.h"
 #include "tests/support/step_driver.h"
 #include "tests/support/tiny_model.h"
 

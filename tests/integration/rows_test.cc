@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "core/model/weight_rows.h"
+#include "core/model/tensors/weight_rows.h"
 #include "tests/support/executor_case.h"
 #include "tests/support/plain_kernels.h"
 #include "tests/support/tiny_model.h"

@@ -12,12 +12,12 @@
 #include <string>
 #include <vector>
 
-#include "core/base/npy.h"
 #include "core/engine/engine.h"
 #include "core/evaluate/perplexity.h"
 #include "core/evaluate/teacher_forcing.h"
-#include "core/exec/cpu/cpu_executor.h"
-#include "core/exec/ref/ref_executor.h"
+#include "core/exec/cpu/executor.h"
+#include "core/exec/ref/executor.h"
+#include "core/files/npy.h"
 #include "core/pipeline/pipeline.h"
 #include "tests/support/folders.h"
 

@@ -14,7 +14,7 @@
 
 #include "core/base/log.h"
 #include "core/engine/engine.h"
-#include "core/exec/ref/ref_executor.h"
+#include "core/exec/ref/executor.h"
 #include "core/isolation/isolated_drafter.h"
 #include "core/isolation/isolated_sampler.h"
 #include "core/isolation/isolated_scheduler.h"

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "core/exec/ref/ref_executor.h"
+#include "core/exec/ref/executor.h"
 #include "core/pipeline/pipeline.h"
 #include "tests/support/folders.h"
 

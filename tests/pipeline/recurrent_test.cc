@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "core/engine/engine.h"
-#include "core/exec/cpu/cpu_executor.h"
-#include "core/exec/ref/ref_executor.h"
+#include "core/exec/cpu/executor.h"
+#include "core/exec/ref/executor.h"
 #include "core/pipeline/pipeline.h"
 #include "tests/support/folders.h"
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/engine/engine.h"
-#include "core/exec/cpu/cpu_executor.h"
+#include "core/exec/cpu/executor.h"
 #include "core/pipeline/pipeline.h"
 #include "tests/support/folders.h"
 #include "tests/support/temporary_folder.h"

@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include "core/grammar/machine.h"
 #include "core/grammar/matcher.h"
+#include "core/grammar/matching/machine.h"
 
 namespace tenon::grammar {
 namespace {

@@ -3,9 +3,9 @@
 #include <gtest/gtest.h>
 
 #include "core/base/clock.h"
-#include "core/base/cpu_features.h"
-#include "core/exec/cpu/cpu_executor.h"
-#include "core/exec/ref/ref_executor.h"
+#include "core/base/machine/cpu_features.h"
+#include "core/exec/cpu/executor.h"
+#include "core/exec/ref/executor.h"
 #include "core/plugin/instance.h"
 #include "core/plugin/registry.h"
 #include "tests/support/folders.h"

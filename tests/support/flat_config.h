@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/model/model_plan.h"
+#include "core/model/plan/model_plan.h"
 
 namespace tenon::test {
 

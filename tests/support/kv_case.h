@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "core/conformance/kv_groups.h"
+#include "core/conformance/worlds/kv_groups.h"
 #include "tests/support/plugin_instance.h"
 
 namespace tenon::test {

@@ -1,4 +1,4 @@
-// Random traffic over a KV manager (core/conformance/kv_traffic.h) as tests write it.
+// Random traffic over a KV manager (core/conformance/worlds/kv_traffic.h) as tests write it.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/conformance/kv_traffic.h"
+#include "core/conformance/worlds/kv_traffic.h"
 #include "tests/support/kv_case.h"
 
 namespace tenon::test {

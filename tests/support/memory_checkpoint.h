@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/base/quote.h"
-#include "core/model/checkpoint.h"
+#include "core/model/checkpoint/checkpoint.h"
 
 namespace tenon {
 

@@ -8,7 +8,7 @@
 #include <cstring>
 #include <string>
 
-#include "core/model/weight_rows.h"
+#include "core/model/tensors/weight_rows.h"
 
 namespace tenon::test {
 

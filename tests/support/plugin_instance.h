@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/base/cpu_features.h"
+#include "core/base/machine/cpu_features.h"
 
 extern "C" const tenon::PluginLibrary tenon_plugin_library_v1;
 

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "core/base/npy.h"
+#include "core/files/npy.h"
 #include "core/model/model.h"
 #include "tests/support/folders.h"
 

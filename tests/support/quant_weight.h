@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/model/quant_format.h"
+#include "core/model/formats/quant_format.h"
 #include "tests/support/linear_rig.h"
 
 namespace tenon {

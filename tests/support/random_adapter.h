@@ -5,7 +5,7 @@
 #include <functional>
 #include <memory>
 
-#include "core/model/adapter.h"
+#include "core/model/adapters/adapter.h"
 
 namespace tenon::test {
 

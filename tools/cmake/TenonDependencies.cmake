@@ -16,7 +16,7 @@ if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
   target_compile_definitions(tenon_asio INTERFACE BOOST_ASIO_HAS_CO_AWAIT
                                                   BOOST_ASIO_HAS_STD_COROUTINE)
 endif()
-# libcrypto is the room `plugin`'s, libssl `server/http`'s.
+# libcrypto is the room `plugin`'s, libssl `http`'s.
 find_package(OpenSSL 3.0 REQUIRED)
 find_package(CLI11 REQUIRED)
 pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)

@@ -1,10 +1,10 @@
 # One CMake target per room (a folder under core/). A room names the rooms below it that it may
 # use and the third-party libraries that live only there; links are private to keep it so.
 #
-#   tenon_room(tokenizer DEPS base LIBS PkgConfig::PCRE2)
+#   tenon_room(tokenizer ALCOVES models regex DEPS base LIBS PkgConfig::PCRE2)
 #
-# builds the static library tenon_tokenizer (alias tenon::tokenizer) from core/tokenizer/*.cc and,
-# where TENON_BUILD_TESTS is on, the test program tenon_tokenizer_tests from
+# builds the static library tenon_tokenizer (alias tenon::tokenizer) from core/tokenizer/*.cc and the
+# folders core/tokenizer/{models,regex} and, where TENON_BUILD_TESTS is on, the test program tenon_tokenizer_tests from
 # tests/unit/tokenizer/*_test.cc. Sources are globbed, so adding a file needs no edit here.
 
 function(tenon_target_defaults target)
@@ -17,11 +17,15 @@ function(tenon_target_defaults target)
 endfunction()
 
 function(tenon_room name)
-  cmake_parse_arguments(ARG "" "FOLDER" "DEPS;LIBS" ${ARGN})
+  cmake_parse_arguments(ARG "" "FOLDER" "ALCOVES;DEPS;LIBS" ${ARGN})
   if(NOT ARG_FOLDER)
     set(ARG_FOLDER core/${name})
   endif()
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${ARG_FOLDER}/*.cc)
+  foreach(alcove ${ARG_ALCOVES})
+    file(GLOB more CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${ARG_FOLDER}/${alcove}/*.cc)
+    list(APPEND sources ${more})
+  endforeach()
   if(NOT sources)
     return()
   endif()

@@ -3,11 +3,11 @@
 #include <exception>
 #include <sstream>
 
-#include "tools/tenon/compare_command.h"
-#include "tools/tenon/interrupt.h"
-#include "tools/tenon/standard_output.h"
-#include "tools/tenon/unknown_words.h"
-#include "tools/tenon/watchdog.h"
+#include "tools/tenon/compare/command.h"
+#include "tools/tenon/process/interrupt.h"
+#include "tools/tenon/process/standard_output.h"
+#include "tools/tenon/serve/watchdog.h"
+#include "tools/tenon/shell/unknown_words.h"
 
 namespace tenon {
 

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "core/model/model_plan.h"
+#include "core/model/plan/model_plan.h"
 
 namespace tenon {
 

@@ -5,13 +5,13 @@
 #include <string>
 #include <utility>
 
-#include "core/base/canary.h"
+#include "core/base/machine/canary.h"
 #include "core/base/quote.h"
 #include "core/base/sha256.h"
 #include "core/base/text.h"
 #include "core/model/strange_values.h"
-#include "core/model/tensor_values.h"
-#include "core/model/weight_rows.h"
+#include "core/model/tensors/tensor_values.h"
+#include "core/model/tensors/weight_rows.h"
 
 namespace tenon {
 namespace {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "core/base/result.h"
-#include "core/base/worker_pool.h"
+#include "core/base/threads/worker_pool.h"
 #include "core/exec/executor.h"
 #include "core/exec/host_memory.h"
 #include "core/model/model.h"

@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-#include "core/model/model_plan.h"
+#include "core/model/plan/model_plan.h"
 
 namespace tenon {
 

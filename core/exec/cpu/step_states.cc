@@ -1,6 +1,6 @@
 #include "core/exec/cpu/step_states.h"
 
-#include "core/base/canary.h"
+#include "core/base/machine/canary.h"
 
 namespace tenon {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "core/exec/cuda/device_memory.h"
 #include "core/exec/cuda/kernels/launches.h"
-#include "core/model/model_plan.h"
+#include "core/model/plan/model_plan.h"
 
 namespace tenon::cuda {
 

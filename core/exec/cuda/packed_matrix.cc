@@ -5,7 +5,7 @@
 
 #include "core/base/half.h"
 #include "core/exec/cuda/kernels/launches.h"
-#include "core/model/quant_format.h"
+#include "core/model/formats/quant_format.h"
 
 namespace tenon::cuda {
 namespace {

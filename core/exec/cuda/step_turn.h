@@ -10,8 +10,8 @@
 #include <span>
 #include <vector>
 
-#include "core/exec/cuda/cuda_draws.h"
 #include "core/exec/cuda/device_memory.h"
+#include "core/exec/cuda/draws.h"
 #include "core/exec/executor.h"
 #include "core/exec/hidden_rows.h"
 

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <vector>
 
-#include "core/model/weight_rows.h"
+#include "core/model/tensors/weight_rows.h"
 
 namespace tenon::cuda {
 namespace {

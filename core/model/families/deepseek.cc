@@ -4,9 +4,9 @@
 #include <cmath>
 
 #include "core/base/quote.h"
+#include "core/model/checkpoint/gguf_config.h"
 #include "core/model/families/families.h"
 #include "core/model/families/reading_experts.h"
-#include "core/model/gguf_config.h"
 
 namespace tenon {
 namespace {

@@ -1,7 +1,7 @@
-// What the files of this folder define, for the table in core/model/family.cc.
+// What the files of this folder define, for the table in core/model/families/family.cc.
 #pragma once
 
-#include "core/model/family.h"
+#include "core/model/families/family.h"
 
 namespace tenon {
 

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/model/family.h"
+#include "core/model/families/family.h"
 
 namespace tenon {
 

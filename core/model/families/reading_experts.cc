@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "core/base/quote.h"
-#include "core/model/gguf_config.h"
+#include "core/model/checkpoint/gguf_config.h"
 
 namespace tenon {
 namespace {

@@ -11,9 +11,9 @@
 #include <cstring>
 
 #include "core/base/quote.h"
+#include "core/model/formats/quant_levels.h"
 #include "core/model/published/reader.h"
-#include "core/model/quant_levels.h"
-#include "core/model/tensor_values.h"
+#include "core/model/tensors/tensor_values.h"
 
 namespace tenon::published {
 namespace {

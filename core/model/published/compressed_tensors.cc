@@ -13,7 +13,7 @@
 
 #include "core/model/published/compressed_scheme.h"
 #include "core/model/published/reader.h"
-#include "core/model/tensor_values.h"
+#include "core/model/tensors/tensor_values.h"
 
 namespace tenon::published {
 namespace {

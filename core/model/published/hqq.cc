@@ -7,7 +7,7 @@
 
 #include "core/base/quote.h"
 #include "core/model/published/reader.h"
-#include "core/model/tensor_values.h"
+#include "core/model/tensors/tensor_values.h"
 
 namespace tenon::published {
 namespace {

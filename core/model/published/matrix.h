@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/base/result.h"
-#include "core/base/worker_pool.h"
+#include "core/base/threads/worker_pool.h"
 
 namespace tenon::published {
 
@@ -49,7 +49,7 @@ struct Matrix {
   uint64_t groups() const { return (k_in + group - 1) / group; }
 };
 
-// The matrix in blocks of a format of core/model/quant_format.h.
+// The matrix in blocks of a format of core/model/formats/quant_format.h.
 struct Stored {
   std::string format;
   uint64_t row_bytes = 0;

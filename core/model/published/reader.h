@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "core/model/checkpoint.h"
-#include "core/model/json_fields.h"
+#include "core/model/checkpoint/checkpoint.h"
+#include "core/model/families/json_fields.h"
 #include "core/model/published/matrix.h"
 
 namespace tenon::published {

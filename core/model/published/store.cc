@@ -7,8 +7,8 @@
 
 #include "core/base/half.h"
 #include "core/base/quote.h"
+#include "core/model/formats/quant_format.h"
 #include "core/model/published/matrix.h"
-#include "core/model/quant_format.h"
 
 namespace tenon::published {
 namespace {

@@ -14,7 +14,7 @@
 
 #include "core/chat/chat_template.h"
 #include "core/config/answer_settings.h"
-#include "core/server/api/json.h"
+#include "core/server/api/read/json.h"
 
 namespace tenon::api {
 

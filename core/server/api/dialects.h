@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "core/server/api/call.h"
-#include "core/server/api/writer.h"
+#include "core/server/api/write/writer.h"
 
 namespace tenon::api {
 

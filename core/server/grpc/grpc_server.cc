@@ -8,7 +8,7 @@
 #include <mutex>
 #include <thread>
 
-#include "core/base/mapped_file.h"
+#include "core/base/files/mapped_file.h"
 #include "core/base/quote.h"
 #include "core/server/grpc/frames.h"
 #include "core/server/grpc/inference_call.h"

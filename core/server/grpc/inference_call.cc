@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "core/server/api/json.h"
+#include "core/server/api/read/json.h"
 #include "core/server/grpc/inference_writer.h"
 #include "core/server/http_call.h"
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "core/server/api/call.h"
-#include "core/server/api/error.h"
+#include "core/server/api/write/error.h"
 
 namespace tenon::server {
 

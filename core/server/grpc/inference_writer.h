@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "core/server/api/writer.h"
+#include "core/server/api/write/writer.h"
 
 namespace tenon::server {
 

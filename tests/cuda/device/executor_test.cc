@@ -1,4 +1,6 @@
 // The executor on a GPU, held against the oracle and itself, on the models that are bundled.
+#include "core/exec/cuda/executor.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,10 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "core/exec/cuda/cuda_executor.h"
 #include "core/exec/cuda/device/cublaslt_library.h"
 #include "core/exec/cuda/device/runtime_driver.h"
-#include "core/exec/ref/ref_executor.h"
+#include "core/exec/ref/executor.h"
 #include "tests/cuda/real_driver.h"
 #include "tests/support/executor_case.h"
 #include "tests/support/folders.h"

@@ -1,4 +1,4 @@
-#include "core/base/cpu_features.h"
+#include "core/base/machine/cpu_features.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "core/base/floating_point_state.h"
+#include "core/base/machine/floating_point_state.h"
 
 #include <gtest/gtest.h>
 

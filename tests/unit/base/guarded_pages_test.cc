@@ -1,4 +1,4 @@
-#include "core/base/guarded_pages.h"
+#include "core/base/machine/guarded_pages.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "core/base/new_file.h"
+#include "core/base/files/new_file.h"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <set>
 
-#include "core/base/mapped_file.h"
+#include "core/base/files/mapped_file.h"
 #include "tests/support/temporary_folder.h"
 
 namespace tenon {

@@ -1,4 +1,4 @@
-#include "core/base/process_memory.h"
+#include "core/base/machine/process_memory.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "core/base/read_stream.h"
+#include "core/base/files/read_stream.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

@@ -1,4 +1,4 @@
-#include "core/base/run_queue.h"
+#include "core/base/machine/run_queue.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "core/base/running_calls.h"
+#include "core/base/calls/running_calls.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <string>
 #include <thread>
 
-#include "core/base/call_trace.h"
+#include "core/base/calls/call_trace.h"
 
 namespace tenon {
 namespace {

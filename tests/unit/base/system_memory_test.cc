@@ -1,4 +1,4 @@
-#include "core/base/system_memory.h"
+#include "core/base/machine/system_memory.h"
 
 #include <gtest/gtest.h>
 

@@ -1,11 +1,11 @@
-#include "core/base/work_queue.h"
+#include "core/base/threads/work_queue.h"
 
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <vector>
 
-#include "core/base/worker_pool.h"
+#include "core/base/threads/worker_pool.h"
 
 namespace tenon {
 namespace {

@@ -1,4 +1,4 @@
-#include "core/base/worker_governor.h"
+#include "core/base/threads/worker_governor.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "core/base/worker_pool.h"
+#include "core/base/threads/worker_pool.h"
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "core/base/cpu_cores.h"
+#include "core/base/machine/cpu_cores.h"
 
 namespace tenon {
 namespace {

@@ -1,4 +1,4 @@
-#include "core/chat/answer_format.h"
+#include "core/chat/answers/answer_format.h"
 
 #include <gmock/gmock.h>
 

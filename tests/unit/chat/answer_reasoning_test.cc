@@ -1,5 +1,5 @@
 // Reasoning, and the channels of harmony.
-#include "core/chat/reasoning_place.h"
+#include "core/chat/answers/reasoning_place.h"
 #include "tests/unit/chat/answers.h"
 
 namespace tenon {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/chat/answer_parser.h"
+#include "core/chat/answers/answer_parser.h"
 #include "tests/unit/chat/fixtures.h"
 
 namespace tenon {

@@ -1,5 +1,5 @@
 // Of which type an argument is that the model wrote without saying so.
-#include "core/chat/allowed_values.h"
+#include "core/chat/calls/allowed_values.h"
 #include "tests/unit/chat/answers.h"
 
 namespace tenon {

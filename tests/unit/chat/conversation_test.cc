@@ -1,6 +1,6 @@
 #include <gmock/gmock.h>
 
-#include "core/base/gguf_metadata.h"
+#include "core/files/gguf_metadata.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/unit/chat/fixtures.h"
 

@@ -9,7 +9,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "core/base/mapped_file.h"
+#include "core/base/files/mapped_file.h"
 #include "core/chat/chat_template.h"
 #include "tests/support/folders.h"
 

@@ -1,5 +1,5 @@
 // Literals of Python, against what Python makes of them (tests/golden/make_python_literals.py).
-#include "core/chat/python_literal.h"
+#include "core/chat/calls/python_literal.h"
 
 #include "tests/unit/chat/answers.h"
 

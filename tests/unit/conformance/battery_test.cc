@@ -8,7 +8,7 @@
 #include <set>
 #include <string>
 
-#include "core/conformance/guarded_memory.h"
+#include "core/conformance/watch/guarded_memory.h"
 #include "core/plugin/descriptor_check.h"
 #include "core/plugin/stamp.h"
 #include "tests/support/folders.h"

@@ -1,5 +1,5 @@
 // What counts as memory that is lost, and what does not.
-#include "core/conformance/heap_growth.h"
+#include "core/conformance/watch/heap_growth.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "core/engine/digest.h"
+#include "core/engine/records/digest.h"
 
 #include <gtest/gtest.h>
 

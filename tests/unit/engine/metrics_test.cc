@@ -1,4 +1,4 @@
-#include "core/engine/metrics.h"
+#include "core/engine/records/metrics.h"
 
 #include <gtest/gtest.h>
 

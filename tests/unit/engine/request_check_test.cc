@@ -1,12 +1,12 @@
-#include "core/engine/request_check.h"
+#include "core/engine/requests/request_check.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "core/base/parameters.h"
-#include "core/base/sampling_keys.h"
+#include "core/request/parameters.h"
+#include "core/request/sampling_keys.h"
 
 namespace tenon {
 namespace {

@@ -1,10 +1,10 @@
-#include "core/engine/sampler_check.h"
+#include "core/engine/requests/sampler_check.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "core/base/text.h"
-#include "core/engine/request_check.h"
+#include "core/engine/requests/request_check.h"
 
 namespace tenon {
 namespace {

@@ -1,4 +1,4 @@
-#include "core/engine/text_stream.h"
+#include "core/engine/answers/text_stream.h"
 
 #include <gtest/gtest.h>
 

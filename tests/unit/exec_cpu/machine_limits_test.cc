@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "core/base/cpu_features.h"
+#include "core/base/machine/cpu_features.h"
 
 namespace tenon {
 namespace {

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <vector>
 
-#include "core/base/cpu_features.h"
+#include "core/base/machine/cpu_features.h"
 
 namespace tenon {
 namespace {

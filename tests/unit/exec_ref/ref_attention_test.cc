@@ -1,5 +1,3 @@
-#include "core/exec/ref/ref_attention.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -8,6 +6,7 @@
 #include <vector>
 
 #include "core/exec/host_kv.h"
+#include "core/exec/ref/attention.h"
 
 namespace tenon {
 namespace {

@@ -1,10 +1,10 @@
 // The oracle's choice of experts against cases worked out by hand.
-#include "core/exec/ref/ref_experts.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
+
+#include "core/exec/ref/experts.h"
 
 namespace tenon::ref {
 namespace {

@@ -7,8 +7,8 @@
 #include <set>
 
 #include "core/base/utf8.h"
-#include "core/grammar/regex.h"
-#include "core/grammar/text_form.h"
+#include "core/grammar/notation/regex.h"
+#include "core/grammar/notation/text_form.h"
 #include "tests/unit/grammar/grammar_testing.h"
 
 namespace tenon::grammar {

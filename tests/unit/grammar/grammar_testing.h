@@ -8,10 +8,10 @@
 #include <string_view>
 #include <vector>
 
-#include "core/grammar/automaton.h"
+#include "core/grammar/automaton/automaton.h"
 #include "core/grammar/grammar.h"
-#include "core/grammar/machine.h"
 #include "core/grammar/matcher.h"
+#include "core/grammar/matching/machine.h"
 
 namespace tenon::grammar {
 

@@ -1,6 +1,6 @@
-#include "core/grammar/run.h"
+#include "core/grammar/matching/run.h"
 
-#include "core/grammar/token_index.h"
+#include "core/grammar/matching/token_index.h"
 #include "tests/unit/grammar/grammar_testing.h"
 
 namespace tenon::grammar {

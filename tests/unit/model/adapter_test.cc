@@ -1,11 +1,11 @@
-#include "core/model/adapter.h"
+#include "core/model/adapters/adapter.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <functional>
 
-#include "core/model/tensor_values.h"
+#include "core/model/tensors/tensor_values.h"
 #include "tests/support/folders.h"
 #include "tests/support/model_folder.h"
 #include "tests/support/temporary_folder.h"

@@ -6,11 +6,11 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "core/base/mapped_file.h"
-#include "core/model/family.h"
+#include "core/base/files/mapped_file.h"
+#include "core/model/families/family.h"
+#include "core/model/families/model_config.h"
 #include "core/model/model.h"
-#include "core/model/model_config.h"
-#include "core/model/tensor_values.h"
+#include "core/model/tensors/tensor_values.h"
 #include "tests/support/folders.h"
 #include "tests/support/model_folder.h"
 #include "tests/unit/model/parsed_plan.h"

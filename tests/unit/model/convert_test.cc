@@ -1,4 +1,4 @@
-#include "core/model/convert.h"
+#include "core/model/convert/convert.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,8 +6,8 @@
 #include <filesystem>
 #include <functional>
 
-#include "core/model/model_tensors.h"
-#include "core/model/plan_difference.h"
+#include "core/model/plan/plan_difference.h"
+#include "core/model/tensors/model_tensors.h"
 #include "tests/support/flat_config.h"
 #include "tests/support/folders.h"
 #include "tests/support/temporary_folder.h"

@@ -3,9 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "core/model/families/model_config.h"
 #include "core/model/families/reading_experts.h"
 #include "core/model/model.h"
-#include "core/model/model_config.h"
 #include "tests/support/model_folder.h"
 #include "tests/unit/model/parsed_plan.h"
 

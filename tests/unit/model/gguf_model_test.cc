@@ -3,12 +3,12 @@
 
 #include <filesystem>
 
-#include "core/model/convert.h"
-#include "core/model/family.h"
-#include "core/model/gguf_config.h"
-#include "core/model/gguf_writer.h"
+#include "core/model/checkpoint/gguf_config.h"
+#include "core/model/convert/convert.h"
+#include "core/model/convert/gguf_writer.h"
+#include "core/model/families/family.h"
 #include "core/model/model.h"
-#include "core/model/weight_rows.h"
+#include "core/model/tensors/weight_rows.h"
 #include "tests/support/flat_config.h"
 #include "tests/support/model_folder.h"
 

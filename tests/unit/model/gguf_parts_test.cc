@@ -1,5 +1,5 @@
 // Models in parts: written, found by any of them, and refused where one does not belong.
-#include "core/base/gguf_parts.h"
+#include "core/files/gguf_parts.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "core/model/gguf_writer.h"
+#include "core/model/convert/gguf_writer.h"
 #include "tests/support/temporary_folder.h"
 
 namespace tenon {

@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "core/base/mapped_file.h"
-#include "core/base/npy.h"
+#include "core/base/files/mapped_file.h"
+#include "core/files/npy.h"
 #include "core/model/model.h"
 #include "tests/support/flat_config.h"
 #include "tests/support/folders.h"

@@ -6,11 +6,11 @@
 #include <filesystem>
 #include <fstream>
 
-#include "core/model/gguf_writer.h"
+#include "core/model/convert/gguf_writer.h"
 #include "core/model/model.h"
-#include "core/model/model_tensors.h"
-#include "core/model/tensor_values.h"
-#include "core/model/weight_rows.h"
+#include "core/model/tensors/model_tensors.h"
+#include "core/model/tensors/tensor_values.h"
+#include "core/model/tensors/weight_rows.h"
 #include "tests/support/folders.h"
 #include "tests/support/temporary_folder.h"
 

@@ -1,4 +1,4 @@
-#include "core/model/model_config.h"
+#include "core/model/families/model_config.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,9 +7,9 @@
 #include <map>
 #include <random>
 
-#include "core/model/family.h"
-#include "core/model/generation_defaults.h"
-#include "core/model/json_fields.h"
+#include "core/model/checkpoint/generation_defaults.h"
+#include "core/model/families/family.h"
+#include "core/model/families/json_fields.h"
 #include "tests/support/flat_config.h"
 
 namespace tenon {

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "core/model/families/families.h"
-#include "core/model/family.h"
-#include "core/model/model_config.h"
+#include "core/model/families/family.h"
+#include "core/model/families/model_config.h"
 
 namespace tenon {
 

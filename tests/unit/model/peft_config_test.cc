@@ -1,4 +1,4 @@
-#include "core/model/peft_config.h"
+#include "core/model/adapters/peft_config.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

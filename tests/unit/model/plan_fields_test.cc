@@ -1,10 +1,10 @@
 // Every member of a plan is compared, and named where it differs.
-#include "core/model/plan_fields.h"
+#include "core/model/plan/plan_fields.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "core/model/plan_difference.h"
+#include "core/model/plan/plan_difference.h"
 
 namespace tenon {
 namespace {

@@ -8,10 +8,10 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "core/base/mapped_file.h"
+#include "core/base/files/mapped_file.h"
+#include "core/model/checkpoint/safetensors.h"
 #include "core/model/model.h"
-#include "core/model/safetensors.h"
-#include "core/model/tensor_values.h"
+#include "core/model/tensors/tensor_values.h"
 #include "tests/support/model_folder.h"
 #include "tests/support/published_products.h"
 

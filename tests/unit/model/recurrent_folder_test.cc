@@ -4,9 +4,9 @@
 
 #include <cmath>
 
+#include "core/model/families/model_config.h"
 #include "core/model/model.h"
-#include "core/model/model_config.h"
-#include "core/model/tensor_roles.h"
+#include "core/model/tensors/tensor_roles.h"
 #include "tests/support/model_folder.h"
 
 namespace tenon {

@@ -1,11 +1,11 @@
-#include "core/model/safetensors.h"
+#include "core/model/checkpoint/safetensors.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <random>
 
-#include "core/model/checkpoint.h"
+#include "core/model/checkpoint/checkpoint.h"
 #include "tests/support/model_folder.h"
 
 namespace tenon {

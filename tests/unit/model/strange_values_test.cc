@@ -6,7 +6,7 @@
 #include <cmath>
 #include <random>
 
-#include "core/model/quant_format.h"
+#include "core/model/formats/quant_format.h"
 
 namespace tenon {
 namespace {

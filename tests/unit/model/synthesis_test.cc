@@ -4,13 +4,13 @@
 #include <cmath>
 #include <set>
 
+#include "core/base/files/mapped_file.h"
 #include "core/base/half.h"
-#include "core/base/mapped_file.h"
-#include "core/model/family.h"
+#include "core/model/convert/model_folder_writer.h"
+#include "core/model/families/family.h"
 #include "core/model/model.h"
-#include "core/model/model_folder_writer.h"
 #include "core/model/synth.h"
-#include "core/model/tensor_roles.h"
+#include "core/model/tensors/tensor_roles.h"
 #include "tests/support/flat_config.h"
 #include "tests/support/folders.h"
 #include "tests/support/model_folder.h"
@@ -102,7 +102,7 @@ TEST(NamedShapes, every_family_has_one) {
   }
   for (const Family* family : families()) {
     EXPECT_TRUE(families_with_shapes.contains(std::string(family->model_type)))
-        << "no shape of a " << family->model_type << " model in core/model/named_shapes.cc";
+        << "no shape of a " << family->model_type << " model in core/model/tensors/named_shapes.cc";
   }
 }
 

@@ -1,4 +1,4 @@
-#include "core/model/tensor_values.h"
+#include "core/model/tensors/tensor_values.h"
 
 #include <gtest/gtest.h>
 

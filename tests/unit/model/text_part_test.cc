@@ -1,14 +1,14 @@
 // Models of text and images run their text part. That its logits are right is the goldens' to show.
-#include "core/model/text_part.h"
+#include "core/model/families/text_part.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "core/base/mapped_file.h"
-#include "core/model/convert.h"
+#include "core/base/files/mapped_file.h"
+#include "core/model/convert/convert.h"
+#include "core/model/families/model_config.h"
 #include "core/model/model.h"
-#include "core/model/model_config.h"
-#include "core/model/tensor_values.h"
+#include "core/model/tensors/tensor_values.h"
 #include "tests/support/folders.h"
 #include "tests/support/model_folder.h"
 #include "tests/unit/model/parsed_plan.h"

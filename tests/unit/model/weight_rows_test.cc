@@ -1,4 +1,4 @@
-#include "core/model/weight_rows.h"
+#include "core/model/tensors/weight_rows.h"
 
 #include <gtest/gtest.h>
 

@@ -6,7 +6,7 @@
 #include <cfenv>
 #include <limits>
 
-#include "core/base/floating_point_state.h"
+#include "core/base/machine/floating_point_state.h"
 #include "core/base/sha256.h"
 #include "tests/unit/plugin/bad_plugins.h"
 

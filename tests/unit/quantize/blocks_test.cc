@@ -1,5 +1,5 @@
 // Blocks of GGUF files: what is encoded is decoded by core/model, and searched scales lose less.
-#include "core/quantize/blocks.h"
+#include "core/quantize/blocks/blocks.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/model/quant_format.h"
-#include "core/quantize/block_fit.h"
+#include "core/model/formats/quant_format.h"
+#include "core/quantize/blocks/block_fit.h"
 
 namespace tenon::quantize {
 namespace {

@@ -5,12 +5,12 @@
 #include <cmath>
 #include <random>
 
-#include "core/exec/ref/ref_executor.h"
-#include "core/quantize/awq.h"
-#include "core/quantize/bit_budget.h"
-#include "core/quantize/gptq.h"
+#include "core/exec/ref/executor.h"
 #include "core/quantize/layer_inputs.h"
-#include "core/quantize/linear_algebra.h"
+#include "core/quantize/methods/awq.h"
+#include "core/quantize/methods/bit_budget.h"
+#include "core/quantize/methods/gptq.h"
+#include "core/quantize/methods/linear_algebra.h"
 #include "core/quantize/quantize_model.h"
 #include "core/quantize/units.h"
 #include "tests/support/step_driver.h"

@@ -6,10 +6,10 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
+#include "core/model/formats/quant_format.h"
 #include "core/model/published/reader.h"
-#include "core/model/quant_format.h"
-#include "core/quantize/made_tensor.h"
-#include "core/quantize/method.h"
+#include "core/quantize/blocks/made_tensor.h"
+#include "core/quantize/methods/method.h"
 #include "tests/support/memory_checkpoint.h"
 #include "tests/unit/quantize/threads.h"
 

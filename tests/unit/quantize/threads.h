@@ -6,7 +6,7 @@
 #include <memory>
 #include <utility>
 
-#include "core/base/worker_pool.h"
+#include "core/base/threads/worker_pool.h"
 
 namespace tenon::quantize {
 

@@ -6,8 +6,8 @@
 
 #include <filesystem>
 
+#include "core/base/files/mapped_file.h"
 #include "core/base/log.h"
-#include "core/base/mapped_file.h"
 #include "tests/support/temporary_folder.h"
 
 namespace tenon::quantize {

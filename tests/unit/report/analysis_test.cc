@@ -1,10 +1,10 @@
-#include "core/report/analysis.h"
+#include "core/report/statistics/analysis.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "core/report/fail_rule.h"
-#include "core/report/text_report.h"
+#include "core/report/pages/text_report.h"
+#include "core/report/statistics/fail_rule.h"
 #include "tests/unit/report/measured_world.h"
 
 namespace tenon {

@@ -1,4 +1,4 @@
-#include "core/report/answer_text.h"
+#include "core/report/pages/answer_text.h"
 
 #include <gtest/gtest.h>
 

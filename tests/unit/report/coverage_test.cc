@@ -4,11 +4,11 @@
 
 #include <functional>
 
-#include "core/report/interval.h"
 #include "core/report/power.h"
-#include "core/report/random_draws.h"
-#include "core/report/sequence.h"
-#include "core/report/verdict.h"
+#include "core/report/statistics/interval.h"
+#include "core/report/statistics/random_draws.h"
+#include "core/report/statistics/sequence.h"
+#include "core/report/statistics/verdict.h"
 
 namespace tenon {
 namespace {

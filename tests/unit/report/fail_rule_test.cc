@@ -1,4 +1,4 @@
-#include "core/report/fail_rule.h"
+#include "core/report/statistics/fail_rule.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

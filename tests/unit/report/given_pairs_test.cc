@@ -1,4 +1,4 @@
-#include "core/report/given_pairs.h"
+#include "core/report/statistics/given_pairs.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,12 +1,12 @@
-#include "core/report/goodput.h"
+#include "core/report/statistics/goodput.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "core/report/analysis.h"
-#include "core/report/text_report.h"
+#include "core/report/pages/text_report.h"
+#include "core/report/statistics/analysis.h"
 #include "tests/unit/report/measured_world.h"
 
 namespace tenon {

@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "core/report/measured.h"
-#include "core/report/random_draws.h"
+#include "core/report/statistics/measured.h"
+#include "core/report/statistics/random_draws.h"
 
 namespace tenon {
 

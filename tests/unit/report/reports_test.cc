@@ -1,8 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "core/report/page.h"
-#include "core/report/text_report.h"
+#include "core/report/pages/page.h"
+#include "core/report/pages/text_report.h"
 #include "tests/unit/report/measured_world.h"
 
 namespace tenon {

@@ -5,10 +5,10 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "core/report/distributions.h"
-#include "core/report/interval.h"
-#include "core/report/steady.h"
-#include "core/report/verdict.h"
+#include "core/report/statistics/distributions.h"
+#include "core/report/statistics/interval.h"
+#include "core/report/statistics/steady.h"
+#include "core/report/statistics/verdict.h"
 #include "tests/support/folders.h"
 
 namespace tenon {

@@ -1,12 +1,12 @@
-#include "core/report/verdict.h"
+#include "core/report/statistics/verdict.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "core/report/interval.h"
 #include "core/report/power.h"
-#include "core/report/random_draws.h"
-#include "core/report/steady.h"
+#include "core/report/statistics/interval.h"
+#include "core/report/statistics/random_draws.h"
+#include "core/report/statistics/steady.h"
 
 namespace tenon {
 namespace {

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "core/grammar/grammar.h"
-#include "core/server/api/json.h"
+#include "core/server/api/read/json.h"
 
 namespace tenon::server {
 namespace {

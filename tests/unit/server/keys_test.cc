@@ -1,4 +1,4 @@
-#include "core/server/keys.h"
+#include "core/server/models/keys.h"
 
 #include <gtest/gtest.h>
 

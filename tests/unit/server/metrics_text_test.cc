@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "core/server/model_metrics.h"
+#include "core/server/models/model_metrics.h"
 #include "core/server/request_log.h"
 
 namespace tenon::server {

@@ -1,5 +1,5 @@
 // The ring of steps between the step thread and those who watch.
-#include "core/server/step_feed.h"
+#include "core/server/steps/step_feed.h"
 
 #include <gtest/gtest.h>
 

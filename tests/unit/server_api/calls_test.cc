@@ -1,8 +1,8 @@
 #include <gtest/gtest.h>
 
 #include "core/server/api/call.h"
-#include "core/server/api/chat_messages.h"
-#include "core/server/api/other_calls.h"
+#include "core/server/api/read/chat_messages.h"
+#include "core/server/api/read/other_calls.h"
 
 namespace tenon::api {
 namespace {

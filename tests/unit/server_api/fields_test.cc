@@ -1,5 +1,5 @@
 // What becomes of fields that no reader reads, and that all which clients send are in the table.
-#include "core/server/api/fields.h"
+#include "core/server/api/read/fields.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,11 +9,11 @@
 #include <set>
 #include <sstream>
 
-#include "core/base/parameters.h"
-#include "core/server/api/chat_messages.h"
+#include "core/request/parameters.h"
 #include "core/server/api/dialects.h"
-#include "core/server/api/openapi_schemas.h"
-#include "core/server/api/other_calls.h"
+#include "core/server/api/openapi/openapi_schemas.h"
+#include "core/server/api/read/chat_messages.h"
+#include "core/server/api/read/other_calls.h"
 #include "tests/support/folders.h"
 
 namespace tenon::api {

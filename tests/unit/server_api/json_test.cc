@@ -1,4 +1,4 @@
-#include "core/server/api/json.h"
+#include "core/server/api/read/json.h"
 
 #include <gtest/gtest.h>
 

@@ -1,9 +1,9 @@
 // Steps as JSON: what an observer was told, no more and no less.
-#include "core/server/api/step_json.h"
+#include "core/server/api/write/step_json.h"
 
 #include <gtest/gtest.h>
 
-#include "core/server/api/json.h"
+#include "core/server/api/read/json.h"
 
 namespace tenon::api {
 namespace {

@@ -1,4 +1,4 @@
-#include "core/server/api/tools.h"
+#include "core/server/api/read/tools.h"
 
 #include <gmock/gmock.h>
 

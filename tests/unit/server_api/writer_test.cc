@@ -1,4 +1,4 @@
-#include "core/server/api/writer.h"
+#include "core/server/api/write/writer.h"
 
 #include <gtest/gtest.h>
 

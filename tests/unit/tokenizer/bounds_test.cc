@@ -2,8 +2,8 @@
 #include <gmock/gmock.h>
 
 #include "core/tokenizer/allowance.h"
-#include "core/tokenizer/pattern.h"
-#include "core/tokenizer/sentencepiece.h"
+#include "core/tokenizer/models/sentencepiece.h"
+#include "core/tokenizer/stages/pattern.h"
 #include "tests/unit/tokenizer/fixtures.h"
 
 namespace tenon {

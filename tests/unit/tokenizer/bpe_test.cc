@@ -1,4 +1,4 @@
-#include "core/tokenizer/bpe.h"
+#include "core/tokenizer/models/bpe.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 #include <limits>
 #include <random>
 
-#include "core/tokenizer/utf8.h"
+#include "core/unicode/utf8.h"
 
 namespace tenon::tok {
 namespace {

@@ -1,8 +1,8 @@
 // The tokenizer of the bundled demo model.
 #include <gmock/gmock.h>
 
-#include "core/base/gguf_metadata.h"
-#include "core/tokenizer/gguf_export.h"
+#include "core/files/gguf_metadata.h"
+#include "core/tokenizer/files/gguf_export.h"
 #include "tests/support/folders.h"
 #include "tests/unit/tokenizer/fixtures.h"
 

@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "core/base/utf8.h"
-#include "core/tokenizer/utf8.h"
+#include "core/unicode/utf8.h"
 #include "tests/unit/tokenizer/fixtures.h"
 
 namespace tenon {

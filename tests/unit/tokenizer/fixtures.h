@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "core/base/mapped_file.h"
+#include "core/base/files/mapped_file.h"
 #include "core/tokenizer/tokenizer.h"
 #include "tests/support/folders.h"
 

@@ -1,11 +1,11 @@
 // The split patterns that names in GGUF files stand for, against what `tokenizers` makes of them.
-#include "core/tokenizer/gguf_patterns.h"
+#include "core/tokenizer/files/gguf_patterns.h"
 
 #include <gmock/gmock.h>
 
-#include "core/base/gguf_metadata.h"
-#include "core/tokenizer/gguf_export.h"
-#include "core/tokenizer/pre_tokenizer.h"
+#include "core/files/gguf_metadata.h"
+#include "core/tokenizer/files/gguf_export.h"
+#include "core/tokenizer/stages/pre_tokenizer.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/unit/tokenizer/fixtures.h"
 

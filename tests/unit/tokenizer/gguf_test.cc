@@ -3,10 +3,10 @@
 
 #include <filesystem>
 
-#include "core/base/gguf_metadata.h"
-#include "core/tokenizer/gguf_export.h"
-#include "core/tokenizer/gguf_patterns.h"
-#include "core/tokenizer/gguf_tokenizer.h"
+#include "core/files/gguf_metadata.h"
+#include "core/tokenizer/files/gguf_export.h"
+#include "core/tokenizer/files/gguf_patterns.h"
+#include "core/tokenizer/files/gguf_tokenizer.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/unit/tokenizer/fixtures.h"
 

@@ -3,7 +3,7 @@
 
 #include <random>
 
-#include "core/tokenizer/utf8.h"
+#include "core/unicode/utf8.h"
 #include "tests/unit/tokenizer/fixtures.h"
 
 namespace tenon {

@@ -1,11 +1,11 @@
-#include "core/tokenizer/regex.h"
+#include "core/tokenizer/regex/regex.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
 
-#include "core/tokenizer/pattern.h"
+#include "core/tokenizer/stages/pattern.h"
 
 namespace tenon::tok {
 namespace {

@@ -1,4 +1,4 @@
-#include "core/tokenizer/sentencepiece.h"
+#include "core/tokenizer/models/sentencepiece.h"
 
 #include <gmock/gmock.h>
 

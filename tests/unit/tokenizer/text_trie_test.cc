@@ -1,10 +1,10 @@
-#include "core/tokenizer/text_trie.h"
+#include "core/tokenizer/models/text_trie.h"
 
 #include <gtest/gtest.h>
 
 #include <random>
 
-#include "core/tokenizer/added_tokens.h"
+#include "core/tokenizer/stages/added_tokens.h"
 
 namespace tenon::tok {
 namespace {

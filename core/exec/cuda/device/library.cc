@@ -1,7 +1,7 @@
 // libtenon-executor-cuda.so.
-#include "core/exec/cuda/cuda_executor.h"
 #include "core/exec/cuda/device/cublaslt_library.h"
 #include "core/exec/cuda/device/runtime_driver.h"
+#include "core/exec/cuda/executor.h"
 #include "core/exec/executor_library.h"
 
 namespace {

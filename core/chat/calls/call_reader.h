@@ -1,0 +1,76 @@
+// Readers of calls: each knows one way to write them, and takes over behind the marker that begins
+// one.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "core/chat/answers/answer_output.h"
+#include "core/chat/answers/marker_scanner.h"
+#include "core/chat/calls/json_stream.h"
+#include "core/chat/calls/tool_types.h"
+
+namespace tenon::chat {
+
+enum class ReadStatus : uint8_t {
+  more,         // the byte is part of the call
+  done,         // the byte was its last one
+  done_before,  // the call ended in front of the byte
+  failed,       // this is no call, and the byte was not taken
+};
+
+class CallReader {
+ public:
+  virtual ~CallReader() = default;
+  virtual ReadStatus push(char c, AnswerOutput& out) = 0;
+  // A special token that is one of the format's markers. `done_before`: the call ended in front of
+  // it.
+  virtual ReadStatus special(std::string_view, AnswerOutput&) { return ReadStatus::failed; }
+  // The answer has ended. Whether that made a call whole.
+  virtual bool end(AnswerOutput&) { return false; }
+  // What was read beyond the call, once it has ended: it is read again as what stands after it.
+  virtual std::string take_rest() { return {}; }
+};
+
+// {"name": …, "arguments": …}, or a list of such, under the keys that models use.
+struct JsonCallStyle {
+  bool fenced = false;           // "```json" may stand in front
+  const Tools* known = nullptr;  // only these names are calls; null: any
+};
+std::unique_ptr<CallReader> read_json_call(const JsonCallStyle& style);
+
+// A name, what separates it from the arguments, and these as a JSON object.
+struct NamedCallStyle {
+  std::string_view type_end;  // a type stands in front of the name, up to this
+  std::string_view name_end;  // the arguments' bracket ends a name too
+  std::string_view id_begin;  // may end the name: an id follows, up to `name_end`
+  bool fenced = false;        // "```json" may stand in front of the arguments
+  bool or_json = false;       // where a bracket begins in place of a name: as read_json_call
+  MarkerTexts texts;          // of the markers above, those that are known by their text
+};
+std::unique_ptr<CallReader> read_named_call(const NamedCallStyle& style);
+
+// The arguments alone, of a call whose name is known.
+std::unique_ptr<CallReader> read_arguments(std::string_view name);
+
+// <function=NAME><parameter=KEY>VALUE</parameter></function>. `opened`: "<function=" was read.
+std::unique_ptr<CallReader> read_tagged_call(const Tools& tools, bool opened);
+
+// name(key=value, …) as Python writes it, one or more, in brackets or a line each.
+struct PythonCallStyle {
+  bool in_brackets = false;      // must be
+  bool may_print = false;        // print(…) around a call
+  const Tools* known = nullptr;  // only these names are calls; null: any
+};
+std::unique_ptr<CallReader> read_python_calls(const PythonCallStyle& style);
+
+// The beginning of an answer that may be a list of either kind.
+std::unique_ptr<CallReader> read_unmarked_call(const Tools& known, bool allow_python);
+
+// The longest name of a function, or type, that is read.
+inline constexpr size_t kMostNameBytes = 256;
+
+}  // namespace tenon::chat

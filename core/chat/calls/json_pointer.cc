@@ -1,0 +1,57 @@
+#include "core/chat/calls/json_pointer.h"
+
+#include <algorithm>
+
+namespace tenon::chat {
+namespace {
+
+int hex_value(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  const int letter = c | 0x20;
+  return letter >= 'a' && letter <= 'f' ? letter - 'a' + 10 : -1;
+}
+
+std::string without_percent_escapes(std::string_view text) {
+  std::string plain;
+  for (size_t at = 0; at < text.size(); ++at) {
+    const bool may_escape = text[at] == '%' && at + 2 < text.size();
+    const int high = may_escape ? hex_value(text[at + 1]) : -1;
+    const int low = may_escape ? hex_value(text[at + 2]) : -1;
+    if (high < 0 || low < 0) {
+      plain += text[at];
+      continue;
+    }
+    plain += static_cast<char>(high * 16 + low);
+    at += 2;
+  }
+  return plain;
+}
+
+std::string without_tilde_escapes(std::string_view step) {
+  std::string plain;
+  for (size_t at = 0; at < step.size(); ++at) {
+    const char next = step[at] == '~' && at + 1 < step.size() ? step[at + 1] : '\0';
+    const bool is_escape = next == '0' || next == '1';
+    plain += !is_escape ? step[at] : next == '0' ? '~' : '/';
+    if (is_escape) ++at;
+  }
+  return plain;
+}
+
+}  // namespace
+
+std::optional<std::vector<std::string>> json_pointer_steps(std::string_view reference) {
+  if (!reference.starts_with('#')) return std::nullopt;
+  const std::string pointer = without_percent_escapes(reference.substr(1));
+  std::vector<std::string> steps;
+  if (pointer.empty()) return steps;
+  if (pointer.front() != '/') return std::nullopt;
+  for (size_t at = 1; at <= pointer.size();) {
+    const size_t end = std::min(pointer.find('/', at), pointer.size());
+    steps.push_back(without_tilde_escapes(std::string_view(pointer).substr(at, end - at)));
+    at = end + 1;
+  }
+  return steps;
+}
+
+}  // namespace tenon::chat

@@ -1,0 +1,236 @@
+// Reads what a tool's schema says of one parameter.
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "core/chat/calls/allowed_values.h"
+#include "core/chat/calls/json_pointer.h"
+#include "core/jinja/json_values.h"
+
+namespace tenon::chat {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr size_t kMostSteps = 100'000;
+constexpr size_t kDeepest = 200;  // of schemas that refer to each other
+
+// Names that tools use for the types besides those of JSON Schema: Python's and OpenAPI's.
+JsonTypes types_called(std::string name) {
+  for (char& c : name) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c;
+  const auto of = [](auto... types) {
+    return static_cast<JsonTypes>((static_cast<unsigned>(types) | ...));
+  };
+  const auto is = [&name](std::initializer_list<std::string_view> names) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+  };
+  if (is({"string", "str", "text"})) return of(JsonType::text);
+  if (is({"integer", "int", "long"})) return of(JsonType::integer);
+  if (is({"number", "float", "double"})) return of(JsonType::integer, JsonType::fraction);
+  if (is({"boolean", "bool"})) return of(JsonType::boolean);
+  if (is({"null", "none"})) return of(JsonType::null);
+  if (is({"array", "list", "tuple", "set"})) return of(JsonType::list);
+  if (is({"object", "dict", "map"})) return of(JsonType::object);
+  return kAllJsonTypes;
+}
+
+class SchemaWalk {
+ public:
+  SchemaWalk(const ordered_json& root, std::string_view name) : root_(root), name_(name) {}
+
+  ParameterSchema run() {
+    const Found found = look(root_, /*of_parameter=*/true);
+    ParameterSchema schema;
+    if (found && !found->is_nothing() && steps_ <= kMostSteps) schema.values = *found;
+    schema.is_expected = is_listed_ || !lists_any_ || steps_ > kMostSteps;
+    return schema;
+  }
+
+ private:
+  // Null: a schema that only leads back to itself, which neither allows nor forbids.
+  using Found = std::optional<AllowedValues>;
+  using Asked = std::pair<const ordered_json*, bool>;
+
+  // What a schema allows for the parameter in the object that it describes, or as a value itself.
+  Found look(const ordered_json& schema, bool of_parameter) {
+    if (schema.is_boolean() && !schema.get<bool>()) return AllowedValues{.types = 0};
+    if (!schema.is_object()) return AllowedValues{};
+    const Asked asked{&schema, of_parameter};
+    if (const auto known = known_.find(asked); known != known_.end()) return spend(known->second);
+    if (open_.size() == kDeepest || ++steps_ > kMostSteps) return AllowedValues{};
+    if (!open_.insert(asked).second) {
+      has_circle_ = true;
+      return std::nullopt;
+    }
+    Found found = everything_in(schema, of_parameter);
+    open_.erase(asked);
+    // Within a circle the answer depends on where it was entered.
+    if (!has_circle_) known_[asked] = found;
+    return found;
+  }
+
+  // All that stands in a schema holds at the same time.
+  Found everything_in(const ordered_json& schema, bool of_parameter) {
+    std::vector<Found> parts = {reference(schema, of_parameter)};
+    for (const char* const key : {"anyOf", "oneOf"}) {
+      parts.push_back(alternatives(json_member(schema, key), of_parameter));
+    }
+    if (const ordered_json* all = json_member(schema, "allOf"); all != nullptr && all->is_array()) {
+      for (const ordered_json& part : *all) parts.push_back(look(part, of_parameter));
+    }
+    parts.push_back(conditional(schema, of_parameter));
+    Found found = of_parameter ? own_parameter(schema) : own_value(schema);
+    bool leads_back = false;
+    for (const Found& part : parts) {
+      leads_back |= !part;
+      narrow(found, part);
+    }
+    if (leads_back && found && found->is_anything()) return std::nullopt;
+    const ordered_json* nullable = json_member(schema, "nullable");
+    if (!of_parameter && found && nullable != nullptr && *nullable == true) {
+      found->types |= static_cast<JsonTypes>(JsonType::null);
+    }
+    return found;
+  }
+
+  Found spend(const Found& found) {
+    steps_ += 1 + (found ? found->members.size() : 0);
+    return steps_ > kMostSteps ? AllowedValues{} : found;
+  }
+
+  void narrow(Found& found, const Found& more) {
+    if (!more) return;
+    if (found) steps_ += found->members.size() + more->members.size();
+    found = found ? allowed_in_both(*found, *more) : *more;
+  }
+
+  Found own_value(const ordered_json& schema) {
+    AllowedValues allowed;
+    const ordered_json* type = json_member(schema, "type");
+    if (type != nullptr && type->is_string()) allowed.types = types_called(*type);
+    if (type != nullptr && type->is_array()) {
+      allowed.types = 0;
+      for (const ordered_json& one : *type) {
+        if (one.is_string()) allowed.types |= types_called(one);
+      }
+    }
+    if (const ordered_json* value = json_member(schema, "const")) {
+      allowed = allowed_in_both(allowed, only({&value, 1}));
+    }
+    const ordered_json* list = json_member(schema, "enum");
+    if (list == nullptr || !list->is_array()) return allowed;
+    std::vector<const ordered_json*> values;
+    for (const ordered_json& value : *list) values.push_back(&value);
+    return allowed_in_both(allowed, only(values));
+  }
+
+  AllowedValues only(std::span<const ordered_json* const> values) {
+    AllowedValues allowed{.types = 0};
+    steps_ += values.size();
+    for (const ordered_json* value : values) {
+      allowed.members[member_key(*value)] = json_type_of(*value);
+    }
+    return allowed;
+  }
+
+  Found own_parameter(const ordered_json& schema) {
+    const ordered_json* properties = json_member(schema, "properties");
+    lists_any_ |= properties != nullptr && properties->is_object() && !properties->empty();
+    if (const ordered_json* own =
+            properties == nullptr ? nullptr : json_member(*properties, name_)) {
+      is_listed_ = true;
+      return look(*own, false);
+    }
+    const ordered_json* others = json_member(schema, "additionalProperties");
+    const bool has_patterns = json_member(schema, "patternProperties") != nullptr;
+    is_listed_ |= has_patterns || (others != nullptr && *others != false);
+    if (has_patterns || others == nullptr) return AllowedValues{};
+    return look(*others, false);
+  }
+
+  Found reference(const ordered_json& schema, bool of_parameter) {
+    for (const char* const key : {"$ref", "$dynamicRef"}) {
+      const ordered_json* text = json_member(schema, key);
+      if (text == nullptr || !text->is_string()) continue;
+      const ordered_json* target = target_of(text->get_ref<const std::string&>());
+      return target == nullptr ? AllowedValues{} : look(*target, of_parameter);
+    }
+    return AllowedValues{};
+  }
+
+  const ordered_json* target_of(std::string_view reference) {
+    const auto steps = json_pointer_steps(reference);
+    if (!steps) return reference.starts_with('#') ? anchor(root_, reference.substr(1)) : nullptr;
+    const ordered_json* at = &root_;
+    for (const std::string& step : *steps) {
+      if (at->is_array()) {
+        const bool is_index = !step.empty() && step.size() < 7 &&
+                              step.find_first_not_of("0123456789") == std::string::npos;
+        const size_t index = is_index ? std::stoul(step) : at->size();
+        at = index < at->size() ? &(*at)[index] : nullptr;
+      } else {
+        at = json_member(*at, step);
+      }
+      if (at == nullptr) return nullptr;
+    }
+    return at;
+  }
+
+  // The schema that calls itself so.
+  const ordered_json* anchor(const ordered_json& schema, std::string_view name) {
+    if (++steps_ > kMostSteps || !schema.is_structured()) return nullptr;
+    for (const char* const key : {"$anchor", "$dynamicAnchor"}) {
+      const ordered_json* own = json_member(schema, key);
+      if (own != nullptr && own->is_string() && own->get_ref<const std::string&>() == name) {
+        return &schema;
+      }
+    }
+    for (const ordered_json& inner : schema) {
+      if (const ordered_json* found = anchor(inner, name)) return found;
+    }
+    return nullptr;
+  }
+
+  Found alternatives(const ordered_json* list, bool of_parameter) {
+    if (list == nullptr || !list->is_array()) return AllowedValues{};
+    Found found;
+    for (const ordered_json& one : *list) {
+      const Found more = look(one, of_parameter);
+      if (!more) continue;
+      steps_ += more->members.size();
+      found = found ? allowed_in_either(*std::move(found), *more) : *more;
+    }
+    return found;
+  }
+
+  Found conditional(const ordered_json& schema, bool of_parameter) {
+    if (json_member(schema, "if") == nullptr) return AllowedValues{};
+    Found found;
+    for (const char* const key : {"then", "else"}) {
+      const ordered_json* branch = json_member(schema, key);
+      const Found more = branch == nullptr ? AllowedValues{} : look(*branch, of_parameter);
+      if (more) found = found ? allowed_in_either(*std::move(found), *more) : *more;
+    }
+    return found;
+  }
+
+  const ordered_json& root_;
+  std::string_view name_;
+  std::map<Asked, Found> known_;
+  std::set<Asked> open_;
+  size_t steps_ = 0;
+  bool has_circle_ = false, is_listed_ = false, lists_any_ = false;
+};
+
+}  // namespace
+
+ParameterSchema schema_of_parameter(const ordered_json& schema, std::string_view name) {
+  return SchemaWalk(schema, name).run();
+}
+
+}  // namespace tenon::chat

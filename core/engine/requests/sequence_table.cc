@@ -1,0 +1,174 @@
+#include "core/engine/requests/sequence_table.h"
+
+#include <algorithm>
+
+namespace tenon {
+namespace {
+
+constexpr uint32_t kUsualAnswer = 4096;  // tokens
+
+bool arrives_before(const Sequence* a, const Sequence* b) {
+  if (a->record.arrival_ns != b->record.arrival_ns) {
+    return a->record.arrival_ns < b->record.arrival_ns;
+  }
+  return a->id < b->id;
+}
+
+void insert_by_arrival(std::vector<Sequence*>& waiting, Sequence* sequence) {
+  waiting.insert(std::upper_bound(waiting.begin(), waiting.end(), sequence, arrives_before),
+                 sequence);
+}
+
+}  // namespace
+
+Sequence& SequenceTable::add(RequestState& request, uint32_t sample, int64_t arrival_ns) {
+  while (next_id_ == kNoSeq || by_id_.contains(next_id_)) ++next_id_;
+  auto made = std::make_unique<Sequence>();
+  Sequence& sequence = *made;
+  sequence.id = next_id_++;
+  sequence.sample = sample;
+  sequence.request = &request;
+  sequence.prompt_tokens = static_cast<uint32_t>(request.request.prompt.size());
+  sequence.known = sequence.prompt_tokens;
+  sequence.tokens = request.request.prompt;
+  if (request.request.pooling != Pooling::none) sequence.pool = std::make_unique<PooledStates>();
+  sequence.record.request = request.id;
+  sequence.record.sample = sample;
+  sequence.record.prompt_tokens = sequence.prompt_tokens;
+  sequence.record.arrival_ns = arrival_ns;
+  const int64_t deadline_ns = request.request.deadline_ns;
+  if (deadline_ns > 0) sequence.record.deadline_ns = arrival_ns + deadline_ns;
+  by_id_.emplace(sequence.id, std::move(made));
+  insert_by_arrival(waiting_, &sequence);
+  return sequence;
+}
+
+Sequence* SequenceTable::find(SeqId id) {
+  const auto found = by_id_.find(id);
+  if (found == by_id_.end() || found->second->state == SequenceState::ended) return nullptr;
+  return found->second.get();
+}
+
+void SequenceTable::end(Sequence& sequence) {
+  std::erase(sequence.state == SequenceState::waiting ? waiting_ : running_, &sequence);
+  sequence.state = SequenceState::ended;
+  ended_.push_back(sequence.id);
+}
+
+void SequenceTable::admit(Sequence& sequence, const Sequence* behind) {
+  std::erase(waiting_, &sequence);
+  const auto place = std::find(running_.begin(), running_.end(), behind);
+  running_.insert(place == running_.end() ? place : place + 1, &sequence);
+  sequence.state = SequenceState::running;
+  // From here on its tokens grow without allocating, long answers aside.
+  const uint32_t room = std::min(sequence.request->limit_tokens, sequence.known + kUsualAnswer);
+  constexpr uint32_t kBehind = 8;  // and room for what stands behind drafts
+  sequence.tokens.reserve(room + kBehind);
+  sequence.record.token_ns.reserve(room - sequence.prompt_tokens);
+}
+
+void SequenceTable::preempt(Sequence& sequence) {
+  std::erase(running_, &sequence);
+  sequence.state = SequenceState::waiting;
+  sequence.computed = 0;
+  ++sequence.record.preemptions;
+  insert_by_arrival(waiting_, &sequence);
+}
+
+void SequenceTable::sweep(bool in_flight) {
+  for (SeqId id : ended_before_) by_id_.erase(id);
+  ended_before_.clear();
+  ended_before_.swap(ended_);
+  if (in_flight) return;
+  for (SeqId id : ended_before_) by_id_.erase(id);
+  ended_before_.clear();
+}
+
+uint32_t SequenceTable::staying() const {
+  return static_cast<uint32_t>(std::count_if(
+      running_.begin(), running_.end(), [](const Sequence* s) { return !s->ends_for_sure(); }));
+}
+
+std::vector<Sequence*> SequenceTable::all() const {
+  std::vector<Sequence*> all = waiting_;
+  all.insert(all.end(), running_.begin(), running_.end());
+  return all;
+}
+
+SampleRow sample_row_of(const Sequence& sequence, std::span<const TokenId> history,
+                        uint32_t position) {
+  const RequestState& request = *sequence.request;
+  SampleRow row;
+  row.seq = sequence.id;
+  row.history = history;
+  row.prompt_tokens = sequence.prompt_tokens;
+  row.key = {request.request.sampling.seed, sequence.sample, position};
+  const bool may_end = position - sequence.prompt_tokens >= request.request.min_tokens;
+  row.allowed = may_end || request.not_ending.empty() ? nullptr : request.not_ending.data();
+  return row;
+}
+
+bool is_held_back(const Sequence& sequence) {
+  if (sequence.beam == nullptr) return false;
+  const BeamGroup& group = *sequence.request->beam_group;
+  return sequence.beam->sampled || (group.trunk != nullptr && group.trunk != &sequence);
+}
+
+namespace {
+
+// Rows that it takes, or will: those held back count with the first of their group that is not.
+uint32_t rows_of(const Sequence& sequence) {
+  const RequestState& state = *sequence.request;
+  const Request& request = state.request;
+  const bool undivided = sequence.generated() + sequence.undrawn == 0;
+  if (sequence.beam == nullptr) return undivided ? request.samples : 1;
+  const std::vector<Sequence*>& beams = state.beam_group->running;
+  if (undivided && beams.size() == 1) return request.beams;
+  const auto held = static_cast<uint32_t>(
+      std::count_if(beams.begin(), beams.end(), [](auto* beam) { return is_held_back(*beam); }));
+  const auto first = std::find_if(beams.begin(), beams.end(),
+                                  [](const Sequence* beam) { return !is_held_back(*beam); });
+  return first != beams.end() && *first == &sequence ? 1 + held : 1;
+}
+
+}  // namespace
+
+SequenceView view_of(const Sequence& sequence) {
+  const RequestState& request = *sequence.request;
+  SequenceView view;
+  view.seq = sequence.id;
+  view.prompt_tokens = sequence.prompt_tokens;
+  view.known_tokens = sequence.known_ahead();
+  view.computed_tokens = sequence.computed_ahead();
+  view.in_flight_tokens = sequence.in_flight;
+  view.limit_tokens = request.limit_tokens;
+  view.offered_drafts = sequence.offered_drafts;
+  // Ids of requests rise by one; 32 bits tell apart any that are alive together.
+  view.fork_group = static_cast<uint32_t>(request.id);
+  view.samples = rows_of(sequence);
+  view.tenant = request.request.tenant;
+  view.adapter = request.adapter;
+  view.priority = request.request.priority;
+  view.arrival_ns = sequence.record.arrival_ns;
+  view.deadline_ns = sequence.record.deadline_ns;
+  if (sequence.canvas != nullptr) view.whole_tokens = view.known_tokens - view.computed_tokens;
+  return view;
+}
+
+SequenceEvent event_of(EventKind kind, const Sequence& sequence, uint64_t step_id) {
+  SequenceEvent event;
+  event.kind = kind;
+  event.seq = sequence.id;
+  event.step_id = step_id;
+  event.tenant = sequence.request->request.tenant;
+  event.prompt_tokens = sequence.prompt_tokens;
+  event.known_tokens = sequence.known;
+  // What came to be known, masks aside, is what a sequence was served.
+  if (sequence.canvas != nullptr) {
+    event.known_tokens = sequence.prompt_tokens + sequence.canvas->revealed();
+  }
+  event.computed_tokens = sequence.computed;
+  return event;
+}
+
+}  // namespace tenon

@@ -1,0 +1,259 @@
+#include "core/engine/step/planner.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "core/base/log.h"
+#include "core/base/quote.h"
+#include "core/base/text.h"
+#include "core/engine/step/alone.h"
+
+namespace tenon {
+namespace {
+
+std::string text(uint64_t number) {
+  return std::to_string(number);
+}
+std::string named(SeqId seq) {
+  return "sequence " + text(seq);
+}
+
+// Longer than any delay that fills a batch.
+constexpr int64_t kTellOfWaitNs = int64_t{5} * 1'000'000'000;
+
+}  // namespace
+
+void Planner::plan(Step& step, Planning planning) {
+  at_fault_ = kNoSeq;
+  wake_ns_ = 0;
+  clear_for_one_alone(step, planning);
+  Status status = ask_scheduler(step, planning);
+  PartTimes& times = context_.times;
+  times.kv_cache_ns += ledger_.time_ns();
+  times.scheduler_ns -= ledger_.time_ns();
+  {
+    PluginCall call(*context_.parts.clock, times.kv_cache_ns);
+    Status settled = status.ok() ? ledger_.settle() : ledger_.roll_back();
+    note(step.record);
+    if (!status.ok()) return plan_failed(status);
+    failed_plans_ = 0;
+    if (!settled.ok()) {
+      context_.fault(plugin_fault("kv_cache", context_.parts.kv_cache_name,
+                                  "could not take a grant back", settled));
+    }
+  }
+  take_grants(step);
+  watch_for_stall(step, planning);
+}
+
+bool Planner::may_be_seen(const Sequence& sequence) const {
+  return !is_held_back(sequence) && context_.may_run(sequence);
+}
+
+// Where one runs alone it finds everything free.
+void Planner::clear_for_one_alone(Step& step, Planning planning) {
+  end_running_alone(context_);
+  if (!context_.alone || planning == Planning::ahead) return;
+  const Status status = release_all_others(context_, step.record.preemptions);
+  if (status.ok()) return;
+  context_.fault(plugin_fault("kv_cache", context_.parts.kv_cache_name,
+                              "could not release a sequence", status));
+}
+
+Status Planner::ask_scheduler(const Step& step, Planning planning) {
+  const EngineParts& parts = context_.parts;
+  waiting_.clear();
+  running_.clear();
+  for (const Sequence* sequence : context_.table.waiting()) {
+    if (may_be_seen(*sequence)) waiting_.push_back(view_of(*sequence));
+  }
+  for (const Sequence* sequence : context_.table.running()) {
+    const bool seen = !sequence->ends_for_sure() && may_be_seen(*sequence);
+    if (seen) running_.push_back(view_of(*sequence));
+  }
+  grants_.resize(waiting_.size() + running_.size());
+  plan_ = {};
+  plan_.grants = grants_;
+  ledger_.begin_plan(step.id, planning);
+  if (grants_.empty()) return {};
+
+  SchedulerView view;
+  view.step_id = step.id;
+  view.now_ns = step.record.start_ns;
+  view.limits = parts.limits;
+  view.kv_tokens = context_.kv_usage().total_tokens;
+  view.last_step = last_step_;
+  view.waiting = waiting_;
+  view.running = running_;
+  Status planned;
+  {
+    PluginCall call(*parts.clock, context_.times.scheduler_ns);
+    planned = parts.scheduler->plan(view, ledger_, plan_);
+  }
+  if (!ledger_.fault().ok()) {
+    at_fault_ = ledger_.faulty();
+    return with_context("kv_cache " + in_quotes(parts.kv_cache_name), ledger_.fault());
+  }
+  const bool answered = planned.ok();
+  Status refused = answered ? check_plan() : std::move(planned);
+  if (refused.ok()) return {};
+  if (parts.plan_refused) parts.plan_refused();
+  return with_context(
+      "scheduler " + in_quotes(parts.scheduler_name) + (answered ? " broke its contract" : ""),
+      refused);
+}
+
+Status Planner::check_plan() {
+  const SchedulerLimits& limits = context_.parts.limits;
+  uint64_t tokens = 0, running = context_.table.staying();
+  for (const Grant& grant : granted()) {
+    Sequence* sequence = context_.table.find(grant.seq);
+    if (sequence == nullptr || sequence->ends_for_sure() || !may_be_seen(*sequence)) {
+      return failed("the plan grants " + named(grant.seq) + " – there is no such sequence");
+    }
+    at_fault_ = grant.seq;
+    TENON_RETURN_IF_ERROR(check_grant(grant, *sequence));
+    sequence->growth.used = true;
+    sequence->growth.used_tokens = grant.tokens + grant.drafts;
+    tokens += sequence->growth.used_tokens;
+    running += sequence->state == SequenceState::waiting;
+  }
+  at_fault_ = kNoSeq;
+  if (tokens > limits.max_batch_tokens) {
+    return failed("the plan has " + text(tokens) + " tokens – max_batch_tokens is " +
+                  text(limits.max_batch_tokens));
+  }
+  if (running > limits.max_sequences) {
+    return failed("the plan makes " + text(running) + " sequences run – max_sequences is " +
+                  text(limits.max_sequences));
+  }
+  return {};
+}
+
+Status Planner::check_grant(const Grant& grant, const Sequence& sequence) const {
+  const uint32_t left = sequence.known_ahead() - sequence.computed_ahead();
+  if (sequence.growth.used) return failed("the plan grants " + named(grant.seq) + " twice");
+  if (grant.tokens == 0 || grant.tokens > left) {
+    return failed("the plan grants " + named(grant.seq) + " " + text(grant.tokens) +
+                  " tokens – it has " + text(left) + " to compute");
+  }
+  if (sequence.canvas != nullptr && grant.tokens < left) {
+    return failed("the plan grants " + named(grant.seq) + " " + text(grant.tokens) + " of " +
+                  text(left) + " tokens that must be computed together");
+  }
+  if (grant.drafts > 0 && (grant.tokens < left || grant.drafts > sequence.offered_drafts)) {
+    return failed("the plan grants " + named(grant.seq) + " " + text(grant.drafts) +
+                  " draft slots behind " + text(grant.tokens) + " of " + text(left) + " tokens – " +
+                  text(sequence.offered_drafts) + " were offered, behind all known tokens");
+  }
+  const uint64_t taken = uint64_t{grant.tokens} + grant.drafts;
+  if (taken > sequence.growth.granted) {
+    return failed("the plan grants " + named(grant.seq) + " " + text(taken) +
+                  " tokens – the ledger granted " + text(sequence.growth.granted));
+  }
+  return {};
+}
+
+void Planner::take_grants(Step& step) {
+  for (const Grant& grant : granted()) {
+    Sequence& sequence = *context_.table.find(grant.seq);
+    Share& share = step.shares.emplace_back();
+    share.sequence = &sequence;
+    share.base = sequence.computed_ahead();
+    share.tokens = grant.tokens;
+    share.drafts = grant.drafts;
+    if (sequence.record.admitted_ns >= 0) continue;
+    sequence.record.admitted_ns = step.record.start_ns;
+    sequence.record.reused_tokens = share.base;
+  }
+}
+
+void Planner::note(StepRecord& record) const {
+  record.idle_rows = plan_.idle_rows;
+  record.preemptions += ledger_.preemptions();
+  record.reused_tokens = static_cast<uint32_t>(ledger_.reused_tokens());
+  record.swapped_out_tokens = static_cast<uint32_t>(ledger_.swapped_out_tokens());
+  record.swapped_in_tokens = static_cast<uint32_t>(ledger_.swapped_in_tokens());
+}
+
+// Nothing of the plan is run. One that keeps failing would never end: then requests pay for it,
+// the one at fault if it is known, else all.
+void Planner::plan_failed(const Status& status) {
+  ++context_.totals.plan_faults;
+  ++failed_plans_;
+  plan_ = {};
+  const std::string message(status.message());
+  context_.fault(message);
+  if (failed_plans_ < context_.options.plan_retries) return;
+  failed_plans_ = 0;
+  if (Sequence* sequence = context_.table.find(at_fault_); sequence != nullptr) {
+    context_.fail_request(*sequence->request, message);
+  } else {
+    context_.fail_sequences(context_.table.all(), message);
+  }
+}
+
+// A plan on what is to come may be empty: the next is one on what is. And a scheduler may say that
+// it waits on purpose, for a while.
+void Planner::watch_for_stall(const Step& step, Planning planning) {
+  wake_ns_ = plan_.wake_ns;
+  if (planning == Planning::ahead) return;
+  if (!step.empty() || context_.table.empty()) {
+    empty_plans_ = 0;
+    waiting_since_ns_.reset();
+    return;
+  }
+  const EngineOptions& options = context_.options;
+  const int64_t now_ns = step.record.start_ns;
+  if (plan_.wake_ns > now_ns) {
+    wait_on_purpose(now_ns);
+  } else if (++empty_plans_ >= options.stall_steps) {
+    stalled("in " + text(options.stall_steps) + " steps in a row");
+  }
+}
+
+// People are told of what lasts, each time later, and who waits for too long is let go.
+void Planner::wait_on_purpose(int64_t now_ns) {
+  const int64_t limit_ns = context_.options.longest_wait_ns;
+  if (!waiting_since_ns_) {
+    waiting_since_ns_ = now_ns;
+    tell_ns_ = kTellOfWaitNs;
+  }
+  const int64_t waited_ns = now_ns - *waiting_since_ns_;
+  if (waited_ns >= limit_ns) {
+    return stalled("on purpose for " + approximate_duration(waited_ns) + " (engine.wait_limit)");
+  }
+  if (waited_ns >= tell_ns_) {
+    tell_of_wait(waited_ns, now_ns);
+    tell_ns_ = 4 * waited_ns;
+  }
+  wake_ns_ = std::min(plan_.wake_ns, *waiting_since_ns_ + std::min(tell_ns_, limit_ns));
+}
+
+void Planner::tell_of_wait(int64_t waited_ns, int64_t now_ns) const {
+  log(LogLevel::warning, "engine",
+      "scheduler " + in_quotes(context_.parts.scheduler_name) +
+          " has planned nothing on purpose for " + approximate_duration(waited_ns) + ", while " +
+          how_many_wait() + "; it wishes to wait " + approximate_duration(plan_.wake_ns - now_ns) +
+          " more – after " + format_duration(context_.options.longest_wait_ns) +
+          " (engine.wait_limit) they end with an error");
+}
+
+std::string Planner::how_many_wait() const {
+  const SequenceTable& table = context_.table;
+  return text(table.waiting().size()) + " sequences wait and " + text(table.running().size()) +
+         " run";
+}
+
+void Planner::stalled(const std::string& how_long) {
+  empty_plans_ = 0;
+  waiting_since_ns_.reset();
+  ++context_.totals.plan_faults;
+  context_.fail_sequences(context_.table.all(), "scheduler " +
+                                                    in_quotes(context_.parts.scheduler_name) +
+                                                    " planned nothing " + how_long + " – " +
+                                                    how_many_wait() + " – use another scheduler");
+}
+
+}  // namespace tenon

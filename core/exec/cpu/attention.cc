@@ -1,0 +1,149 @@
+// The attention half of a layer.
+#include <cstring>
+
+#include "core/exec/cpu/worker.h"
+
+namespace tenon {
+
+void CpuWorker::qkv(uint32_t layer) {
+  if (plan(layer).latent) return latent_qkv(layer);
+  const PackedLayer& w = step_.weights.layer(layer);
+  const LayerWeights& b = vectors(layer);
+  const CpuBuffers& to = step_.buffers;
+  const Product products[] = {{&w.q, b.q_bias, to.q.floats()},
+                              {&w.k, b.k_bias, to.k.floats()},
+                              {&w.v, b.v_bias, to.v.floats()}};
+  multiply(input(plan(layer).attention_norm), std::span(products).first(shares_kv(layer) ? 1 : 3));
+  if (!alone()) return;
+  std::memcpy(own_q_.data(), to.q.data(), own_q_.bytes());
+  std::memcpy(own_k_.data(), to.k.data(), own_k_.bytes());
+}
+
+// Calls function(row, head, values, is_query) for this worker's heads of q and k. The shares are
+// the same for every operation on heads, so that one may follow the other without a barrier.
+template <typename Function>
+void CpuWorker::for_each_head(uint32_t layer, Function&& function) {
+  const SelfAttentionPlan& attention = plan(layer).attention;
+  const uint64_t heads = attention.heads;
+  const uint64_t kv_heads = attention.kv_heads;
+  const uint64_t a_row = heads + (shares_kv(layer) ? 0 : kv_heads);
+  const uint64_t dim = attention.head_dim;
+  const Share mine = share_of(rows_ * a_row, alone() ? Slice{} : slice_);
+  for (uint64_t item = mine.first; item < mine.last; ++item) {
+    const uint64_t row = item / a_row;
+    const uint64_t head = item % a_row;
+    const bool is_query = head < heads;
+    if (is_query) {
+      function(row, head, q() + (row * heads + head) * dim, true);
+    } else {
+      function(row, head - heads, k() + (row * kv_heads + (head - heads)) * dim, false);
+    }
+  }
+}
+
+void CpuWorker::qk_norm(uint32_t layer) {
+  const LayerWeights& w = vectors(layer);
+  const SelfAttentionPlan& attention = plan(layer).attention;
+  if (attention.qk_norm_extent == QkNormExtent::whole) return norm_all_heads(layer);
+  const bool own = attention.qk_norm_extent == QkNormExtent::own_head;
+  const uint32_t dim = attention.head_dim;
+  for_each_head(layer, [&](uint64_t, uint64_t head, float* values, bool is_query) {
+    const std::vector<float>& scale = is_query ? w.q_norm : w.k_norm;
+    const std::vector<float>& bias = is_query ? w.q_norm_bias : w.k_norm_bias;
+    const uint64_t at = own ? head * dim : 0;
+    norm_row(attention.qk_norm, values, scale.data() + at, bias.empty() ? nullptr : &bias[at], dim,
+             values);
+  });
+  // A rotation would follow with the same shares and end with one.
+  if (attention.rope < 0 && !alone()) barrier();
+}
+
+// One norm over all heads of a row.
+void CpuWorker::norm_all_heads(uint32_t layer) {
+  const LayerWeights& w = vectors(layer);
+  const SelfAttentionPlan& attention = plan(layer).attention;
+  const auto shift = [](const std::vector<float>& bias) {
+    return bias.empty() ? nullptr : bias.data();
+  };
+  const Share mine = share_of(rows_, alone() ? Slice{} : slice_);
+  for (uint64_t row = mine.first; row < mine.last; ++row) {
+    float* of_q = q() + row * attention.q_width();
+    float* of_k = k() + row * attention.kv_width();
+    norm_row(attention.qk_norm, of_q, w.q_norm.data(), shift(w.q_norm_bias), attention.q_width(),
+             of_q);
+    if (shares_kv(layer)) continue;
+    norm_row(attention.qk_norm, of_k, w.k_norm.data(), shift(w.k_norm_bias), attention.kv_width(),
+             of_k);
+  }
+  if (!alone()) barrier();
+}
+
+void CpuWorker::clip(uint32_t layer) {
+  const SelfAttentionPlan& attention = plan(layer).attention;
+  for_each_head(layer, [&](uint64_t, uint64_t, float* head, bool) {
+    step_.ops->clip(head, attention.clip, attention.head_dim);
+  });
+  if (!shares_kv(layer)) {
+    const Share mine = share_of(uint64_t{rows_} * attention.kv_width(), slice_);
+    step_.ops->clip(step_.buffers.v.floats() + mine.first, attention.clip,
+                    static_cast<uint32_t>(mine.last - mine.first));
+  }
+  barrier();
+}
+
+void CpuWorker::rotate(uint32_t layer) {
+  if (plan(layer).latent) return rotate_latent(layer);
+  const CpuRope& rope = step_.ropes[static_cast<size_t>(plan(layer).attention.rope)];
+  const auto turn = rope.pairs ? step_.ops->rotate_pairs : step_.ops->rotate_halves;
+  for_each_head(layer, [&](uint64_t row, uint64_t, float* head, bool) {
+    const float* angles = rope.angles + row * 2 * rope.half;
+    turn(angles, angles + rope.half, rope.half, head);
+  });
+  if (!alone()) barrier();
+}
+
+void CpuWorker::attend(uint32_t layer) {
+  const CpuBuffers& b = step_.buffers;
+  AttentionCall call;
+  call.layer = layer;
+  const bool latent = static_cast<bool>(plan(layer).latent);
+  call.q = latent ? b.q.floats() : q();
+  call.k = shares_kv(layer) ? nullptr : k();
+  call.v = shares_kv(layer) || latent ? nullptr : b.v.data();
+  call.out = b.attended.data();
+  for (uint32_t phase = 0; phase < step_.attention.phases(layer); ++phase) {
+    keep(step_.attention.run(call, phase, slice_));
+    barrier();
+  }
+  if (const auto sums = step_.scores.rows(layer); !sums.empty()) {
+    keep(step_.attention.score(call, sums, slice_));
+    barrier();  // the next layer stores and rotates where this reads
+  }
+  if (is_last(layer) && !plan(layer).recurrent) keep_wanted_rows(layer);
+}
+
+// Behind the last mixer a row matters only if its logits or hidden states are wanted.
+void CpuWorker::keep_wanted_rows(uint32_t layer) {
+  if (step_.kept.size() == rows_) return;
+  gather(step_.kept, step_.buffers.hidden.floats(), plan().hidden);
+  const LayerPlan& last = plan(layer);
+  if (last.attends()) {
+    gather(step_.kept, step_.buffers.attended.floats(), last.kernel_out_width());
+  }
+  if (last.recurrent) {
+    gather(step_.kept, step_.buffers.gate.floats(), last.recurrent.inner());
+  }
+  rows_ = static_cast<uint32_t>(step_.kept.size());
+  rows_are_kept_ = true;
+  barrier();
+}
+
+void CpuWorker::attention_output(uint32_t layer) {
+  if (rows_ == 0) return;
+  const LayerWeights& w = vectors(layer);
+  const HostMemory& x = plan(layer).latent ? step_.buffers.expanded : step_.buffers.attended;
+  add_to_stream(layer, x.floats(), step_.weights.layer(layer).output, w.output_bias,
+                plan(layer).attention_post_norm, w.attention_post_norm, w.attention_post_norm_bias);
+}
+
+}  // namespace tenon

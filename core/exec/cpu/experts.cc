@@ -1,0 +1,168 @@
+// Layers with experts: rows are gathered by the experts that they chose, so that each expert's
+// matrices are read once a step; an expert is a job, and all of them run together.
+//
+// Places [rows · chosen] are a row's choices in order. Jobs write to places, and a row's results
+// are added in the order of its choices: its bits do not depend on what other rows chose.
+#include <algorithm>
+#include <cmath>
+
+#include "core/exec/cpu/worker.h"
+
+namespace tenon {
+
+// Ends with a barrier: everybody reads the choice.
+void CpuWorker::route(uint32_t layer, const float* x) {
+  const PackedLayer& w = step_.weights.layer(layer);
+  const LayerWeights& b = vectors(layer);
+  const ExpertsPlan& experts = plan(layer).experts;
+  float* scores = step_.buffers.scores.floats();
+  const Product products[] = {{&w.router, b.router_bias, scores},
+                              {&w.shared_router, {}, scores + uint64_t{rows_} * experts.count}};
+  multiply(x, std::span(products).first(experts.shared_gate ? 2 : 1));
+  // One row is not worth a barrier of its own.
+  const Share mine = alone() ? Share{0, slice_.index == 0 ? 1u : 0u} : share_of(rows_, slice_);
+  for (uint64_t row = mine.first; row < mine.last; ++row) {
+    step_.choice->choose(experts, {scores + row * experts.count, experts.count},
+                         b.router_correction, static_cast<uint32_t>(row), own_choice_);
+  }
+  if (!alone()) barrier();
+  if (slice_.index == 0) {
+    step_.choice->sort(experts, rows_);
+    count_used_bytes(layer);
+  }
+  barrier();
+}
+
+void CpuWorker::count_used_bytes(uint32_t layer) {
+  const std::vector<PackedExpert>& experts = step_.weights.layer(layer).experts;
+  for (uint32_t i = 0; i < experts.size(); ++i) {
+    if (!step_.choice->of(i).rows.empty()) step_.choice->used_bytes += experts[i].stored_bytes;
+  }
+}
+
+// Adds act(gate) · up to the jobs, or the two beside each other: up in CpuBuffers::product.
+void CpuWorker::add_gated(Part part, const PackedMatrix& up, const float* up_bias,
+                          const Epilogue* fused) {
+  if (fused != nullptr) {
+    part.job.epilogue = *fused;
+    part.job.packed_second = up.data;
+    parts_.push_back(part);
+    return;
+  }
+  const auto at = static_cast<const float*>(part.job.y) - step_.buffers.inner.floats();
+  parts_.push_back(part);
+  part.matrix = &up;
+  part.job.packed = up.data;
+  part.job.bias = up_bias;
+  part.job.y = step_.buffers.product.floats() + at;
+  parts_.push_back(part);
+}
+
+void CpuWorker::add_chosen(uint32_t layer, const Epilogue* fused) {
+  const PackedLayer& w = step_.weights.layer(layer);
+  const std::vector<ExpertWeights>& b = vectors(layer).experts;
+  for (uint32_t i = 0; i < w.experts.size(); ++i) {
+    const ExpertChoice::OfExpert of = step_.choice->of(i);
+    if (of.rows.empty()) continue;
+    Part part = part_of(w.experts[i].gate, b[i].gate_bias, step_.buffers.inner.floats());
+    part.job.rows = of.rows;
+    part.job.y_rows = of.places;
+    add_gated(part, w.experts[i].up, b[i].up_bias.empty() ? nullptr : b[i].up_bias.data(), fused);
+  }
+}
+
+void CpuWorker::experts_in(uint32_t layer) {
+  const PackedLayer& w = step_.weights.layer(layer);
+  const ExpertsPlan& experts = plan(layer).experts;
+  const float* x = input(plan(layer).mlp_input_norm());
+  route(layer, x);
+  const std::optional<Epilogue> epilogue = gate_epilogue(experts.activation);
+  const PackedExpert& first = w.experts.front();
+  const bool fused = epilogue && w.experts_alike && !experts.bias && experts.swiglu_limit == 0.0f &&
+                     first.gate.pairs_with(first.up, *epilogue);
+  const uint64_t chosen = uint64_t{rows_} * experts.chosen * experts.width;
+  const uint64_t shared = uint64_t{rows_} * experts.shared_width;
+  const bool shared_fused =
+      epilogue && shared > 0 && w.shared_gate.pairs_with(w.shared_up, *epilogue);
+  parts_.clear();
+  add_chosen(layer, fused ? &*epilogue : nullptr);
+  if (shared > 0) {
+    const Part part = part_of(w.shared_gate, {}, step_.buffers.inner.floats() + chosen);
+    add_gated(part, w.shared_up, nullptr, shared_fused ? &*epilogue : nullptr);
+  }
+  multiply_parts(x, rows_, parts_);
+  if (!fused) activate_inner(experts, 0, chosen);
+  if (shared > 0 && !shared_fused)
+    activate_inner({.activation = experts.activation}, chosen, shared);
+}
+
+// `count` elements of CpuBuffers::inner from `first` on, with those of CpuBuffers::product.
+void CpuWorker::activate_inner(const ExpertsPlan& experts, uint64_t first, uint64_t count) {
+  const Share mine = share_of(count, slice_);
+  float* gate = step_.buffers.inner.floats() + first + mine.first;
+  const float* up = step_.buffers.product.floats() + first + mine.first;
+  const auto own = static_cast<uint32_t>(mine.last - mine.first);
+  if (experts.swiglu_limit > 0.0f) {
+    step_.ops->clamped_swiglu(gate, up, experts.swiglu_alpha, experts.swiglu_limit, own);
+  } else {
+    step_.ops->activate(experts.activation, gate, up, own);
+  }
+  barrier();
+}
+
+// Biases are multiplied by the factors as well, which a kernel does not do: then the factors wait
+// for the sum.
+void CpuWorker::experts_out(uint32_t layer) {
+  const PackedLayer& w = step_.weights.layer(layer);
+  const LayerWeights& b = vectors(layer);
+  const ExpertsPlan& experts = plan(layer).experts;
+  const uint32_t places = rows_ * experts.chosen;
+  const float* inner = step_.buffers.inner.floats();
+  float* routed = step_.buffers.routed.floats();
+  parts_.clear();
+  for (uint32_t i = 0; i < experts.count; ++i) {
+    const ExpertChoice::OfExpert of = step_.choice->of(i);
+    if (of.rows.empty()) continue;
+    Part part = part_of(w.experts[i].down, b.experts[i].down_bias, routed);
+    part.job.x_rows = places;
+    part.job.rows = part.job.y_rows = of.places;
+    part.job.row_scale = experts.bias ? nullptr : of.factors;
+    parts_.push_back(part);
+  }
+  multiply_parts(inner, places, parts_);
+  if (experts.shared_width > 0) {
+    const Product shared{&w.shared_down, {}, routed + uint64_t{places} * plan().hidden};
+    multiply(inner + uint64_t{places} * experts.width, {&shared, 1});
+  }
+  combine_experts(layer);
+  add_update(layer, plan(layer).mlp_post_norm, b.mlp_post_norm, b.mlp_post_norm_bias);
+}
+
+// Adds up the results of each row in CpuBuffers::product. Workers take columns of few rows, and
+// rows of many.
+void CpuWorker::combine_experts(uint32_t layer) {
+  const ExpertsPlan& experts = plan(layer).experts;
+  const uint64_t width = plan().hidden;
+  const float* routed = step_.buffers.routed.floats();
+  const float* shared = routed + uint64_t{rows_} * experts.chosen * width;
+  const float* gates = step_.buffers.scores.floats() + uint64_t{rows_} * experts.count;
+  const Share mine = share_of(rows_ * width, slice_);
+  for (uint64_t at = mine.first; at < mine.last;) {
+    const uint64_t row = at / width, column = at % width;
+    const auto count = static_cast<uint32_t>(std::min(width - column, mine.last - at));
+    float* sum = step_.buffers.product.floats() + at;
+    std::fill_n(sum, count, 0.0f);
+    for (uint64_t place = row * experts.chosen; place < (row + 1) * experts.chosen; ++place) {
+      const float factor = experts.bias ? step_.choice->factor(place) : 1.0f;
+      step_.ops->add_scaled(sum, routed + place * width + column, factor, count);
+    }
+    if (experts.shared_width > 0) {
+      const float factor = experts.shared_gate ? 1.0f / (1.0f + std::exp(-gates[row])) : 1.0f;
+      step_.ops->add_scaled(sum, shared + row * width + column, factor, count);
+    }
+    at += count;
+  }
+  barrier();
+}
+
+}  // namespace tenon

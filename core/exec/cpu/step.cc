@@ -1,0 +1,159 @@
+#include "core/exec/cpu/step.h"
+
+#include <algorithm>
+#include <iterator>
+#include <numeric>
+
+namespace tenon {
+namespace {
+
+// The widest of all layers' recurrences.
+struct RecurrentWidths {
+  uint64_t channels = 0, steps = 0, inner = 0, step_rank = 0, bc = 0;
+
+  void add(const RecurrentPlan& recurrent) {
+    if (!recurrent) return;
+    channels = std::max<uint64_t>(channels, recurrent.channels());
+    steps = std::max<uint64_t>(steps, recurrent.heads);
+    inner = std::max<uint64_t>(inner, recurrent.inner());
+    if (recurrent.kind != Recurrence::mamba) return;
+    step_rank = std::max<uint64_t>(step_rank, recurrent.step_rank);
+    bc = std::max<uint64_t>(bc, 2 * uint64_t{recurrent.state});
+  }
+};
+
+}  // namespace
+
+Status CpuBuffers::allocate(const Model& model, const PackedWeights& weights, uint32_t max_rows) {
+  const ModelPlan& plan = model.plan;
+  const auto rows_of = [max_rows](uint64_t width) {
+    return saturating_mul(saturating_mul(width, max_rows), sizeof(float));
+  };
+  uint64_t heads = 0, kv_heads = 0, inner_width = 0, turned = 0, low_width = 0, expanded_width = 0;
+  RecurrentWidths wide;
+  uint64_t scores_width = 0, routed_width = 0, chosen = 1;
+  for (const LayerPlan& layer : plan.layers) {
+    wide.add(layer.recurrent);
+    heads = std::max<uint64_t>(heads, layer.attention.q_width());
+    kv_heads = std::max<uint64_t>(kv_heads, layer.attention.kv_width());
+    const ExpertsPlan& experts = layer.experts;
+    inner_width = std::max<uint64_t>(
+        inner_width, experts ? uint64_t{experts.chosen} * experts.width + experts.shared_width
+                             : layer.mlp.width);
+    if (layer.latent) {
+      low_width = std::max<uint64_t>(low_width, layer.latent.q_rank);
+      expanded_width =
+          std::max({expanded_width, uint64_t{layer.attention.heads} * layer.latent.q_dim(),
+                    uint64_t{layer.attended_width()}});
+    }
+    if (!experts) continue;
+    chosen = std::max<uint64_t>(chosen, experts.chosen);
+    scores_width = std::max<uint64_t>(scores_width, uint64_t{experts.count} + 1);
+    routed_width = std::max<uint64_t>(routed_width, (uint64_t{experts.chosen} + 1) * plan.hidden);
+  }
+  for (const RopePlan& rope : plan.ropes) turned += rope.dim;
+  const std::pair<HostMemory*, uint64_t> sizes[] = {
+      {&hidden, rows_of(plan.hidden)},
+      {&normed, rows_of(plan.hidden)},
+      {&q, rows_of(heads)},
+      {&k, rows_of(kv_heads)},
+      {&v, rows_of(kv_heads)},
+      {&attended, rows_of(heads)},
+      {&low, rows_of(std::max<uint64_t>(low_width, wide.step_rank))},
+      {&expanded, rows_of(expanded_width)},
+      {&inner, rows_of(inner_width)},
+      {&x, rows_of(wide.channels)},
+      {&mixed, rows_of(wide.channels)},
+      {&step, rows_of(wide.steps)},
+      {&gate, rows_of(wide.inner)},
+      {&bc, rows_of(wide.bc)},
+      {&scanned, rows_of(wide.inner)},
+      {&product, rows_of(std::max<uint64_t>(plan.hidden, inner_width))},
+      {&scores, rows_of(scores_width)},
+      {&routed, rows_of(routed_width)},
+      {&prepared, weights.prepared_bytes(
+                      static_cast<uint32_t>(std::min<uint64_t>(chosen * max_rows, UINT32_MAX)))},
+      {&angles, rows_of(turned)},
+      {&logits, rows_of(plan.vocabulary)},
+      {&low_rank, rows_of(uint64_t{kMostProducts} * weights.highest_rank())},
+      {&low_prepared, saturating_mul(kMostProducts, weights.prepared_low_bytes(max_rows))},
+      {&low_beside, rows_of(uint64_t{kMostProducts} * weights.widest_beside())},
+  };
+  for (const auto& [memory, bytes] : sizes) {
+    TENON_ASSIGN_OR_RETURN(*memory, HostMemory::allocate(bytes, HostMemory::Backing::lazy,
+                                                         "a buffer for activations"));
+  }
+  return {};
+}
+
+bool CpuBuffers::intact() const {
+  return std::ranges::all_of(
+      all(), [this](const HostMemory* memory) { return memory == &attended || memory->intact(); });
+}
+
+void CpuStep::reserve(uint32_t most) {
+  max_rows = most;
+  for (std::vector<uint32_t>* rows : {&kept, &logits_at, &hidden_at}) rows->reserve(max_rows);
+  uint32_t experts = 0, chosen = 0;
+  for (const LayerPlan& layer : model->plan.layers) {
+    experts = std::max(experts, layer.experts.count);
+    chosen = std::max(chosen, layer.experts ? layer.experts.chosen : 0);
+  }
+  choice = std::make_unique<ExpertChoice>();
+  choice->reserve(experts, chosen, max_rows);
+  if (adapters == 0) return;
+  for (AdapterRows* rows : {&adapter_rows, &kept_adapter_rows}) rows->reserve(max_rows, adapters);
+  for (auto* rows : {&adapter_of_row_, &adapter_of_kept_}) rows->reserve(max_rows);
+  counting.resize(max_rows);
+  std::iota(counting.begin(), counting.end(), 0u);
+  low_bytes = weights.prepared_low_bytes(max_rows);
+  low_bytes_of_a_row = weights.prepared_low_bytes(1);
+}
+
+void CpuStep::make_ropes() {
+  ropes.clear();
+  float* angles = buffers.angles.floats();
+  for (const RopePlan& rope : model->plan.ropes) {
+    ropes.push_back({rope_frequencies(rope, shape->context_tokens), rope.dim / 2,
+                     static_cast<float>(rope.scaling.attention_factor), rope.pairs, angles});
+    angles += uint64_t{rope.dim} * max_rows;
+  }
+}
+
+void CpuStep::begin(const BatchView& next) {
+  batch = &next;
+  choice->used_bytes = 0;
+  scores.begin(next);
+  const auto layers = static_cast<uint32_t>(model->plan.layers.size());
+  hidden_out.begin(next, model->plan.hidden);
+  kept.assign(next.logits_rows.begin(), next.logits_rows.end());
+  const bool late =
+      hidden_out.of_layer(layers) != nullptr || hidden_out.of_layer(layers - 1) != nullptr;
+  if (late) {
+    kept.clear();
+    std::ranges::set_union(next.logits_rows, next.hidden_rows, std::back_inserter(kept));
+  }
+  const auto stand = [this](std::span<const uint32_t> rows, std::vector<uint32_t>& at) {
+    at.clear();
+    for (const uint32_t row : rows) {
+      at.push_back(static_cast<uint32_t>(std::ranges::lower_bound(kept, row) - kept.begin()));
+    }
+  };
+  stand(next.logits_rows, logits_at);
+  stand(late ? next.hidden_rows : std::span<const uint32_t>(), hidden_at);
+  if (adapters > 0) sort_adapters();
+}
+
+void CpuStep::sort_adapters() {
+  adapter_of_row_.clear();
+  for (const BatchSequence& sequence : batch->sequences) {
+    adapter_of_row_.insert(adapter_of_row_.end(), sequence.rows,
+                           static_cast<uint32_t>(sequence.adapter));
+  }
+  adapter_of_kept_.clear();
+  for (const uint32_t row : kept) adapter_of_kept_.push_back(adapter_of_row_[row]);
+  adapter_rows.sort(adapter_of_row_);
+  kept_adapter_rows.sort(adapter_of_kept_);
+}
+
+}  // namespace tenon

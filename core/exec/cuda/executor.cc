@@ -1,0 +1,251 @@
+#include "core/exec/cuda/executor.h"
+
+#include <string>
+#include <vector>
+
+#include "core/base/log.h"
+#include "core/base/quote.h"
+#include "core/exec/batch_check.h"
+#include "core/exec/cuda/kv.h"
+#include "core/exec/cuda/step.h"
+#include "core/exec/cuda/weights.h"
+
+namespace tenon::cuda {
+namespace {
+
+constexpr Fact kProvides[] = {
+    {.key = "device.space", .words = "host"},
+    {.key = "kv.dtype", .words = "f32 bf16 i8 i4"},
+    {.key = "attn.head_dim", .op = FactOp::at_least, .number = 1, .words = {}},
+    {.key = "attn.group", .op = FactOp::at_least, .number = 1, .words = {}},
+    {.key = "attn.mask.sliding", .words = "no yes"},
+    {.key = "attn.mask.tree", .words = "no yes"},
+    {.key = "attn.latent", .words = "no yes"},
+    {.key = "attn.soft_cap", .words = "no yes"},
+    {.key = "attn.sinks", .words = "no yes"},
+    {.key = "attn.alibi", .words = "no yes"},
+    {.key = "kv.swap", .words = "no yes"},
+    {.key = "numerics.rows", .words = "invariant"},
+};
+
+constexpr std::string_view kGuests[] = {kCublasLt};
+
+class CudaExecutor final : public Executor {
+ public:
+  CudaExecutor(std::shared_ptr<Driver> driver, LtLoader load_cublaslt)
+      : driver_(std::move(driver)),
+        load_cublaslt_(std::move(load_cublaslt)),
+        weights_(*driver_),
+        kv_(*driver_),
+        step_(*driver_, weights_, kv_) {}
+  ~CudaExecutor() override { (void)driver_->wait(); }
+
+  std::string_view name() const override { return "cuda"; }
+  std::span<const Fact> provides() const override { return kProvides; }
+  std::span<const Fact> requirements() const override { return {}; }
+  bool uses_kernels() const override { return false; }
+  bool is_exact() const override { return false; }
+  uint32_t workers() const override { return 1; }
+  std::optional<uint64_t> device_bytes() const override { return driver_->free_bytes(); }
+  bool draws_rows() const override { return true; }
+  void draw(std::span<const RowDraw> draws) override { step_.draw(draws); }
+
+  std::span<const std::string_view> guests() const override {
+    return load_cublaslt_ ? std::span(kGuests) : std::span<const std::string_view>();
+  }
+  Status invite(std::string_view guest) override;
+  std::string_view guest() const override { return cublaslt_ ? kCublasLt : std::string_view(); }
+
+  Status load(const ExecutorSetup& setup) override;
+  Result<std::unique_ptr<Executor>> sibling() const override {
+    auto made = std::make_unique<CudaExecutor>(driver_, load_cublaslt_);
+    made->cublaslt_ = cublaslt_;
+    return std::unique_ptr<Executor>(std::move(made));
+  }
+  Status apply(std::span<const KvMove> moves) override { return kv_.apply(moves); }
+  void stage(const BatchView& batch) override;
+  Status launch(const BatchView& batch) override;
+  Result<StepOutput> collect(uint64_t step_id) override;
+
+  std::string numerics() const override {
+    return std::string(weights_.numerics()) +
+           (cublaslt_ ? "+cublaslt-" + cublaslt_->version() : "");
+  }
+  uint64_t weight_bytes() const override { return weights_.bytes(); }
+  uint64_t kv_bytes() const override { return kv_.bytes(); }
+
+ private:
+  Status allocate(const ExecutorSetup& setup, const StepSetup& step);
+  Status check(const BatchView& batch, bool open_tokens) const;
+
+  std::shared_ptr<Driver> driver_;
+  LtLoader load_cublaslt_;
+  std::shared_ptr<LtLibrary> cublaslt_;  // null: it was not invited
+  DeviceWeights weights_;
+  CudaKv kv_;
+  CudaStep step_;
+  const Model* model_ = nullptr;
+  const ModelShape* shape_ = nullptr;
+  std::vector<KvGroupGeometry> groups_;
+  BatchLimits limits_;
+};
+
+Status refuse(LayerId layer, std::string_view has) {
+  return unsupported(
+      "layer " + std::to_string(layer) + " has " + std::string(has) +
+      ", which the executor 'cuda' does not run; choose [executor] plugin = \"cpu\"");
+}
+
+Status check_layer(const LayerPlan& layer, LayerId id) {
+  if (layer.recurrent) return refuse(id, "a recurrence");
+  if (!layer.attends()) return refuse(id, "no attention");
+  const int widest = layer.latent ? kMaxLatentDim : kMaxHeadDim;
+  if (layer.attention.head_dim > static_cast<uint32_t>(widest)) {
+    return refuse(id, "heads of " + std::to_string(layer.attention.head_dim) + " elements");
+  }
+  return {};
+}
+
+Status check_setup(const ExecutorSetup& setup) {
+  if (setup.model == nullptr || setup.shape == nullptr) {
+    return internal("the executor 'cuda' was loaded without a model");
+  }
+  TENON_RETURN_IF_ERROR(check_decoder_shape(*setup.shape));
+  const std::vector<LayerPlan>& layers = setup.model->plan.layers;
+  for (LayerId id = 0; id < layers.size(); ++id) {
+    TENON_RETURN_IF_ERROR(check_layer(layers[id], id));
+  }
+  for (GroupId id = 0; id < setup.shape->group_count; ++id) {
+    const DType dtype = setup.geometry.groups[id].dtype;
+    if (dtype == DType::f32 || dtype == DType::bf16 || kv_is_quantised(dtype)) continue;
+    return unsupported(
+        "K and V of " + std::string(dtype_name(dtype)) +
+        "; the executor 'cuda' keeps them in f32, bf16, i8 or i4: set kv_cache.dtype");
+  }
+  return {};
+}
+
+std::string mebibytes(uint64_t bytes) {
+  return std::to_string((bytes + (1u << 20) - 1) >> 20) + " MiB";
+}
+
+// What a model needs of the device's memory.
+struct DeviceNeeds {
+  uint64_t weights = 0, kv = 0, step = 0, graphs = 0;
+  uint64_t workspace = 0;  // the guest's
+
+  uint64_t sum() const { return weights + kv + step + graphs + workspace; }
+  Status refusal(const std::string& device, uint64_t free) const {
+    return out_of_memory(
+        "the model needs " + mebibytes(sum()) + " of device memory (" + mebibytes(weights) +
+        " weights, " + mebibytes(kv) + " K and V, " + mebibytes(step) + " a step's arrays, " +
+        mebibytes(graphs) + " captured steps" +
+        (workspace > 0 ? ", " + mebibytes(workspace) + " cuBLASLt's workspace" : "") + "); " +
+        device + " has " + mebibytes(free) +
+        " free: lower kv_cache.memory, limits.max_batch_tokens or "
+        "executor.graph_memory, or choose a smaller model");
+  }
+};
+
+// A guest that would have nothing to do changes no product, and must not be thought to.
+Status check_guest(const WeightNeeds& weights) {
+  if (weights.dense_matrices == 0) {
+    return unsupported(
+        "linear 'cublaslt' multiplies matrices of f32 and bf16, but those of this model all stay "
+        "packed, which the executor 'cuda' multiplies itself; set linear.plugin = \"auto\"");
+  }
+  if (weights.packed_matrices > 0) {
+    log(LogLevel::info, "executor cuda",
+        "cuBLASLt multiplies " + std::to_string(weights.dense_matrices) + " matrices; " +
+            std::to_string(weights.packed_matrices) + " are packed and stay with the executor");
+  }
+  return {};
+}
+
+Status CudaExecutor::invite(std::string_view guest) {
+  if (guest != kCublasLt || !load_cublaslt_) {
+    return not_found("the executor 'cuda' has no guest " + in_quotes(guest));
+  }
+  TENON_ASSIGN_OR_RETURN(cublaslt_, load_cublaslt_());
+  return {};
+}
+
+Status CudaExecutor::load(const ExecutorSetup& setup) {
+  TENON_RETURN_IF_ERROR(check_setup(setup));
+  model_ = setup.model;
+  shape_ = setup.shape;
+  groups_.assign(setup.geometry.groups, setup.geometry.groups + setup.geometry.group_count);
+  limits_ = {.shape = shape_,
+             .groups = groups_.data(),
+             .max_rows = setup.max_rows,
+             .max_sequences = setup.max_sequences};
+  const StepSetup step = {.model = model_,
+                          .shape = shape_,
+                          .groups = groups_,
+                          .max_rows = setup.max_rows,
+                          .max_sequences = setup.max_sequences,
+                          .graph_bytes = setup.graph_bytes,
+                          .cublaslt = cublaslt_.get()};
+  TENON_ASSIGN_OR_RETURN(const WeightNeeds weights, DeviceWeights::needs_of(*model_));
+  if (cublaslt_) TENON_RETURN_IF_ERROR(check_guest(weights));
+  const DeviceNeeds needs = {weights.bytes,
+                             CudaKv::bytes_for(*shape_, setup.geometry, step.padding_rows()),
+                             CudaStep::bytes_for(step), setup.graph_bytes,
+                             cublaslt_ ? CublasLtProducts::kWorkspaceBytes : 0};
+  // Before anything is uploaded; and where a device has less in one piece than it says.
+  const uint64_t free = driver_->free_bytes();
+  if (needs.sum() > free) return needs.refusal(driver_->device_name(), free);
+  Status allocated = allocate(setup, step);
+  if (allocated.code() == StatusCode::out_of_memory) {
+    return with_context(allocated.message(), needs.refusal(driver_->device_name(), free));
+  }
+  TENON_RETURN_IF_ERROR(std::move(allocated));
+  if (setup.progress) setup.progress(model_->weight_bytes(), model_->weight_bytes());
+  return {};
+}
+
+Status CudaExecutor::allocate(const ExecutorSetup& setup, const StepSetup& step) {
+  TENON_RETURN_IF_ERROR(weights_.load(*model_));
+  TENON_RETURN_IF_ERROR(kv_.allocate(*shape_, setup.geometry, step.padding_rows()));
+  return step_.load(step);
+}
+
+Status CudaExecutor::check(const BatchView& batch, bool open_tokens) const {
+  if (model_ == nullptr) return internal("a step was launched before the executor was loaded");
+  BatchLimits limits = limits_;
+  limits.open_tokens = open_tokens;
+  TENON_RETURN_IF_ERROR(check_batch(batch, limits));
+  if (batch.inputs.data != nullptr) return unsupported("the executor 'cuda' embeds tokens only");
+  if (!batch.sees_to.empty()) {
+    return unsupported(
+        "rows see rows behind them; the executor 'cuda' runs rows that see what leads to them");
+  }
+  return {};
+}
+
+// What is wrong with the batch is said when it is launched.
+void CudaExecutor::stage(const BatchView& batch) {
+  if (check(batch, true).ok()) step_.stage(batch);
+}
+
+Status CudaExecutor::launch(const BatchView& batch) {
+  TENON_RETURN_IF_ERROR(check(batch, false));
+  const Status enqueued = step_.enqueue(batch);
+  if (enqueued.ok()) return {};
+  // What was put on the queue writes to memory of this step.
+  (void)driver_->wait();
+  return internal(std::string(enqueued.message()));
+}
+
+Result<StepOutput> CudaExecutor::collect(uint64_t step_id) {
+  return step_.collect(step_id);
+}
+
+}  // namespace
+
+std::unique_ptr<Executor> make_cuda_executor(std::shared_ptr<Driver> driver,
+                                             LtLoader load_cublaslt) {
+  return std::make_unique<CudaExecutor>(std::move(driver), std::move(load_cublaslt));
+}
+
+}  // namespace tenon::cuda

@@ -1,0 +1,232 @@
+#include "core/exec/cuda/weights.h"
+
+#include <algorithm>
+#include <span>
+#include <utility>
+
+namespace tenon::cuda {
+namespace {
+
+std::vector<const Weight*> all_matrices(const Model& model) {
+  std::vector<const Weight*> all = {&model.embedding};
+  if (!model.plan.tied_embeddings) all.push_back(&model.head);
+  if (model.plan.learned_positions) all.push_back(&model.positions);
+  for (const LayerWeights& layer : model.layers) {
+    for (const Weight* weight : layer.matrices()) {
+      if (weight->n_out > 0) all.push_back(weight);
+    }
+  }
+  return all;
+}
+
+using ExpertMatrix = Weight ExpertWeights::*;
+using ExpertBias = std::vector<float> ExpertWeights::*;
+
+Result<DeviceMatrix> all_experts(const LayerWeights& from, ExpertMatrix which,
+                                 WeightUpload& upload) {
+  std::vector<const Weight*> weights;
+  for (const ExpertWeights& expert : from.experts) weights.push_back(&(expert.*which));
+  return upload.matrix(weights);
+}
+
+Status load_experts(const LayerWeights& from, WeightUpload& upload, DeviceLayer& to) {
+  const std::pair<DeviceMatrix*, ExpertMatrix> matrices[] = {
+      {&to.expert_gate, &ExpertWeights::gate},
+      {&to.expert_up, &ExpertWeights::up},
+      {&to.expert_down, &ExpertWeights::down}};
+  for (const auto& [made, which] : matrices) {
+    TENON_ASSIGN_OR_RETURN(*made, all_experts(from, which, upload));
+  }
+  const std::pair<const float**, ExpertBias> biases[] = {
+      {&to.expert_gate_bias, &ExpertWeights::gate_bias},
+      {&to.expert_up_bias, &ExpertWeights::up_bias},
+      {&to.expert_down_bias, &ExpertWeights::down_bias}};
+  for (const auto& [made, which] : biases) {
+    std::vector<float> all;
+    for (const ExpertWeights& expert : from.experts) {
+      all.insert(all.end(), (expert.*which).begin(), (expert.*which).end());
+    }
+    TENON_ASSIGN_OR_RETURN(*made, upload.vector(all));
+  }
+  for (const auto& [made, weight] :
+       {std::pair(&to.router, &from.router), std::pair(&to.shared_router, &from.shared_router)}) {
+    const Weight* const one[] = {weight};
+    TENON_ASSIGN_OR_RETURN(*made, upload.elements(one, Input::f32));
+  }
+  return {};
+}
+
+// Each is small, and a view of a matrix that may be in blocks: they are not packed.
+Result<DeviceMatrix> all_heads(const std::vector<Weight>& from, Input type, WeightUpload& upload) {
+  std::vector<const Weight*> weights;
+  for (const Weight& head : from) weights.push_back(&head);
+  return upload.elements(weights, type);
+}
+
+struct StackPart {
+  const Weight& from;
+  DeviceMatrix& to;
+  const std::vector<float>* bias = nullptr;
+  const float** to_bias = nullptr;
+};
+
+// Biases one behind the other, if all parts have one, or none has.
+Status load_biases(std::span<const StackPart> parts, WeightUpload& upload, DeviceStack& to) {
+  const auto has_bias = [](const StackPart& part) {
+    return part.bias != nullptr && !part.bias->empty();
+  };
+  if (std::ranges::none_of(parts, has_bias)) return {};
+  if (!std::ranges::all_of(parts, has_bias)) {
+    to.matrix = {};
+    for (const StackPart& part : parts) {
+      TENON_ASSIGN_OR_RETURN(*part.to_bias, upload.vector(*part.bias));
+    }
+    return {};
+  }
+  std::vector<float> all;
+  for (const StackPart& part : parts) all.insert(all.end(), part.bias->begin(), part.bias->end());
+  TENON_ASSIGN_OR_RETURN(to.bias, upload.vector(all));
+  const float* at = to.bias;
+  for (const StackPart& part : parts) {
+    *part.to_bias = at;
+    if (at != nullptr) at += part.bias->size();
+  }
+  return {};
+}
+
+Status load_stack(std::span<const StackPart> parts, WeightUpload& upload, DeviceStack& to) {
+  std::vector<const Weight*> weights;
+  for (const StackPart& part : parts) weights.push_back(&part.from);
+  TENON_ASSIGN_OR_RETURN(const StackedMatrices made, upload.stacked(weights));
+  for (size_t i = 0; i < parts.size(); ++i) parts[i].to = made.parts[i];
+  to.matrix = made.all;
+  return load_biases(parts, upload, to);
+}
+
+Status load_stacks(const LayerWeights& from, WeightUpload& upload, DeviceLayer& to) {
+  const StackPart qkv[] = {{from.q, to.q, &from.q_bias, &to.q_bias},
+                           {from.k, to.k, &from.k_bias, &to.k_bias},
+                           {from.v, to.v, &from.v_bias, &to.v_bias}};
+  TENON_RETURN_IF_ERROR(load_stack(qkv, upload, to.qkv));
+  const StackPart gate_up[] = {{from.gate, to.gate, &from.gate_bias, &to.gate_bias},
+                               {from.up, to.up, &from.up_bias, &to.up_bias}};
+  TENON_RETURN_IF_ERROR(load_stack(gate_up, upload, to.gate_up));
+  const StackPart shared[] = {{from.shared_gate, to.shared_gate}, {from.shared_up, to.shared_up}};
+  return load_stack(shared, upload, to.shared_gate_up);
+}
+
+Status load_layer(const Model& model, size_t index, Input type, WeightUpload& upload,
+                  DeviceLayer& to) {
+  const LayerWeights& from = model.layers[index];
+  TENON_RETURN_IF_ERROR(load_stacks(from, upload, to));
+  const std::pair<DeviceMatrix*, const Weight*> matrices[] = {{&to.output, &from.output},
+                                                              {&to.down, &from.down},
+                                                              {&to.shared_down, &from.shared_down},
+                                                              {&to.q_a, &from.q_a},
+                                                              {&to.kv_a, &from.kv_a}};
+  for (const auto& [made, weight] : matrices) {
+    TENON_ASSIGN_OR_RETURN(*made, upload.matrix(*weight));
+  }
+  TENON_ASSIGN_OR_RETURN(to.k_absorb, all_heads(from.k_absorb, type, upload));
+  TENON_ASSIGN_OR_RETURN(to.v_expand, all_heads(from.v_expand, type, upload));
+  TENON_RETURN_IF_ERROR(load_experts(from, upload, to));
+  const SelfAttentionPlan& attention = model.plan.layers[index].attention;
+  if (attention.alibi_max_bias > 0.0f) {
+    const std::vector<float> slopes = alibi_slopes(attention.heads, attention.alibi_max_bias);
+    TENON_ASSIGN_OR_RETURN(to.slopes, upload.vector(slopes));
+  }
+  const std::vector<float> none;
+  const std::vector<float>& sinks = model.plan.sinks.empty() ? none : model.plan.sinks[index];
+  const std::pair<const float**, const std::vector<float>*> vectors[] = {
+      {&to.attention_norm, &from.attention_norm},
+      {&to.attention_norm_bias, &from.attention_norm_bias},
+      {&to.attention_post_norm, &from.attention_post_norm},
+      {&to.attention_post_norm_bias, &from.attention_post_norm_bias},
+      {&to.mlp_norm, &from.mlp_norm},
+      {&to.mlp_norm_bias, &from.mlp_norm_bias},
+      {&to.mlp_post_norm, &from.mlp_post_norm},
+      {&to.mlp_post_norm_bias, &from.mlp_post_norm_bias},
+      {&to.q_norm, &from.q_norm},
+      {&to.k_norm, &from.k_norm},
+      {&to.q_norm_bias, &from.q_norm_bias},
+      {&to.k_norm_bias, &from.k_norm_bias},
+      {&to.output_bias, &from.output_bias},
+      {&to.down_bias, &from.down_bias},
+      {&to.q_a_norm, &from.q_a_norm},
+      {&to.kv_a_norm, &from.kv_a_norm},
+      {&to.q_a_bias, &from.q_a_bias},
+      {&to.kv_a_bias, &from.kv_a_bias},
+      {&to.router_bias, &from.router_bias},
+      {&to.router_correction, &from.router_correction},
+      {&to.sinks, &sinks}};
+  for (const auto& [made, values] : vectors) {
+    TENON_ASSIGN_OR_RETURN(*made, upload.vector(*values));
+  }
+  return {};
+}
+
+Status load_arrays(const Model& model, WeightUpload& upload, Input type, DeviceArrays& to) {
+  TENON_ASSIGN_OR_RETURN(to.embedding, upload.matrix(model.embedding));
+  to.head = to.embedding;
+  if (!model.plan.tied_embeddings) {
+    TENON_ASSIGN_OR_RETURN(to.head, upload.matrix(model.head));
+  }
+  if (model.plan.learned_positions) {
+    const Weight* const positions[] = {&model.positions};
+    TENON_ASSIGN_OR_RETURN(to.positions, upload.elements(positions, type));
+  }
+  TENON_ASSIGN_OR_RETURN(to.embedding_norm, upload.vector(model.embedding_norm));
+  TENON_ASSIGN_OR_RETURN(to.embedding_norm_bias, upload.vector(model.embedding_norm_bias));
+  TENON_ASSIGN_OR_RETURN(to.final_norm, upload.vector(model.final_norm));
+  TENON_ASSIGN_OR_RETURN(to.final_norm_bias, upload.vector(model.final_norm_bias));
+  TENON_ASSIGN_OR_RETURN(to.head_bias, upload.vector(model.head_bias));
+  to.layers.resize(model.layers.size());
+  for (size_t i = 0; i < to.layers.size(); ++i) {
+    TENON_RETURN_IF_ERROR(load_layer(model, i, type, upload, to.layers[i]));
+  }
+  return {};
+}
+
+}  // namespace
+
+Input DeviceWeights::type_for(const Model& model) {
+  const bool wide = std::ranges::all_of(
+      all_matrices(model), [](const Weight* weight) { return weight->format == "f32"; });
+  return wide ? Input::f32 : Input::bf16;
+}
+
+Result<WeightNeeds> DeviceWeights::needs_of(const Model& model) {
+  const Input type = type_for(model);
+  WeightUpload counted(nullptr, type);
+  DeviceArrays arrays = {};
+  TENON_RETURN_IF_ERROR(load_arrays(model, counted, type, arrays));
+  WeightNeeds needs;
+  needs.bytes = counted.bytes();
+  const auto count = [&](const DeviceMatrix& matrix) {
+    if (matrix.n_out > 0) ++(matrix.bits == 0 ? needs.dense_matrices : needs.packed_matrices);
+  };
+  count(arrays.head);
+  for (const DeviceLayer& layer : arrays.layers) {
+    for (const DeviceMatrix* matrix :
+         {&layer.q, &layer.k, &layer.v, &layer.output, &layer.gate, &layer.up, &layer.down,
+          &layer.shared_gate, &layer.shared_up, &layer.shared_down, &layer.q_a, &layer.kv_a}) {
+      count(*matrix);
+    }
+  }
+  return needs;
+}
+
+Status DeviceWeights::load(const Model& model) {
+  type_ = type_for(model);
+  WeightUpload upload(&memory_, type_);
+  TENON_RETURN_IF_ERROR(load_arrays(model, upload, type_, *this));
+  has_packed_ = upload.has_packed();
+  return {};
+}
+
+std::string_view DeviceWeights::numerics() const {
+  if (type_ == Input::f32) return "cuda/f32";
+  return has_packed_ ? "cuda/bf16+packed" : "cuda/bf16";
+}
+
+}  // namespace tenon::cuda

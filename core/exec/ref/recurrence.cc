@@ -1,0 +1,133 @@
+#include "core/exec/ref/recurrence.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/exec/ref/math.h"
+
+namespace tenon::ref {
+namespace {
+
+// log(1 + eˣ), without overflow.
+double softplus(double x) {
+  return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x)));
+}
+
+float rounded(double x) {
+  return static_cast<float>(x);
+}
+
+}  // namespace
+
+float* Recurrence::slot(BlockId block) const {
+  const LayerShape& own = shape.layers[layer];
+  const StateStorage& states = storage[own.state_group];
+  return reinterpret_cast<float*>(states.base + static_cast<uint64_t>(block) * states.slot_bytes +
+                                  own.state_offset);
+}
+
+template <typename Advance>
+void Recurrence::each_row(size_t first, size_t count, Advance advance) const {
+  std::vector<float> values(count);
+  for (size_t i = 0; i < batch.sequences.size(); ++i) {
+    const BatchSequence& sequence = batch.sequences[i];
+    const KvTableView& table = batch.groups[shape.layers[layer].state_group].tables[i];
+    if (sequence.rows == 0) continue;
+    if (table.blocks[0] == kNoBlock) {
+      std::ranges::fill(values, 0.0f);
+    } else {
+      std::copy_n(slot(table.blocks[0]) + first, count, values.begin());
+    }
+    size_t end = 1;
+    for (uint32_t row = 0; row < sequence.rows; ++row) {
+      advance(size_t{sequence.first_row} + row, values.data());
+      if (end == table.ends.size() || table.ends[end] - table.ends[0] != row + 1) continue;
+      std::copy_n(values.begin(), count, slot(table.blocks[end++]) + first);
+    }
+  }
+}
+
+void Recurrence::convolve(const float* x, float* out) const {
+  const size_t channels = plan.channels(), before = plan.width - 1;
+  const std::vector<float>& conv = weights.ssm_conv;             // [channels, width]
+  each_row(0, before * channels, [&](size_t row, float* last) {  // last [width-1, channels]
+    for (size_t channel = 0; channel < channels; ++channel) {
+      const float now = x[row * channels + channel];
+      double sum = weights.ssm_conv_bias.empty() ? 0.0 : weights.ssm_conv_bias[channel];
+      for (size_t j = 0; j < before; ++j) {
+        sum += double{conv[channel * plan.width + j]} * last[j * channels + channel];
+      }
+      sum += double{conv[channel * plan.width + before]} * now;
+      out[row * channels + channel] = activate(Activation::silu, rounded(sum));
+      for (size_t j = 0; j + 1 < before; ++j) {
+        last[j * channels + channel] = last[(j + 1) * channels + channel];
+      }
+      if (before > 0) last[(before - 1) * channels + channel] = now;
+    }
+  });
+}
+
+// h ← exp(Δ·a)·h + Δ·B·c,  y = C·h + d·c  for each channel.
+void Recurrence::scan_channels(const float* c, const float* step, const float* bc, float* y) const {
+  const size_t channels = plan.inner(), size = plan.state;
+  const LayerWeights& w = weights;
+  const size_t first = size_t{plan.width - 1} * channels;
+  each_row(first, channels * size, [&](size_t row, float* h) {  // h [state, channels]
+    const float* b = bc + row * 2 * size;
+    for (size_t channel = 0; channel < channels; ++channel) {
+      const double x = c[row * channels + channel];
+      const double delta =
+          softplus(double{step[row * channels + channel]} + w.ssm_dt_bias[channel]);
+      double sum = 0;
+      for (size_t n = 0; n < size; ++n) {
+        float& kept = h[n * channels + channel];
+        kept = rounded(std::exp(delta * w.ssm_a[channel * size + n]) * kept + delta * b[n] * x);
+        sum += double{kept} * b[size + n];
+      }
+      y[row * channels + channel] = rounded(sum + w.ssm_d[channel] * x);
+    }
+  });
+}
+
+// h ← exp(Δ·a)·h + Δ·x⊗B,  y = h·C + d·x  for each head; a group's heads share B and C.
+void Recurrence::scan_heads(const float* c, const float* step, float* y) const {
+  const size_t heads = plan.heads, dim = plan.head_dim, size = plan.state;
+  const size_t inner = plan.inner(), channels = plan.channels();
+  const LayerWeights& w = weights;
+  const size_t first = size_t{plan.width - 1} * channels;
+  each_row(first, inner * size, [&](size_t row, float* h) {  // h [heads, head_dim, state]
+    const float* x = c + row * channels;
+    for (size_t head = 0; head < heads; ++head) {
+      const float* b = x + inner + head * plan.groups / heads * size;
+      const float* out = b + plan.groups * size;
+      const double delta =
+          std::clamp(softplus(double{step[row * heads + head]} + w.ssm_dt_bias[head]),
+                     double{plan.least_step}, double{plan.most_step});
+      const double decay = std::exp(delta * w.ssm_a[head]);
+      for (size_t p = head * dim; p < (head + 1) * dim; ++p) {
+        double sum = 0;
+        for (size_t n = 0; n < size; ++n) {
+          float& kept = h[p * size + n];
+          kept = rounded(decay * kept + delta * x[p] * b[n]);
+          sum += double{kept} * out[n];
+        }
+        y[row * inner + p] = rounded(sum + double{w.ssm_d[head]} * x[p]);
+      }
+    }
+  });
+}
+
+void gate(const RecurrentPlan& plan, std::span<const float> scale, const float* gate, uint32_t rows,
+          float* y) {
+  const size_t inner = plan.inner();
+  for (size_t i = 0; i < rows * inner; ++i) {
+    y[i] = rounded(double{y[i]} * activate(Activation::silu, gate[i]));
+  }
+  if (!plan.gate_norm) return;
+  const size_t width = inner / plan.groups;
+  for (size_t at = 0; at < rows * inner; at += width) {
+    rms_norm(y + at, scale.subspan(at % inner, width), plan.gate_norm.eps, y + at);
+  }
+}
+
+}  // namespace tenon::ref

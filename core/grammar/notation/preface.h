@@ -1,0 +1,12 @@
+// What may stand in front of the text that a grammar describes.
+#pragma once
+
+#include "core/grammar/automaton/expression.h"
+#include "core/grammar/grammar.h"
+
+namespace tenon::grammar {
+
+// `form` behind the preface.
+ExprId behind_preface(Expressions& expressions, const Preface& preface, ExprId form);
+
+}  // namespace tenon::grammar

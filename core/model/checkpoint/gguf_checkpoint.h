@@ -1,0 +1,28 @@
+// A GGUF file as a checkpoint.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "core/model/checkpoint/checkpoint.h"
+#include "core/model/checkpoint/generation_defaults.h"
+#include "core/model/checkpoint/gguf_config.h"
+
+namespace tenon {
+
+struct OpenedGguf {
+  GgufConfig config;
+  GenerationDefaults generation;
+  std::string generation_json;  // of the folder that it was made from; "" where it keeps none
+  std::unique_ptr<Checkpoint> checkpoint;
+};
+
+// Whether `path` is a file, not a folder.
+bool is_model_file(const std::string& path);
+
+// Opens a file of an architecture that can be run. Tensors answer to their Hugging Face names and
+// are views of the mapped file. q and k of Llama models have a row order: GGUF files interleave the
+// halves of their heads.
+Result<OpenedGguf> open_gguf(const std::string& path);
+
+}  // namespace tenon

@@ -1,0 +1,70 @@
+// A model family: how a checkpoint of one architecture is read. Each is one file in
+// core/model/families and one line in the table of family.cc.
+//
+// GGUF files are read through the same door: their metadata is put into the keys of a config.json.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "core/files/gguf_metadata.h"
+#include "core/model/checkpoint/gguf_fields.h"
+#include "core/model/families/json_fields.h"
+#include "core/model/plan/model_plan.h"
+#include "core/model/tensors/tensor_roles.h"
+
+namespace tenon {
+
+// Which layers a GGUF file's window is for where no pattern says so: one must, or the family knows
+// (all of them, or as config.json has it by default).
+enum class GgufWindows : uint8_t { by_pattern, by_family };
+
+// Which layers of a GGUF file attend: those with KV heads, where attention.head_count_kv is a list.
+enum class GgufAttention : uint8_t { in_all_layers, in_some_layers, none };
+
+struct Family {
+  std::string_view model_type;    // config.json
+  std::string_view class_stem;    // architectures: <stem>ForCausalLM, <stem>Model
+  std::string_view architecture;  // general.architecture of GGUF files
+
+  // Reads config.json into the plan. What it asks for is known to the family; what it does not ask
+  // for and would change the arithmetic is refused behind it (config_keys.cc).
+  void (*read)(const JsonFields& config, ModelPlan& plan) = nullptr;
+
+  FamilyTensors tensors = {};
+
+  // GGUF files: whether the rows of q and k stand in pairs (0, half, 1, half + 1, …), because ggml
+  // rotates neighbours there.
+  bool gguf_pairs_rows = false;
+  // Whether norms have the one added that folders leave out (NormPlan::plus_one).
+  bool gguf_adds_one = false;
+  bool gguf_latent = false;            // heads have the sizes that latent attention's keys say
+  bool gguf_partial_rotation = false;  // whether less than whole heads may turn
+  GgufWindows gguf_windows = GgufWindows::by_pattern;
+  GgufAttention gguf_attention = GgufAttention::in_all_layers;
+  std::string_view gguf_eps_key = "rms_norm_eps";  // what config.json calls the norms' epsilon
+  double gguf_theta = 10000.0;                     // where there is no rope.freq_base
+  // What general keys do not say (core/model/checkpoint/gguf_config.cc): keys of config.json from
+  // metadata, and metadata from the plan. Null: nothing.
+  void (*from_gguf)(const GgufFields& fields, nlohmann::ordered_json& config) = nullptr;
+  void (*to_gguf)(const ModelPlan& plan, const std::string& architecture,
+                  GgufMetadata& out) = nullptr;
+};
+
+// All of them, in the order in which messages list them.
+std::span<const Family* const> families();
+// Null when no family has that name.
+const Family* find_family(std::string_view model_type);
+const Family* find_family_by_class(std::string_view class_name);
+// Of GGUF files, which may have a model_type instead; where families share a name, the first.
+const Family* find_family_by_architecture(std::string_view architecture);
+// "llama, mistral, qwen2, qwen3, …"
+std::string family_names();
+std::string family_architectures();
+// That of a plan. Plans always name one.
+const Family& family_of(const ModelPlan& plan);
+
+}  // namespace tenon

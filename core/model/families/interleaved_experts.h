@@ -1,0 +1,14 @@
+// Experts as ExpertLayout::interleaved has them in a folder, to be written.
+#pragma once
+
+#include "core/model/convert/safetensors_writer.h"
+#include "core/model/tensors/model_tensors.h"
+
+namespace tenon {
+
+// The tensors of all experts for `out` alone (down), or for `out` (gate) and `up` in turn. Matrices
+// become [experts, k_in, columns], vectors [experts, columns].
+PlannedTensor plan_interleaved(const ModelTensor& out, const ModelTensor* up,
+                               const TensorType& type, DType dtype);
+
+}  // namespace tenon

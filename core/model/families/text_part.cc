@@ -1,0 +1,194 @@
+#include "core/model/families/text_part.h"
+
+#include <algorithm>
+
+#include "core/base/quote.h"
+#include "core/model/families/family.h"
+
+namespace tenon {
+namespace {
+
+using nlohmann::json;
+
+// What says that the head is the embedding, as transformers 5 reads it: the whole's own
+// `tie_word_embeddings`, which is true or false where it is missing, whatever the text model's
+// says; or either of the two.
+enum class Ties : uint8_t { whole_or_tied, whole_or_not, either };
+
+struct WholeModel {
+  std::string_view model_type;
+  std::string_view class_name;
+  std::string_view text_type;  // where text_config does not say, or has a name of its own for it
+  Ties ties;
+  const char* overlooked =
+      nullptr;  // key of the text model that transformers overlooks in the whole
+};
+constexpr WholeModel kWholeModels[] = {
+    {"gemma3", "Gemma3ForConditionalGeneration", "gemma3_text", Ties::whole_or_tied,
+     "final_logit_softcapping"},
+    {"llava", "LlavaForConditionalGeneration", "llama", Ties::either},
+    {"llava_next", "LlavaNextForConditionalGeneration", "llama", Ties::either},
+    {"mistral3", "Mistral3ForConditionalGeneration", "mistral", Ties::whole_or_tied},
+    {"qwen2_vl", "Qwen2VLForConditionalGeneration", "qwen2", Ties::either},
+    {"qwen2_5_vl", "Qwen2_5_VLForConditionalGeneration", "qwen2", Ties::either},
+    {"qwen3_vl", "Qwen3VLForConditionalGeneration", "qwen3", Ties::whole_or_not},
+};
+
+const WholeModel* find_whole(const json& config) {
+  const auto type = config.find("model_type");
+  if (type == config.end() || !type->is_string()) return nullptr;
+  const auto* found =
+      std::ranges::find(kWholeModels, type->get_ref<const std::string&>(), &WholeModel::model_type);
+  return found == std::end(kWholeModels) ? nullptr : found;
+}
+
+void check_class(const json& config, const WholeModel& whole, Faults& faults) {
+  const auto classes = config.find("architectures");
+  if (classes == config.end() || !classes->is_array() || classes->empty()) return;
+  if (classes->front() == whole.class_name) return;
+  faults.unsupported("architecture " + describe(classes->front()) +
+                     " is not built for model_type '" + std::string(whole.model_type) +
+                     "'; expected '" + std::string(whole.class_name) + "'");
+}
+
+// Positions of text are the same on all axes of a rotary embedding for images, which then is the
+// plain one.
+void drop_axes(json& text) {
+  for (const char* key : {"rope_scaling", "rope_parameters"}) {
+    const auto rope = text.find(key);
+    if (rope == text.end() || !rope->is_object()) continue;
+    if (!rope->contains("mrope_section")) continue;
+    rope->erase("mrope_section");
+    rope->erase("mrope_interleaved");
+    for (const char* type : {"type", "rope_type"}) {
+      if (rope->contains(type) && (*rope)[type] == "mrope") (*rope)[type] = "default";
+    }
+  }
+}
+
+void name_family(const WholeModel& whole, json& text, Faults& faults) {
+  const auto type = text.find("model_type");
+  const std::string own =
+      type == text.end() || !type->is_string() ? std::string() : type->get<std::string>();
+  text.erase("architectures");
+  if (find_family(own) != nullptr) return;
+  const bool named_after_whole =
+      own.empty() || own == whole.model_type || own == std::string(whole.model_type) + "_text";
+  if (!named_after_whole) {
+    faults.unsupported("'text_config.model_type' is " + in_quotes(own) +
+                       ", which is not built; there are " + family_names());
+  }
+  text["model_type"] = whole.text_type;
+}
+
+bool is_true(const json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_boolean() && found->get<bool>();
+}
+
+void settle_ties(const json& config, const WholeModel& whole, json& text) {
+  const char* key = "tie_word_embeddings";
+  const bool said = config.contains(key) && !config[key].is_null();
+  bool tied = said ? is_true(config, key) : whole.ties == Ties::whole_or_tied;
+  if (whole.ties == Ties::either) tied = tied || is_true(text, key);
+  text[key] = tied;
+}
+
+// Where a whole keeps the tensors that a text model calls "model.…" and "lm_head.…".
+struct TextNames {
+  std::string_view model;
+  std::string_view head;
+};
+constexpr std::string_view kModel = "model.", kHead = "lm_head.";
+constexpr TextNames kTextNames[] = {{"language_model.model.", "language_model.lm_head."},
+                                    {"model.language_model.", kHead},
+                                    {kModel, kHead}};
+
+TextNames names_in(const Checkpoint& whole) {
+  const std::vector<std::string> all = whole.names();
+  for (const TextNames& names : kTextNames) {
+    const std::string layers = std::string(names.model) + "layers.";
+    const auto is_of_layer = [&](const std::string& name) { return name.starts_with(layers); };
+    if (std::ranges::any_of(all, is_of_layer)) return names;
+  }
+  return kTextNames[0];
+}
+
+std::string with_prefix(std::string_view name, std::string_view from, std::string_view to) {
+  return std::string(to).append(name.substr(from.size()));
+}
+
+class TextCheckpoint final : public Checkpoint {
+ public:
+  explicit TextCheckpoint(std::unique_ptr<Checkpoint> whole)
+      : whole_(std::move(whole)), in_whole_(names_in(*whole_)) {}
+
+  const TensorView* find(std::string_view name) const override {
+    return whole_->find(stored_name(name));
+  }
+  Result<const TensorView*> get(std::string_view name) const override {
+    return whole_->get(stored_name(name));
+  }
+  std::vector<std::string> names() const override {
+    std::vector<std::string> names;
+    for (const std::string& name : whole_->names()) {
+      if (name.starts_with(in_whole_.model)) {
+        names.push_back(with_prefix(name, in_whole_.model, kModel));
+      } else if (name.starts_with(in_whole_.head)) {
+        names.push_back(with_prefix(name, in_whole_.head, kHead));
+      }
+    }
+    std::ranges::sort(names);
+    return names;
+  }
+  std::string stored_name(std::string_view name) const override {
+    if (name.starts_with(kModel)) return with_prefix(name, kModel, in_whole_.model);
+    if (name.starts_with(kHead)) return with_prefix(name, kHead, in_whole_.head);
+    return std::string(name);
+  }
+  void release(const TensorView& tensor) const override { whole_->release(tensor); }
+
+ private:
+  std::unique_ptr<Checkpoint> whole_;
+  TextNames in_whole_;
+};
+
+}  // namespace
+
+TextPart find_text_part(const json& config, Faults& faults) {
+  const WholeModel* whole = find_whole(config);
+  if (whole == nullptr) return {};
+  check_class(config, *whole, faults);
+  TextPart part{.of = std::string(whole->model_type), .config = {}};
+  const auto text = config.find("text_config");
+  const bool apart = text != config.end() && !text->is_null();
+  if (apart && !text->is_object()) {
+    faults.invalid("'text_config' is " + describe(*text) + "; expected an object");
+    return part;
+  }
+  // Old files of some have the keys of the text model beside those of the rest.
+  part.config = apart ? *text : config;
+  if (!apart) part.config.erase("vision_config");
+  name_family(*whole, part.config, faults);
+  if (whole->overlooked != nullptr) part.config.erase(whole->overlooked);
+  drop_axes(part.config);
+  settle_ties(config, *whole, part.config);
+  constexpr const char* kHow = "quantization_config";
+  if (apart && config.contains(kHow) && part.config.contains(kHow) &&
+      !part.config[kHow].is_null() && part.config[kHow] != config[kHow]) {
+    faults.invalid(
+        "'quantization_config' and 'text_config.quantization_config' are not the same; "
+        "expected one – take out the one that is wrong");
+  }
+  if (part.config.contains(kHow) && part.config[kHow].is_null()) part.config.erase(kHow);
+  for (const char* key : {kHow, "bos_token_id", "eos_token_id"}) {
+    if (config.contains(key) && !part.config.contains(key)) part.config[key] = config[key];
+  }
+  return part;
+}
+
+std::unique_ptr<Checkpoint> text_checkpoint(std::unique_ptr<Checkpoint> whole) {
+  return std::make_unique<TextCheckpoint>(std::move(whole));
+}
+
+}  // namespace tenon

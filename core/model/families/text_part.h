@@ -1,0 +1,27 @@
+// Models of text and images, of which the text part is run: their config.json holds that of a text
+// model, and their tensors those of one under other names.
+#pragma once
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "core/model/checkpoint/checkpoint.h"
+#include "core/model/families/json_fields.h"
+
+namespace tenon {
+
+// Where `of` is empty, all of the model is text and `config` is null.
+struct TextPart {
+  std::string of;         // the whole's model_type: "gemma3"
+  nlohmann::json config;  // config.json of the text model
+};
+
+// What `config`, a config.json, holds of a text model. What is not built is a fault.
+TextPart find_text_part(const nlohmann::json& config, Faults& faults);
+
+// The tensors of the text part of `whole` under the names that the text model alone would have;
+// others are not in it.
+std::unique_ptr<Checkpoint> text_checkpoint(std::unique_ptr<Checkpoint> whole);
+
+}  // namespace tenon

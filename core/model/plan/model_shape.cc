@@ -1,0 +1,137 @@
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "core/model/plan/model_plan.h"
+
+namespace tenon {
+
+namespace {
+
+constexpr uint32_t kNoDims[8] = {};
+
+// In the order that docs/futures.md gives under "State kinds".
+void set_dims(const RecurrentPlan& recurrent, LayerShape& shape) {
+  const uint32_t of_mamba[8] = {recurrent.heads, recurrent.state, recurrent.width};
+  const uint32_t of_mamba2[8] = {recurrent.heads, recurrent.head_dim, recurrent.state,
+                                 recurrent.groups, recurrent.width};
+  const uint32_t* dims = recurrent.kind == Recurrence::mamba    ? of_mamba
+                         : recurrent.kind == Recurrence::mamba2 ? of_mamba2
+                                                                : kNoDims;
+  std::copy_n(dims, 8, shape.state_dims);
+}
+
+bool keep_the_same(const KvGroup& a, const KvGroup& b) {
+  return a.kind == b.kind && a.kv_heads == b.kv_heads && a.k_dim == b.k_dim && a.v_dim == b.v_dim &&
+         a.window_tokens == b.window_tokens;
+}
+
+}  // namespace
+
+std::vector<float> alibi_slopes(uint32_t heads, float max_bias) {
+  const uint32_t whole = std::bit_floor(heads);
+  std::vector<float> slopes;
+  const auto add = [&](uint32_t power, uint32_t steps) {
+    slopes.push_back(static_cast<float>(std::exp2(-double{max_bias} * power / steps)));
+  };
+  for (uint32_t power = 1; power <= whole; ++power) add(power, whole);
+  for (uint32_t power = 1; slopes.size() < heads; power += 2) add(power, 2 * whole);
+  return slopes;
+}
+
+// Groups come in the order of their first layers.
+ModelShapeStorage::ModelShapeStorage(const ModelPlan& plan, uint32_t context_tokens)
+    : sinks_(plan.sinks) {
+  for (const LayerPlan& layer : plan.layers) {
+    LayerShape made;
+    made.group = kNoGroup;
+    if (layer.attends()) add_attention(layer, made);
+    if (layer.recurrent) add_recurrence(layer.recurrent, made);
+    layers_.push_back(made);
+  }
+  shape_ = {.hidden = plan.hidden,
+            .vocabulary = plan.vocabulary,
+            .context_tokens = std::min(context_tokens, plan.context_tokens)};
+  const auto whole = std::ranges::find_if(groups_, [](const KvGroup& group) {
+    return group.kind != KvKind::recurrent && group.window_tokens == 0;
+  });
+  if (whole != groups_.end()) shape_.ledger_group = static_cast<GroupId>(whole - groups_.begin());
+  point_to_arrays();
+}
+
+GroupId ModelShapeStorage::group_of(const KvGroup& kept) {
+  const auto found = std::ranges::find_if(
+      groups_, [&](const KvGroup& group) { return keep_the_same(group, kept); });
+  const auto group = static_cast<GroupId>(found - groups_.begin());
+  if (found == groups_.end()) groups_.push_back(kept);
+  return group;
+}
+
+void ModelShapeStorage::add_attention(const LayerPlan& plan, LayerShape& layer) {
+  const SelfAttentionPlan& attention = plan.attention;
+  layer.group = group_of({.kind = plan.latent ? KvKind::latent : KvKind::attention,
+                          .kv_heads = attention.kv_heads,
+                          .k_dim = attention.head_dim,
+                          .v_dim = plan.latent ? plan.latent.kv_rank : attention.head_dim,
+                          .window_tokens = attention.window_tokens});
+  const int32_t owner = attention.kv_from_layer;
+  layer.shares_kv_with = owner;
+  layer.index_in_group = owner < 0 ? groups_[layer.group].layers++
+                                   : layers_[static_cast<size_t>(owner)].index_in_group;
+  layer.query_heads = attention.heads;
+  layer.scale = attention.scale;
+  layer.soft_cap = attention.soft_cap;
+  if (attention.sinks && layers_.size() < sinks_.size()) {
+    layer.sinks = sinks_[layers_.size()].data();
+  }
+  if (attention.alibi_max_bias == 0.0f) return;
+  const std::pair key(attention.heads, attention.alibi_max_bias);
+  if (!slopes_.contains(key)) slopes_[key] = alibi_slopes(key.first, key.second);
+  layer.alibi_slopes = slopes_[key].data();
+}
+
+// States stand one behind the other in a slot, without gaps.
+void ModelShapeStorage::add_recurrence(const RecurrentPlan& recurrent, LayerShape& layer) {
+  layer.state_group = group_of({.kind = KvKind::recurrent});
+  KvGroup& group = groups_[layer.state_group];
+  ++group.layers;
+  layer.state_kind = recurrence_name(recurrent.kind);
+  layer.state_offset = group.state_bytes;
+  layer.state_bytes = recurrent.state_bytes();
+  group.state_bytes += layer.state_bytes;
+  set_dims(recurrent, layer);
+}
+
+std::string_view recurrence_name(Recurrence kind) {
+  return kind == Recurrence::mamba    ? "mamba"
+         : kind == Recurrence::mamba2 ? "mamba2"
+                                      : std::string_view();
+}
+
+ModelShapeStorage::ModelShapeStorage(const ModelShape& target, const ModelShape& draft)
+    : groups_(target.groups, target.groups + target.group_count),
+      layers_(target.layers, target.layers + target.layer_count),
+      shape_(target) {
+  for (GroupId group = 0; group < draft.group_count; ++group) {
+    groups_.push_back(draft.groups[group]);
+    groups_.back().owner = KvOwner::draft;
+  }
+  for (LayerId layer = 0; layer < draft.layer_count; ++layer) {
+    layers_.push_back(draft.layers[layer]);
+    LayerShape& added = layers_.back();
+    for (GroupId* group : {&added.group, &added.state_group}) {
+      if (*group != kNoGroup) *group += target.group_count;
+    }
+    if (added.shares_kv_with >= 0) added.shares_kv_with += static_cast<int32_t>(target.layer_count);
+  }
+  point_to_arrays();
+}
+
+void ModelShapeStorage::point_to_arrays() {
+  shape_.layer_count = static_cast<uint32_t>(layers_.size());
+  shape_.group_count = static_cast<uint32_t>(groups_.size());
+  shape_.groups = groups_.data();
+  shape_.layers = layers_.data();
+}
+
+}  // namespace tenon

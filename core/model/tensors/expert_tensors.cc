@@ -1,0 +1,193 @@
+// The matrices of experts in the ways that checkpoints store them: a tensor each, all experts in
+// one, or all of gate and up in one.
+#include <array>
+#include <cstring>
+
+#include "core/model/tensors/tensor_places.h"
+#include "core/model/tensors/tensor_taker.h"
+#include "core/model/tensors/tensor_values.h"
+#include "core/model/tensors/weight_rows.h"
+
+namespace tenon {
+namespace {
+
+// Matrix `index` of those that a tensor of three dimensions holds: rows [first, first + rows).
+TensorView matrix_of(const TensorView& stacked, uint64_t index, uint64_t first, uint64_t rows) {
+  TensorView view = stacked;
+  view.rank = 2;
+  view.shape[0] = rows;
+  view.shape[1] = stacked.shape[2];
+  view.stride[0] = stacked.stride[1];
+  view.stride[1] = stacked.stride[2];
+  const uint64_t element = index * stacked.stride[0] + first * stacked.stride[1];
+  view.data = static_cast<const std::byte*>(stacked.data) + element * dtype_bits(view.dtype) / 8;
+  return view;
+}
+
+std::string numbered(const std::string& name, uint32_t expert) {
+  return name + "[" + std::to_string(expert) + "]";
+}
+
+}  // namespace
+
+// GGUF files keep one tensor for each of the three matrices; their names keep the *.
+void TensorTaker::take_experts(const TensorSpec& spec) {
+  if (spec.columns == 0) return take_expert_vectors(spec);
+  if (experts_ == ExpertLayout::interleaved) return take_interleaved(spec);
+  const std::string own = name(spec.name);
+  if (has(own)) return take_stacked(spec, own, 0, spec.rows);
+  const bool out = spec.role == Role::expert_down;
+  const std::string stacked = stacked_name(own, out ? stacked_out_ : stacked_in_);
+  // Either of the two says that experts stand together; what is missing is told once.
+  const bool stands = has(stacked_name(own, stacked_in_)) || has(stacked_name(own, stacked_out_));
+  if (!stands && experts_ == ExpertLayout::apart) return take_apart(spec);
+  if (spec.role == Role::expert_up && !has(stacked)) return;
+  if (out) return take_stacked(spec, stacked, 0, spec.rows);
+  const uint64_t first = spec.role == Role::expert_gate ? 0 : spec.rows;
+  take_stacked(spec, stacked, first, 2 * spec.rows);
+}
+
+void TensorTaker::take_apart(const TensorSpec& spec) {
+  const std::string own = name(spec.name);
+  const std::vector<TensorPlace> places = places_of(model_, spec);
+  // A GGUF file has one name for all of them, which tells more than the first of many.
+  if (!folder_) {
+    (void)find(own, std::array{uint64_t{spec.experts}, spec.rows, spec.columns}, nullptr);
+    return;
+  }
+  for (uint32_t expert = 0; expert < spec.experts; ++expert) {
+    *places[expert].matrix = matrix(expert_name(own, expert), static_cast<uint32_t>(spec.rows),
+                                    static_cast<uint32_t>(spec.columns));
+    if (enough_faults()) return;
+  }
+}
+
+// Rows [first_row, first_row + spec.rows) of the `all_rows` that each expert has in the tensor.
+void TensorTaker::take_stacked(const TensorSpec& spec, const std::string& name, uint64_t first_row,
+                               uint64_t all_rows) {
+  const std::string_view format = checkpoint_.quant_format(name);
+  const std::array<uint64_t, 3> shape{spec.experts, all_rows, spec.columns};
+  const TensorView* view = find(name, shape, find_quant_format(format));
+  if (view == nullptr) return;
+  const std::vector<TensorPlace> places = places_of(model_, spec);
+  for (uint32_t expert = 0; expert < spec.experts; ++expert) {
+    *places[expert].matrix = {numbered(checkpoint_.stored_name(name), expert),
+                              std::string(format.empty() ? dtype_name(view->dtype) : format),
+                              static_cast<uint32_t>(spec.rows),
+                              static_cast<uint32_t>(spec.columns),
+                              {matrix_of(*view, expert, first_row, spec.rows)}};
+  }
+}
+
+// Kernels want rows of k_in, so these are copied: [k_in, 2 · width] with gate and up in turn, or
+// [k_in, n_out].
+void TensorTaker::take_interleaved(const TensorSpec& spec) {
+  const bool out = spec.role == Role::expert_down;
+  const std::string stored = stacked_name(name(spec.name), out ? stacked_out_ : stacked_in_);
+  const uint64_t step = out ? 1 : 2, first = spec.role == Role::expert_up ? 1 : 0;
+  const std::string_view format = checkpoint_.quant_format(stored);
+  if (!format.empty()) return take_interleaved_blocks(spec, stored, step, first);
+  const TensorView* view =
+      find(stored, std::array{uint64_t{spec.experts}, spec.columns, step * spec.rows}, nullptr);
+  if (view == nullptr) return;
+  const uint64_t bytes = dtype_bits(view->dtype) / 8;
+  const std::vector<TensorPlace> places = places_of(model_, spec);
+  for (uint32_t expert = 0; expert < spec.experts; ++expert) {
+    TensorView turned = matrix_of(*view, expert, 0, spec.columns);
+    const auto* from = static_cast<const std::byte*>(turned.data) + first * bytes;
+    std::byte* to = copy(spec.rows * spec.columns * bytes);
+    for (uint64_t k = 0; k < spec.columns; ++k) {
+      for (uint64_t n = 0; n < spec.rows; ++n) {
+        std::memcpy(to + (n * spec.columns + k) * bytes, from + (k * spec.rows + n) * step * bytes,
+                    bytes);
+      }
+    }
+    checkpoint_.release(turned);
+    turned.data = to;
+    turned.shape[0] = spec.rows;
+    turned.shape[1] = turned.stride[0] = spec.columns;
+    *places[expert].matrix = {numbered(stored, expert),
+                              std::string(dtype_name(turned.dtype)),
+                              static_cast<uint32_t>(spec.rows),
+                              static_cast<uint32_t>(spec.columns),
+                              {turned}};
+  }
+}
+
+// Blocks lie along k_in, so that rows of gate and up stand in turn.
+void TensorTaker::take_interleaved_blocks(const TensorSpec& spec, const std::string& stored,
+                                          uint64_t step, uint64_t first) {
+  const std::string_view format = checkpoint_.quant_format(stored);
+  const TensorView* view =
+      find(stored, std::array{uint64_t{spec.experts}, step * spec.rows, spec.columns},
+           find_quant_format(format));
+  if (view == nullptr) return;
+  const std::vector<TensorPlace> places = places_of(model_, spec);
+  for (uint32_t expert = 0; expert < spec.experts; ++expert) {
+    TensorView rows = matrix_of(*view, expert, first, spec.rows);
+    rows.stride[0] *= step;
+    *places[expert].matrix = {numbered(checkpoint_.stored_name(stored), expert),
+                              std::string(format),
+                              static_cast<uint32_t>(spec.rows),
+                              static_cast<uint32_t>(spec.columns),
+                              {rows}};
+  }
+}
+
+void TensorTaker::take_expert_vectors(const TensorSpec& spec) {
+  if (experts_ == ExpertLayout::interleaved) return take_interleaved_vectors(spec);
+  const std::string own = name(spec.name);
+  const std::vector<TensorPlace> places = places_of(model_, spec);
+  if (folder_) {
+    for (uint32_t expert = 0; expert < spec.experts && !enough_faults(); ++expert) {
+      *places[expert].vector = values_of(expert_name(own, expert), std::array{spec.rows});
+    }
+    return;
+  }
+  const std::vector<float> all = values_of(own, std::array{uint64_t{spec.experts}, spec.rows});
+  if (all.empty()) return;
+  for (uint32_t expert = 0; expert < spec.experts; ++expert) {
+    const auto from = all.begin() + static_cast<ptrdiff_t>(expert * spec.rows);
+    places[expert].vector->assign(from, from + static_cast<ptrdiff_t>(spec.rows));
+  }
+}
+
+void TensorTaker::take_interleaved_vectors(const TensorSpec& spec) {
+  const bool out = spec.role == Role::expert_down;
+  const std::string stored =
+      stacked_name(name(spec.name), std::string(out ? stacked_out_ : stacked_in_) + "_bias");
+  const uint64_t step = out ? 1 : 2, first = spec.role == Role::expert_up ? 1 : 0;
+  const TensorView* view =
+      find(stored, std::array{uint64_t{spec.experts}, step * spec.rows}, nullptr);
+  if (view == nullptr) return;
+  if (first == 0) vector_bytes_ += bytes_of(*view).size();
+  const std::vector<TensorPlace> places = places_of(model_, spec);
+  for (uint32_t expert = 0; expert < spec.experts; ++expert) {
+    for (uint64_t n = 0; n < spec.rows; ++n) {
+      const uint64_t at = (expert * spec.rows + n) * step + first;
+      places[expert].vector->push_back(element(*view, at));
+    }
+  }
+}
+
+// Rounding of activations would change who is chosen, so kernels are given f32.
+void TensorTaker::widen_router(Weight& router) {
+  const bool blocks = folder_ && find_quant_format(router.format) != nullptr;
+  if (!blocks && router.format != "bf16" && router.format != "f16") return;
+  std::byte* to = copy(uint64_t{router.n_out} * router.k_in * sizeof(float));
+  std::vector<float> values(router.k_in);
+  for (uint32_t n = 0; n < router.n_out; ++n) {
+    read_row(router, n, values.data());
+    std::memcpy(to + uint64_t{n} * router.k_in * sizeof(float), values.data(),
+                router.k_in * sizeof(float));
+  }
+  router.parts.resize(1);
+  TensorView& view = router.parts.front();
+  view.data = to;
+  view.dtype = DType::f32;
+  view.shape[1] = view.stride[0] = router.k_in;
+  router.format = "f32";
+  router.row_order = {};
+}
+
+}  // namespace tenon

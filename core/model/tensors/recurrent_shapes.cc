@@ -1,0 +1,76 @@
+#include "core/model/tensors/recurrent_shapes.h"
+
+#include <nlohmann/json.hpp>
+
+namespace tenon::recurrent_shapes {
+
+using nlohmann::ordered_json;
+
+std::string mamba(uint32_t hidden, uint32_t layers) {
+  return ordered_json{{"architectures", {"MambaForCausalLM"}},
+                      {"model_type", "mamba"},
+                      {"hidden_act", "silu"},
+                      {"hidden_size", hidden},
+                      {"num_hidden_layers", layers},
+                      {"state_size", 16},
+                      {"expand", 2},
+                      {"conv_kernel", 4},
+                      {"time_step_rank", "auto"},
+                      {"use_bias", false},
+                      {"use_conv_bias", true},
+                      {"layer_norm_epsilon", 1e-5},
+                      {"vocab_size", 50280},
+                      {"tie_word_embeddings", true},
+                      {"bos_token_id", 0},
+                      {"eos_token_id", 0}}
+      .dump();
+}
+
+std::string mamba2_2_7b() {
+  return R"({"architectures":["Mamba2ForCausalLM"],"model_type":"mamba2","hidden_act":"silu",
+    "hidden_size":2560,"num_hidden_layers":64,"num_heads":80,"head_dim":64,"n_groups":1,
+    "state_size":128,"expand":2,"conv_kernel":4,"use_bias":false,"use_conv_bias":true,
+    "layer_norm_epsilon":1e-5,"vocab_size":50288,"tie_word_embeddings":true,"bos_token_id":0,
+    "eos_token_id":0})";
+}
+
+namespace {
+
+// Attention in every tenth layer, beginning with the sixth.
+std::string with_layers(ordered_json config) {
+  std::vector<std::string> types(40, "mamba");
+  for (const size_t layer : {5, 15, 25, 35}) types[layer] = "attention";
+  config["layer_types"] = types;
+  return config.dump();
+}
+
+}  // namespace
+
+std::string granite4_h_micro() {
+  return with_layers(ordered_json::parse(
+      R"({"architectures":["GraniteMoeHybridForCausalLM"],"model_type":"granitemoehybrid",
+    "hidden_act":"silu","hidden_size":2048,"shared_intermediate_size":8192,
+    "num_hidden_layers":40,"num_attention_heads":32,"num_key_value_heads":8,
+    "position_embedding_type":"nope","num_local_experts":0,"mamba_n_heads":64,"mamba_d_head":64,
+    "mamba_n_groups":1,"mamba_d_state":128,"mamba_d_conv":4,"mamba_expand":2,
+    "mamba_conv_bias":true,"mamba_proj_bias":false,"vocab_size":100352,
+    "max_position_embeddings":131072,"rms_norm_eps":1e-5,"attention_multiplier":0.015625,
+    "embedding_multiplier":12.0,"residual_multiplier":0.22,"logits_scaling":8.0,
+    "tie_word_embeddings":true,"bos_token_id":100257,"eos_token_id":100257})"));
+}
+
+std::string granite4_h_tiny() {
+  return with_layers(ordered_json::parse(
+      R"({"architectures":["GraniteMoeHybridForCausalLM"],"model_type":"granitemoehybrid",
+    "hidden_act":"silu","hidden_size":1536,"intermediate_size":512,
+    "shared_intermediate_size":1024,"num_hidden_layers":40,"num_attention_heads":12,
+    "num_key_value_heads":4,"position_embedding_type":"nope","num_local_experts":64,
+    "num_experts_per_tok":6,"mamba_n_heads":48,"mamba_d_head":64,"mamba_n_groups":1,
+    "mamba_d_state":128,"mamba_d_conv":4,"mamba_expand":2,"mamba_conv_bias":true,
+    "mamba_proj_bias":false,"vocab_size":100352,"max_position_embeddings":131072,
+    "rms_norm_eps":1e-5,"attention_multiplier":0.0078125,"embedding_multiplier":12.0,
+    "residual_multiplier":0.22,"logits_scaling":6.0,"tie_word_embeddings":true,
+    "bos_token_id":100257,"eos_token_id":100257})"));
+}
+
+}  // namespace tenon::recurrent_shapes

@@ -1,0 +1,200 @@
+// The tensors of a model: what each is for, and what it is called in folders and in GGUF files.
+// Loading, packing, `model info`, `model convert` and `model synth` all walk this one list.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/model/plan/model_plan.h"
+
+namespace tenon {
+
+enum class Role : uint8_t {
+  embedding,
+  positions,
+  embedding_norm,
+  final_norm,
+  head,
+  // Of a layer.
+  attention_norm,
+  attention_post_norm,
+  q,
+  k,
+  v,
+  qkv,  // one tensor in place of the three
+  q_norm,
+  k_norm,
+  output,
+  sinks,
+  mlp_norm,
+  mlp_post_norm,
+  gate,
+  up,
+  gate_up,  // one tensor in place of the two
+  down,
+  // Of a layer's recurrence.
+  ssm_in,  // one tensor of those that follow; mamba: x, gate; mamba2: gate, x with B and C, Δ
+  ssm_in_gate,
+  ssm_in_x,
+  ssm_in_step,  // mamba2
+  ssm_conv,
+  ssm_x,      // mamba: one tensor of the two that follow
+  ssm_x_low,  // what Δ is made of
+  ssm_x_bc,
+  ssm_dt,       // mamba: Δ of it
+  ssm_dt_bias,  // mamba2, a tensor of its own
+  ssm_a,        // folders store log(-a)
+  ssm_d,
+  ssm_norm,
+  ssm_out,
+  // Of a layer with experts.
+  router,
+  router_correction,
+  expert_gate,
+  expert_up,
+  expert_down,
+  shared_gate,
+  shared_up,
+  shared_down,
+  shared_gate_up,  // one tensor in place of the two
+  shared_router,
+  // Latent attention, beside q and output.
+  q_a,
+  q_a_norm,
+  q_b,  // in place of q where that is made in two steps
+  kv_a,
+  kv_a_norm,
+  kv_b,  // for each head its rows of K, then those of V
+  k_b,   // in GGUF files the two of kv_b by themselves: K [heads, kv_rank, nope]
+  v_b,   // and V [heads, v, kv_rank]
+};
+// How a folder stores matrices that other places want as [n_out, k_in] with q, k and v in order.
+//   plain       so
+//   per_head    of qkv: the rows of KV head 0 – the q that share it, k, v –, then those of head 1,
+//   … transposed  [k_in, n_out]
+enum class FolderLayout : uint8_t { plain, per_head, transposed };
+
+// How a folder stores the experts of a layer, whose names have a * for the expert's number.
+//   apart        a tensor for each matrix; or, as transformers 5 holds them in memory, one of all
+//                experts: experts.gate_up_proj [experts, 2 · width, hidden], the gate's rows first,
+//                and experts.down_proj [experts, hidden, width]
+//   stacked      always those two tensors, by the family's own names
+//   interleaved  the same two tensors with k_in in front of n_out, and the gate's columns in turn
+//                with those of up
+enum class ExpertLayout : uint8_t { apart, stacked, interleaved };
+
+// Both without ".weight" and ".bias"; of a layer's tensors what follows the layer's number.
+struct TensorName {
+  Role role;
+  std::string_view name;    // "self_attn.q_proj"
+  std::string_view stored;  // in GGUF files: "attn_q"
+  bool whole = false;       // both are complete: nothing follows
+};
+
+struct FamilyTensors {
+  std::span<const TensorName> names = {};  // where they differ from Llama's
+  // In place of those, where parallel halves have a norm each.
+  std::span<const TensorName> two_norm_names = {};
+  // In place of those, in models with experts.
+  std::span<const TensorName> expert_names = {};
+  std::string_view base = "model.";     // what bare base models leave out
+  std::string_view layers = "layers.";  // behind it
+  FolderLayout layout = FolderLayout::plain;
+  bool gguf_parts_gate_up = false;  // one tensor in folders, two in GGUF files
+  ExpertLayout experts = ExpertLayout::apart;
+  // What stands in place of the * and what follows it, where experts stand together.
+  std::string_view stacked_in = "gate_up_proj";
+  std::string_view stacked_out = "down_proj";
+  // A part of the names that checkpoints of transformers 5 may call otherwise, all or none of them,
+  // and what stands for the experts there.
+  std::string_view part = {};
+  std::string_view newer_part = {};
+  std::string_view newer_stacked_in = "gate_up_proj";
+  std::string_view newer_stacked_out = "down_proj";
+};
+
+// What a dimension of a tensor counts.
+enum class Axis : uint8_t {
+  none,
+  vocabulary,
+  hidden,
+  heads,
+  kv_heads,
+  head_dim,
+  intermediate,
+  other
+};
+
+struct TensorSpec {
+  Role role;
+  int32_t layer = -1;  // -1: outside the layers
+  bool bias = false;
+  std::string name;      // in a folder, complete
+  uint64_t rows = 0;     // of a vector its length
+  uint64_t columns = 0;  // 0: a vector
+  Axis rows_axis = Axis::other;
+  Axis columns_axis = Axis::none;
+  uint32_t experts = 0;  // above 0: so many matrices or vectors of that shape, a * in the name
+  // The extents of a vector in folders and in GGUF files, where it stands in several dimensions.
+  std::vector<uint64_t> shape = {}, stored_shape = {};
+
+  // Its product goes into the residual stream.
+  bool adds_back() const {
+    return role == Role::output || role == Role::down || role == Role::expert_down ||
+           role == Role::shared_down || role == Role::ssm_out;
+  }
+};
+
+// The name of one expert's tensor: its number in place of the *.
+std::string expert_name(std::string_view name, uint32_t expert);
+// That of a tensor of all experts: "experts.*.gate_proj.weight", "gate_up_proj" →
+// "experts.gate_up_proj".
+std::string stacked_name(std::string_view name, std::string_view tensor);
+
+// One tensor that holds a gate's rows, then as many of up.
+constexpr bool holds_gate_and_up(Role role) {
+  return role == Role::gate_up || role == Role::shared_gate_up;
+}
+// The two that it holds.
+constexpr std::array<Role, 2> gate_and_up(Role both) {
+  if (both == Role::shared_gate_up) return {Role::shared_gate, Role::shared_up};
+  return {Role::gate, Role::up};
+}
+
+// Every tensor that the plan needs, in the order of use; no head when tied.
+std::vector<TensorSpec> list_tensors(const ModelPlan& plan);
+
+// The norm that a tensor belongs to; null: to none.
+const NormPlan* norm_of(const ModelPlan& plan, const TensorSpec& spec);
+
+struct Family;
+
+// The names of a family's tensors, and those of GGUF files for them.
+class TensorNames {
+ public:
+  explicit TensorNames(const Family& family);
+  // As the plan's layers have them.
+  explicit TensorNames(const ModelPlan& plan);
+  // Null when the family has no such tensor.
+  const TensorName* find(Role role) const;
+  bool has(Role role) const { return find(role) != nullptr; }
+  // "model.layers.3.self_attn.q_proj"
+  std::string stem(Role role, int32_t layer) const;
+  // With ".weight" or ".bias" behind it, unless the name is whole.
+  std::string full(Role role, int32_t layer, bool bias) const;
+  // "model.layers.3.self_attn.q_proj.weight" → "blk.3.attn_q.weight". A name without a counterpart
+  // keeps its part behind the layer, so that both directions undo each other.
+  std::string stored(std::string_view name) const;
+  std::string name_of_stored(std::string_view stored) const;
+
+ private:
+  std::string layers_;  // "model.layers."
+  std::vector<TensorName> outside_;
+  std::vector<TensorName> in_layer_;
+};
+
+}  // namespace tenon

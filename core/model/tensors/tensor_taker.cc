@@ -1,0 +1,434 @@
+#include "core/model/tensors/tensor_taker.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+
+#include "core/base/log.h"
+#include "core/base/quote.h"
+#include "core/model/checkpoint/gguf_checkpoint.h"
+#include "core/model/families/family.h"
+#include "core/model/strange_values.h"
+#include "core/model/tensors/tensor_places.h"
+#include "core/model/tensors/tensor_values.h"
+#include "core/model/tensors/weight_rows.h"
+
+namespace tenon {
+namespace {
+
+constexpr size_t kMaxFaults = 5;
+
+std::string shape_text(std::span<const uint64_t> shape) {
+  std::string text = "[";
+  for (const uint64_t extent : shape) {
+    text += (text.size() > 1 ? ", " : "") + std::to_string(extent);
+  }
+  return text + "]";
+}
+
+std::vector<float> widen(const TensorView& view) {
+  std::vector<float> values(element_count(view));
+  for (size_t i = 0; i < values.size(); ++i) values[i] = element(view, i);
+  return values;
+}
+
+// The extents of a stored tensor in elements.
+std::vector<uint64_t> logical_shape(const TensorView& view, const QuantFormat* blocks) {
+  std::vector<uint64_t> extents(view.shape, view.shape + view.rank);
+  if (blocks != nullptr) extents.back() = extents.back() / blocks->bytes * blocks->elements;
+  return extents;
+}
+
+// Rows [first, first + rows) of a matrix.
+Weight slice(const Weight& whole, uint64_t first, uint64_t rows) {
+  Weight part = whole;
+  part.n_out = static_cast<uint32_t>(rows);
+  if (part.parts.empty()) return part;
+  TensorView& view = part.parts.front();
+  view.data = static_cast<const std::byte*>(view.data) +
+              first * view.stride[0] * dtype_bits(view.dtype) / 8;
+  view.shape[0] = rows;
+  return part;
+}
+
+}  // namespace
+
+uint64_t stored_row_by_head(uint64_t n, const SelfAttentionPlan& attention) {
+  const uint64_t dim = attention.head_dim, group = attention.heads / attention.kv_heads;
+  const uint64_t head = n / dim, behind = head - attention.heads;
+  const bool is_query = head < attention.heads;
+  const uint64_t kv_head = is_query ? head / group : behind % attention.kv_heads;
+  const uint64_t within = is_query ? head % group : group + behind / attention.kv_heads;
+  return (kv_head * (group + 2) + within) * dim + n % dim;
+}
+
+TensorTaker::TensorTaker(Model& model)
+    : model_(model),
+      checkpoint_(*model.checkpoint),
+      source_(is_model_file(model.path) ? "the metadata" : "config.json"),
+      names_(model.plan),
+      folder_(!is_model_file(model.path)) {
+  const Family& family = family_of(model.plan);
+  layout_ = folder_ ? family.tensors.layout : FolderLayout::plain;
+  experts_ = folder_ ? family.tensors.experts : ExpertLayout::apart;
+  adds_one_ = folder_ || !family.gguf_adds_one;
+  const std::string base(family.tensors.base);
+  for (const Role role : {Role::final_norm, Role::embedding}) {
+    const std::string full = names_.stem(role, -1) + ".weight";
+    if (base.empty() || !full.starts_with(base) || checkpoint_.find(full) != nullptr) continue;
+    if (checkpoint_.find(full.substr(base.size())) != nullptr) base_ = base;
+  }
+  layers_ = name(base + std::string(family.tensors.layers));
+  // Without its prefix nothing tells a model's own tensors outside the layers from others.
+  outside_ = base_.empty() && !base.empty() ? base : names_.stem(Role::final_norm, -1) + ".";
+  part_ = family.tensors.part;
+  newer_part_ = family.tensors.newer_part;
+  newer_ = folder_ && has_newer_names();
+  stacked_in_ = newer_ ? family.tensors.newer_stacked_in : family.tensors.stacked_in;
+  stacked_out_ = newer_ ? family.tensors.newer_stacked_out : family.tensors.stacked_out;
+  head_ = name(names_.stem(Role::head, -1) + ".");
+}
+
+// Whether tensors have the names of transformers 5 where a family's differ.
+bool TensorTaker::has_newer_names() const {
+  if (part_.empty()) return false;
+  bool newer = false;
+  for (const std::string& name : checkpoint_.names()) {
+    if (name.find(part_) != std::string::npos) return false;
+    newer = newer || name.find(newer_part_) != std::string::npos;
+  }
+  return newer;
+}
+
+std::string TensorTaker::name(const std::string& full) const {
+  std::string own = !base_.empty() && full.starts_with(base_) ? full.substr(base_.size()) : full;
+  const size_t part = part_.empty() ? std::string::npos : own.find(part_);
+  if (part == std::string::npos || !newer_) return own;
+  return own.replace(part, part_.size(), newer_part_);
+}
+
+bool TensorTaker::enough_faults() const {
+  return faults_ >= kMaxFaults;
+}
+
+void TensorTaker::fault(std::string_view text) {
+  if (++faults_ > 1) message_ += "\n  ";
+  message_ += text;
+}
+
+Status TensorTaker::status() const {
+  if (ok()) return {};
+  return invalid_argument(model_.path + (faults_ == 1 ? ": " : ":\n  ") + message_);
+}
+
+void TensorTaker::take(const TensorSpec& spec) {
+  if (enough_faults()) return;
+  // Layer by layer: a config.json may promise more experts than memory holds.
+  if (spec.role == Role::router && !spec.bias) {
+    model_.layers[static_cast<size_t>(spec.layer)].experts.resize(spec.rows);
+  }
+  if (spec.experts > 0) return take_experts(spec);
+  spec.columns == 0 ? take_vector(spec) : take_matrix(spec);
+}
+
+std::vector<float> TensorTaker::values_of(const std::string& name,
+                                          std::span<const uint64_t> shape) {
+  const TensorView* view = find(name, shape, nullptr);
+  if (view == nullptr) return {};
+  vector_bytes_ += bytes_of(*view).size();
+  std::vector<float> values = widen(*view);
+  const auto is_finite = [](float value) { return std::isfinite(value); };
+  if (!std::ranges::all_of(values, is_finite)) strange_.push_back(checkpoint_.stored_name(name));
+  return values;
+}
+
+// Norms of their own for each head are stored in two dimensions, or head by head:
+// "….norms.3.weight".
+std::vector<float> TensorTaker::stored_values(const TensorSpec& spec,
+                                              const SelfAttentionPlan* attention) {
+  const bool by_head = (spec.role == Role::q_norm || spec.role == Role::k_norm) &&
+                       attention->qk_norm_extent == QkNormExtent::own_head;
+  const std::string own = name(spec.name);
+  if (!spec.shape.empty()) return values_of(own, folder_ ? spec.shape : spec.stored_shape);
+  if (!by_head) return values_of(own, std::array{spec.rows});
+  const uint64_t dim = attention->head_dim, heads = spec.rows / dim;
+  const size_t dot = own.rfind('.');
+  const auto of_head = [&](uint64_t head) {
+    return own.substr(0, dot) + ".norms." + std::to_string(head) + own.substr(dot);
+  };
+  if (has(own) || !has(of_head(0))) return values_of(own, std::array{heads, dim});
+  std::vector<float> all;
+  for (uint64_t head = 0; head < heads; ++head) {
+    const std::vector<float> values = values_of(of_head(head), std::array{dim});
+    if (values.empty()) return {};
+    all.insert(all.end(), values.begin(), values.end());
+  }
+  return all;
+}
+
+void TensorTaker::take_vector(const TensorSpec& spec) {
+  const SelfAttentionPlan* attention =
+      spec.layer < 0 ? nullptr : &model_.plan.layers[static_cast<size_t>(spec.layer)].attention;
+  std::vector<float> values = stored_values(spec, attention);
+  if (values.empty()) return;
+  const NormPlan* norm = norm_of(model_.plan, spec);
+  if (norm != nullptr && norm->plus_one && adds_one_ && !spec.bias) {
+    for (float& value : values) value += 1.0f;
+  }
+  if (spec.role == Role::ssm_a && folder_) {
+    for (float& value : values) value = static_cast<float>(-std::exp(double{value}));
+  }
+  if (spec.role == Role::qkv && layout_ == FolderLayout::per_head) {
+    const std::vector<float> stored = values;
+    for (uint64_t n = 0; n < values.size(); ++n) {
+      values[n] = stored[stored_row_by_head(n, *attention)];
+    }
+  }
+  auto from = values.begin();
+  for (const TensorPlace& place : places_of(model_, spec)) {
+    place.vector->assign(from, from + static_cast<ptrdiff_t>(place.rows));
+    from += static_cast<ptrdiff_t>(place.rows);
+  }
+}
+
+void TensorTaker::take_gate_and_up(const TensorSpec& both) {
+  for (const Role role : gate_and_up(both.role)) {
+    TensorSpec one = both;
+    one.role = role;
+    one.rows = both.rows / 2;
+    one.name = names_.stem(role, both.layer) + ".weight";
+    take_matrix(one);
+  }
+}
+
+void TensorTaker::take_matrix(const TensorSpec& spec) {
+  if (spec.role == Role::kv_b) return take_latent_heads(spec);
+  const bool parted = !folder_ && family_of(model_.plan).tensors.gguf_parts_gate_up;
+  if (parted && holds_gate_and_up(spec.role)) return take_gate_and_up(spec);
+  // Quantised matrices are stored as other families have them.
+  const bool turned = layout_ == FolderLayout::transposed && spec.layer >= 0 &&
+                      checkpoint_.quant_format(name(spec.name)).empty();
+  Weight whole = turned ? transposed(matrix(name(spec.name), spec.columns, spec.rows))
+                        : matrix(name(spec.name), spec.rows, spec.columns);
+  if (whole.n_out == 0) return;
+  if (spec.role == Role::qkv && layout_ == FolderLayout::per_head) put_heads_apart(spec, whole);
+  const std::vector<TensorPlace> places = places_of(model_, spec);
+  uint64_t first = 0;
+  for (const TensorPlace& place : places) {
+    *place.matrix = places.size() == 1 ? whole : slice(whole, first, place.rows);
+    first += place.rows;
+  }
+  if (spec.role == Role::router || spec.role == Role::shared_router) {
+    widen_router(*places.front().matrix);
+  }
+}
+
+Weight TensorTaker::matrix(const std::string& name, uint64_t n_out, uint64_t k_in) {
+  const uint64_t shape[] = {n_out, k_in};
+  const TensorView* view = find(name, shape, find_quant_format(checkpoint_.quant_format(name)));
+  if (view == nullptr) return {};
+  return weight_of(name, *view, n_out, k_in);
+}
+
+Weight TensorTaker::matrices(const std::string& name, uint64_t count, uint64_t n_out,
+                             uint64_t k_in) {
+  const uint64_t shape[] = {count, n_out, k_in};
+  const TensorView* found = find(name, shape, find_quant_format(checkpoint_.quant_format(name)));
+  if (found == nullptr) return {};
+  TensorView view = *found;
+  view.rank = 2;
+  view.shape[0] = count * n_out;
+  view.shape[1] = found->shape[2];
+  view.stride[0] = found->stride[1];
+  view.stride[1] = found->stride[2];
+  return weight_of(name, view, count * n_out, k_in);
+}
+
+Weight TensorTaker::weight_of(const std::string& name, const TensorView& view, uint64_t n_out,
+                              uint64_t k_in) {
+  const std::string_view format = checkpoint_.quant_format(name);
+  Weight weight{checkpoint_.stored_name(name),
+                std::string(format.empty() ? dtype_name(view.dtype) : format),
+                static_cast<uint32_t>(n_out),
+                static_cast<uint32_t>(k_in),
+                {view},
+                checkpoint_.row_order(name)};
+  if (const std::span<const int32_t> order = checkpoint_.column_order(name); !order.empty()) {
+    TensorView& columns = weight.parts.emplace_back();
+    columns.data = order.data();
+    columns.dtype = DType::i32;
+    columns.rank = 1;
+    columns.shape[0] = order.size();
+    columns.stride[0] = 1;
+  }
+  return weight;
+}
+
+std::byte* TensorTaker::copy(size_t bytes) {
+  model_.copies.push_back(std::make_unique_for_overwrite<std::byte[]>(bytes));
+  return model_.copies.back().get();
+}
+
+// Blocks cannot be turned: what is stored in them becomes f32.
+Weight TensorTaker::transposed(const Weight& weight) {
+  if (weight.n_out == 0) return weight;
+  const bool blocks = find_quant_format(weight.format) != nullptr;
+  const uint64_t rows = weight.k_in, columns = weight.n_out;
+  Weight turned = weight;
+  turned.format = blocks ? dtype_name(DType::f32) : weight.format;
+  turned.parts.resize(1);  // rows are read with their columns in order
+  TensorView& view = turned.parts.front();
+  if (blocks) view.dtype = DType::f32;
+  const uint64_t bytes = dtype_bits(view.dtype) / 8;
+  std::byte* to = copy(rows * columns * bytes);
+  std::vector<float> values(blocks ? rows : 0);
+  for (uint64_t k = 0; k < columns; ++k) {
+    const std::byte* from = static_cast<const std::byte*>(view.data) + k * view.stride[0] * bytes;
+    if (blocks) {
+      read_row(weight, static_cast<uint32_t>(k), values.data());
+      from = reinterpret_cast<const std::byte*>(values.data());
+    }
+    for (uint64_t n = 0; n < rows; ++n) {
+      std::memcpy(to + (n * columns + k) * bytes, from + n * bytes, bytes);
+    }
+  }
+  view.data = to;
+  view.shape[0] = rows;
+  view.shape[1] = view.stride[0] = columns;
+  view.stride[1] = 1;
+  std::swap(turned.n_out, turned.k_in);
+  return turned;
+}
+
+// Folders have K and V of a head below each other; newer GGUF files have them apart, K turned.
+void TensorTaker::take_latent_heads(const TensorSpec& spec) {
+  const LayerPlan& plan = model_.plan.layers[static_cast<size_t>(spec.layer)];
+  const LatentAttentionPlan& latent = plan.latent;
+  LayerWeights& to = model_.layers[static_cast<size_t>(spec.layer)];
+  const uint64_t heads = plan.attention.heads;
+  const std::string k_name = name(names_.stem(Role::k_b, spec.layer) + ".weight");
+  const std::string v_name = name(names_.stem(Role::v_b, spec.layer) + ".weight");
+  if (has(k_name) || has(v_name)) {
+    const Weight k = matrices(k_name, heads, latent.kv_rank, latent.nope_dim);
+    const Weight v = matrices(v_name, heads, latent.v_dim, latent.kv_rank);
+    if (k.n_out == 0 || v.n_out == 0) return;
+    for (uint64_t head = 0; head < heads; ++head) {
+      to.k_absorb.push_back(slice(k, head * latent.kv_rank, latent.kv_rank));
+      to.v_expand.push_back(slice(v, head * latent.v_dim, latent.v_dim));
+    }
+    return;
+  }
+  const Weight whole = matrix(name(spec.name), spec.rows, spec.columns);
+  if (whole.n_out == 0) return;
+  for (uint64_t row = 0; row < spec.rows; row += latent.nope_dim + latent.v_dim) {
+    to.k_absorb.push_back(transposed(slice(whole, row, latent.nope_dim)));
+    to.v_expand.push_back(slice(whole, row + latent.nope_dim, latent.v_dim));
+  }
+}
+
+void TensorTaker::put_heads_apart(const TensorSpec& spec, Weight& weight) {
+  const SelfAttentionPlan& attention =
+      model_.plan.layers[static_cast<size_t>(spec.layer)].attention;
+  TensorView& view = weight.parts.front();
+  const uint64_t bytes = view.shape[1] * dtype_bits(view.dtype) / 8;
+  std::byte* to = copy(spec.rows * bytes);
+  const auto* from = static_cast<const std::byte*>(view.data);
+  for (uint64_t n = 0; n < spec.rows; ++n) {
+    std::memcpy(to + n * bytes, from + stored_row_by_head(n, attention) * bytes, bytes);
+  }
+  view.data = to;
+}
+
+const TensorView* TensorTaker::find(const std::string& name, std::span<const uint64_t> shape,
+                                    const QuantFormat* blocks) {
+  if (enough_faults()) return nullptr;
+  taken_.insert(name);
+  const std::string tensor = "tensor " + in_quotes(checkpoint_.stored_name(name));
+  Result<const TensorView*> found = checkpoint_.get(name);
+  if (!found.ok()) {
+    const bool missing = found.status().code() == StatusCode::not_found;
+    fault(missing ? tensor + " is missing; expected " + shape_text(shape)
+                  : message_of(found.status()));
+    return nullptr;
+  }
+  const TensorView& view = **found;
+  const std::vector<uint64_t> extents = logical_shape(view, blocks);
+  if (!std::ranges::equal(extents, shape)) {
+    fault(tensor + " is " + shape_text(extents) + "; " + source_ + " makes it " +
+          shape_text(shape));
+    return nullptr;
+  }
+  const bool plain = is_plain_type(view.dtype);
+  if (!plain && blocks == nullptr) {
+    fault(tensor + " has element type " + std::string(dtype_name(view.dtype)) +
+          "; expected f32, f16 or bf16");
+    return nullptr;
+  }
+  return &view;
+}
+
+// Whether a tensor is one of the text model's, by its name: outside the layers, or of one that the
+// model has. Others, such as layers behind the last, are no part of it.
+bool TensorTaker::belongs_here(const std::string& name) const {
+  if (!name.starts_with(layers_)) return name.starts_with(head_) || name.starts_with(outside_);
+  const std::optional<uint64_t> layer = layer_of(name);
+  return layer && *layer < model_.plan.layers.size();
+}
+
+std::optional<uint64_t> TensorTaker::layer_of(const std::string& name) const {
+  if (!name.starts_with(layers_)) return std::nullopt;
+  const char* digits = name.c_str() + layers_.size();
+  if (*digits < '0' || *digits > '9') return std::nullopt;
+  return std::strtoull(digits, nullptr, 10);
+}
+
+// Some models store a layer for drafts behind the others. A config.json with too few layers looks
+// the same.
+void TensorTaker::warn_of_layers_behind() const {
+  const uint64_t layers = model_.plan.layers.size();
+  uint64_t last = 0;
+  for (const std::string& name : checkpoint_.names()) {
+    last = std::max(last, layer_of(name).value_or(0));
+  }
+  if (last < layers) return;
+  log(LogLevel::warning, "model",
+      model_.path + ": tensors of layers " + std::to_string(layers) + " to " +
+          std::to_string(last) + " are not used: " + source_ + " has " + std::to_string(layers) +
+          " layers, numbered from 0");
+}
+
+// Tools that quantise write zeros where a matrix has no bias.
+bool TensorTaker::is_idle_bias(const std::string& name) const {
+  constexpr std::string_view kBias = ".bias";
+  if (!folder_ || !name.ends_with(kBias)) return false;
+  const std::string matrix = name.substr(0, name.size() - kBias.size()) + ".weight";
+  const TensorView* view = checkpoint_.find(name);
+  if (view == nullptr || checkpoint_.quant_format(matrix).empty()) return false;
+  if (!is_plain_type(view->dtype)) return false;
+  const std::vector<float> values = widen(*view);
+  return std::ranges::all_of(values, [](float value) { return value == 0.0f; });
+}
+
+void TensorTaker::refuse_leftovers() {
+  for (const std::string& name : checkpoint_.names()) {
+    if (enough_faults()) return;
+    if (taken_.contains(name) || !belongs_here(name)) continue;
+    // Buffers that old checkpoints store: rotary frequencies and masks, which follow from the
+    // config.
+    constexpr std::string_view kBuffers[] = {".rotary_emb.inv_freq", ".attention.bias",
+                                             ".attention.masked_bias", ".attn.bias",
+                                             ".attn.masked_bias"};
+    if (std::ranges::any_of(kBuffers, [&](auto buffer) { return name.ends_with(buffer); })) {
+      continue;
+    }
+    if (is_idle_bias(name)) continue;
+    fault("tensor " + in_quotes(checkpoint_.stored_name(name)) +
+          " has no place in the model that " + source_ + " describes");
+  }
+  warn_of_layers_behind();
+  warn_of_strange_values(strange_);
+}
+
+}  // namespace tenon

@@ -1,0 +1,34 @@
+// What was found, for people: a table in a terminal, Markdown, CSV.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/report/statistics/analysis.h"
+
+namespace tenon {
+
+std::string text_report(const MeasuredComparison& measured, const Analysis& analysis);
+std::string markdown_report(const MeasuredComparison& measured, const Analysis& analysis);
+// A line for each arm and metric, led by the names of columns.
+std::string csv_report(const Analysis& analysis);
+
+// What A against A came to, and the smallest difference that `planned_pairs` can show (0: as many
+// as were run).
+std::string noise_text(std::string_view primary, const NoiseFloor& noise, size_t planned_pairs = 0);
+
+// What came out, in one sentence an arm: "chunked is better than static: throughput +12 % [+9,
+// +15]."
+std::vector<std::string> summary_of(const MeasuredComparison& measured, const Analysis& analysis);
+// A line an arm for a table of many comparisons.
+std::vector<std::string> overview_of(const MeasuredComparison& measured, const Analysis& analysis);
+// What the same arms measured on other days, `names` the folders: unpaired, so that the machine of
+// the day is part of every difference.
+std::string unpaired_report(std::span<const MeasuredComparison> all,
+                            std::span<const std::string> names);
+// "within the expected band (1.5 to 4 times)", "below …"; empty without one.
+std::string band_text(const MeasuredPlan& plan, const MetricResult& result);
+
+}  // namespace tenon

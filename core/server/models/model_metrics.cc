@@ -1,0 +1,306 @@
+#include "core/server/models/model_metrics.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "core/base/text.h"
+
+namespace tenon::server {
+namespace {
+
+constexpr double kSecondsToFirst[] = {0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1,
+                                      0.25,  0.5,   0.75, 1.0,  2.5,  5.0,  7.5,  10.0,
+                                      20.0,  40.0,  80.0, 160., 640., 2560.};
+constexpr double kSecondsBetween[] = {0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2,  0.3,  0.4, 0.5,
+                                      0.75, 1.0,   2.5,  5.0,   7.5, 10.0, 20.0, 40.0, 80.0};
+constexpr double kSecondsOfRequests[] = {0.3,  0.5,  0.8,  1.0,  1.5,   2.0,   2.5,
+                                         5.0,  10.0, 15.0, 20.0, 30.0,  40.0,  50.0,
+                                         60.0, 120., 240., 480., 960.0, 1920., 7680.};
+constexpr double kTokens[] = {1,   2,    5,    10,   20,    50,    100,   200,
+                              500, 1000, 2000, 5000, 10000, 20000, 50000, 100000};
+constexpr double kSamples[] = {1, 2, 5, 10, 20};
+constexpr double kStepTokens[] = {1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384};
+
+double seconds(int64_t ns) {
+  return static_cast<double>(ns) * 1e-9;
+}
+
+std::string number_text(double value) {
+  if (value == std::floor(value) && std::abs(value) < 1e15) {
+    return std::to_string(static_cast<int64_t>(value));
+  }
+  return format_real(value);
+}
+
+std::string label_text(const MetricsText::Labels& labels) {
+  std::string text;
+  for (const auto& [name, value] : labels) {
+    text += text.empty() ? "" : ",";
+    text += name + "=\"";
+    for (const char c : value) {
+      if (c == '\\' || c == '"') text += '\\';
+      text += c == '\n' ? std::string("\\n") : std::string(1, c);
+    }
+    text += '"';
+  }
+  return text;
+}
+
+// What vLLM's configuration calls them.
+std::string_view cache_dtype(DType type) {
+  switch (type) {
+    case DType::f32:
+      return "float32";
+    case DType::f16:
+      return "float16";
+    case DType::bf16:
+      return "bfloat16";
+    default:
+      return dtype_name(type);
+  }
+}
+
+// vLLM's gauge of 1, whose labels are the configuration: those of them that there are here.
+void write_cache_config(const std::string& model, const EngineParts& parts, DType type,
+                        MetricsText& out) {
+  if (parts.geometry.group_count == 0) return;
+  const KvGroupGeometry& group = parts.geometry.groups[parts.shape->ledger_group];
+  out.value("vllm:cache_config_info", "gauge", "What the KV cache is like, in labels; always 1.",
+            {{"model_name", model},
+             {"engine", "0"},
+             {"block_size", std::to_string(group.block_tokens)},
+             {"num_gpu_blocks", std::to_string(group.blocks)},
+             {"kv_cache_size_tokens", std::to_string(uint64_t{group.blocks} * group.block_tokens)},
+             {"cache_dtype", std::string(cache_dtype(type))}},
+            1.0);
+}
+
+std::string_view reason_label(FinishReason reason) {
+  switch (reason) {
+    case FinishReason::length:
+      return "length";
+    case FinishReason::cancelled:
+      return "abort";
+    case FinishReason::error:
+      return "error";
+    default:
+      return "stop";
+  }
+}
+
+}  // namespace
+
+void Histogram::add(double value) {
+  const auto place = std::lower_bound(bounds_.begin(), bounds_.end(), value) - bounds_.begin();
+  ++counts_[static_cast<size_t>(place)];
+  sum_ += value;
+}
+
+uint64_t Histogram::up_to(size_t bound) const {
+  uint64_t sum = 0;
+  for (size_t i = 0; i <= bound && i < counts_.size(); ++i) sum += counts_[i];
+  return sum;
+}
+
+MetricsText::Family& MetricsText::family(std::string_view name, std::string_view type,
+                                         std::string_view help) {
+  for (Family& known : families_) {
+    if (known.name == name) return known;
+  }
+  std::string head = "# HELP " + std::string(name) + " " + std::string(help) + "\n# TYPE " +
+                     std::string(name) + " " + std::string(type) + "\n";
+  families_.push_back({std::string(name), std::move(head), ""});
+  return families_.back();
+}
+
+void MetricsText::value(std::string_view name, std::string_view type, std::string_view help,
+                        const Labels& labels, double value) {
+  Family& lines = family(name, type, help);
+  const std::string label = label_text(labels);
+  lines.lines += std::string(name) + (label.empty() ? "" : "{" + label + "}") + " " +
+                 number_text(value) + "\n";
+}
+
+void MetricsText::histogram(std::string_view name, std::string_view help, const Labels& labels,
+                            const Histogram& values) {
+  Family& lines = family(name, "histogram", help);
+  const std::string label = label_text(labels);
+  const std::string start(name);
+  for (size_t i = 0; i <= values.bounds().size(); ++i) {
+    const std::string bound =
+        i == values.bounds().size() ? "+Inf" : number_text(values.bounds()[i]);
+    lines.lines += start + "_bucket{" + label + (label.empty() ? "" : ",") + "le=\"" + bound +
+                   "\"} " + std::to_string(values.up_to(i)) + "\n";
+  }
+  lines.lines += start + "_sum{" + label + "} " + format_real(values.sum()) + "\n";
+  lines.lines += start + "_count{" + label + "} " +
+                 std::to_string(values.up_to(values.bounds().size())) + "\n";
+}
+
+std::string MetricsText::text() const {
+  std::string all;
+  for (const Family& lines : families_) all += lines.head + lines.lines;
+  return all;
+}
+
+ModelMetrics::ModelMetrics()
+    : first_token_(kSecondsToFirst),
+      token_gap_(kSecondsBetween),
+      whole_(kSecondsOfRequests),
+      queue_(kSecondsOfRequests),
+      inference_(kSecondsOfRequests),
+      prefill_(kSecondsOfRequests),
+      decode_(kSecondsOfRequests),
+      prompt_sizes_(kTokens),
+      answer_sizes_(kTokens),
+      step_sizes_(kStepTokens),
+      asked_samples_(kSamples),
+      asked_tokens_(kTokens),
+      longest_answers_(kTokens) {}
+
+void ModelMetrics::add(const StepRecord& step) {
+  const std::lock_guard lock(mutex_);
+  step_sizes_.add(step.rows);
+}
+
+void ModelMetrics::add(FinishReason reason, const RequestRecord& record) {
+  const std::lock_guard lock(mutex_);
+  ++ends_[static_cast<size_t>(reason)];
+  if (record.sample == 0) {
+    prompt_tokens_ += record.prompt_tokens;
+    cached_tokens_ += record.reused_tokens;
+    prompt_sizes_.add(record.prompt_tokens);
+  }
+  answer_sizes_.add(record.generated_tokens);
+  whole_.add(seconds(record.end_ns - record.arrival_ns));
+  if (record.admitted_ns >= 0) queue_.add(seconds(record.admitted_ns - record.arrival_ns));
+  if (record.token_ns.empty()) return;
+  first_token_.add(seconds(record.time_to_first_token_ns()));
+  if (record.admitted_ns >= 0) {
+    prefill_.add(seconds(record.token_ns.front() - record.admitted_ns));
+    inference_.add(seconds(record.token_ns.back() - record.admitted_ns));
+  }
+  decode_.add(seconds(record.token_ns.back() - record.token_ns.front()));
+  for (size_t i = 1; i < record.token_ns.size(); ++i) {
+    token_gap_.add(seconds(record.token_ns[i] - record.token_ns[i - 1]));
+  }
+}
+
+void ModelMetrics::add(const RequestShape& request) {
+  const std::lock_guard lock(mutex_);
+  asked_samples_.add(request.samples);
+  if (request.max_tokens == 0) return;
+  for (uint32_t i = 0; i < request.samples; ++i) asked_tokens_.add(request.max_tokens);
+  longest_answers_.add(request.longest_tokens);
+}
+
+void ModelMetrics::count_aborted() {
+  const std::lock_guard lock(mutex_);
+  ++aborted_;
+}
+
+void ModelMetrics::count_slow_reader() {
+  const std::lock_guard lock(mutex_);
+  ++slow_readers_;
+}
+
+void ModelMetrics::write_histograms(const MetricsText::Labels& labels, MetricsText& out) const {
+  out.histogram("vllm:time_to_first_token_seconds", "From a request's arrival to its first token.",
+                labels, first_token_);
+  out.histogram("vllm:inter_token_latency_seconds", "Between two tokens of one answer.", labels,
+                token_gap_);
+  out.histogram("vllm:e2e_request_latency_seconds", "From arrival to end.", labels, whole_);
+  out.histogram("vllm:request_queue_time_seconds", "From arrival to the first step.", labels,
+                queue_);
+  out.histogram("vllm:request_inference_time_seconds", "From the first step to the last token.",
+                labels, inference_);
+  out.histogram("vllm:request_prefill_time_seconds", "From the first step to the first token.",
+                labels, prefill_);
+  out.histogram("vllm:request_decode_time_seconds", "From the first token to the last.", labels,
+                decode_);
+  out.histogram("vllm:request_prompt_tokens", "Tokens of prompts.", labels, prompt_sizes_);
+  out.histogram("vllm:request_generation_tokens", "Tokens of answers.", labels, answer_sizes_);
+  out.histogram("vllm:request_params_n", "Answers that a request asked for.", labels,
+                asked_samples_);
+  out.histogram("vllm:request_params_max_tokens", "Tokens that an answer might have.", labels,
+                asked_tokens_);
+  out.histogram("vllm:request_max_num_generation_tokens", "Tokens of a request's longest answer.",
+                labels, longest_answers_);
+  out.histogram("vllm:iteration_tokens_total", "Tokens that a step computed.", labels, step_sizes_);
+}
+
+void ModelMetrics::write(const std::string& model, const EngineHost& host, const Pipeline& pipeline,
+                         MetricsText& out) const {
+  const HostFigures now = host.figures();
+  const EngineTotals& totals = now.totals;
+  const MetricsText::Labels labels = {{"model_name", model}};
+  const auto gauge = [&](std::string_view name, std::string_view help, double value) {
+    out.value(name, "gauge", help, labels, value);
+  };
+  const auto counter = [&](std::string_view name, std::string_view help, uint64_t value) {
+    out.value(name, "counter", help, labels, static_cast<double>(value));
+  };
+  gauge("vllm:num_requests_running", "Sequences that hold KV memory.", now.running);
+  gauge("vllm:num_requests_waiting", "Sequences that wait for it.", now.waiting);
+  gauge("vllm:kv_cache_usage_perc", "Share of the KV cache in use; 1 is all.", now.kv_used);
+  counter("vllm:num_preemptions_total", "Sequences that had to give their memory back.",
+          totals.preemptions);
+  counter("vllm:generation_tokens_total", "Tokens generated.", totals.generated_tokens);
+  counter("vllm:spec_decode_num_drafts_total", "Drafts.", totals.drafts.drafts);
+  counter("vllm:spec_decode_num_draft_tokens_total", "Tokens of drafts.", totals.drafts.tokens);
+  counter("vllm:spec_decode_num_accepted_tokens_total", "Of them, kept.", totals.drafts.accepted);
+  counter("tenon:steps_total", "Steps that computed something.", totals.steps);
+  counter("tenon:row_steps_total", "Slots of sequences held, a step each.", totals.row_steps);
+  counter("tenon:idle_row_steps_total", "Of them, held for finished sequences.",
+          totals.idle_row_steps);
+  counter("tenon:kv_moves_total", "Copies inside the KV cache.", totals.kv_moves);
+  counter("tenon:swapped_out_tokens_total", "K/V moved to the swap pool.",
+          totals.swapped_out_tokens);
+  counter("tenon:swapped_in_tokens_total", "And back.", totals.swapped_in_tokens);
+  counter("tenon:plan_faults_total", "Plans that failed.", totals.plan_faults);
+  counter("tenon:forward_faults_total", "Steps whose forward pass failed.", totals.forward_faults);
+  write_cache_config(model, host.parts(), pipeline.kv_dtype, out);
+  const uint64_t shared = pipeline.executor->shared_weight_bytes();
+  const auto weights = [&](const char* kind, uint64_t bytes) {
+    out.value("tenon:weight_bytes", "gauge", "Memory of weights: its own, or another model's.",
+              {{"model_name", model}, {"held", kind}}, static_cast<double>(bytes));
+  };
+  weights("own", pipeline.executor->weight_bytes() - shared);
+  weights("shared", shared);
+  const EngineParts& parts = host.parts();
+  const auto part = [&](const char* name, const std::string& plugin, int64_t ns) {
+    out.value("tenon:part_seconds_total", "counter", "Time inside each part of the engine.",
+              {{"model_name", model}, {"part", name}, {"plugin", plugin}}, seconds(ns));
+  };
+  part("scheduler", parts.scheduler_name, totals.times.scheduler_ns);
+  part("kv_cache", parts.kv_cache_name, totals.times.kv_cache_ns);
+  part("sampler", parts.sampler_name, totals.times.sampler_ns);
+  if (parts.drafter != nullptr) part("drafter", parts.drafter_name, totals.times.drafter_ns);
+  part("executor", pipeline.config.executor.value, totals.times.executor_ns);
+  part("engine", "", totals.times.engine_ns);
+
+  const std::lock_guard lock(mutex_);
+  counter("vllm:prompt_tokens_total", "Tokens of prompts.", prompt_tokens_);
+  counter("vllm:prefix_cache_queries_total", "Tokens of prompts that were looked for.",
+          prompt_tokens_);
+  counter("vllm:prefix_cache_hits_total", "Of them, found in the cache.", cached_tokens_);
+  counter("tenon:aborted_requests_total",
+          "Requests whose client went away before it had all, or read too slowly.", aborted_);
+  counter("tenon:slow_readers_total", "Requests ended because their reader was too slow.",
+          slow_readers_);
+  for (const FinishReason reason :
+       {FinishReason::stop, FinishReason::length, FinishReason::cancelled, FinishReason::error}) {
+    uint64_t count = ends_[static_cast<size_t>(reason)];
+    if (reason == FinishReason::stop) {
+      count += ends_[static_cast<size_t>(FinishReason::eos)] +
+               ends_[static_cast<size_t>(FinishReason::pooled)];
+    }
+    out.value("vllm:request_success_total", "counter", "Answers that ended, by reason.",
+              {{"model_name", model}, {"finished_reason", std::string(reason_label(reason))}},
+              static_cast<double>(count));
+  }
+  write_histograms(labels, out);
+}
+
+}  // namespace tenon::server

@@ -1,0 +1,156 @@
+#include "core/server/models/served_model.h"
+
+#include <chrono>
+
+#include "core/base/files/mapped_file.h"
+#include "core/base/quote.h"
+#include "core/base/sha256.h"
+#include "core/model/embedding_advice.h"
+#include "core/server/answer_reader.h"
+#include "core/server/api/read/json.h"
+#include "core/server/api/read/sampling_fields.h"
+#include "core/server/models/model_facts.h"
+
+namespace tenon::server {
+namespace {
+
+// Newer clients say "developer" where most templates know "system" alone.
+void name_roles(const ChatTemplate& chat, ChatInput& input) {
+  if (input.messages.find("\"developer\"") == std::string::npos) return;
+  for (const std::string& name : chat.names()) {
+    if (chat.source(name).find("developer") != std::string_view::npos) return;
+  }
+  auto messages = api::from_text(input.messages);
+  for (api::Json& message : messages) {
+    if (message["role"] == api::Json("developer")) message["role"] = "system";
+  }
+  input.messages = api::to_text(messages);
+}
+
+Status choose_pooling(ServedModel& model) {
+  Result<EmbeddingAdvice> advice = read_embedding_advice(model.pipeline->model->path);
+  if (!advice.ok()) {
+    model.pooling = Pooling::none;
+    model.pooling_problem = message_of(advice.status());
+    return Status();
+  }
+  if (advice->pooling == "mean") model.pooling = Pooling::mean;
+  if (advice->pooling == "first") model.pooling = Pooling::first;
+  model.normalise = advice->normalise.value_or(true);
+  return Status();
+}
+
+void read_answers_of(ServedModel& model) {
+  const AnswerFormat format = answer_format_of(*model.chat);
+  model.reader = make_answer_reader(format, model.pipeline->tokenizer.get());
+  model.reads_calls = format.calls != ToolCallFormat::none;
+  model.reasoning = format.reasoning;
+}
+
+Status open_template(ServedModel& model, const std::string& file) {
+  if (!file.empty()) {
+    TENON_ASSIGN_OR_RETURN(const std::string source, read_text_file(file));
+    TENON_ASSIGN_OR_RETURN(model.chat, ChatTemplate::parse(source, file));
+    return Status();
+  }
+  Result<ChatTemplate> loaded = ChatTemplate::load(model.pipeline->model->path);
+  if (loaded.ok()) {
+    model.chat = *std::move(loaded);
+  } else {
+    // Other endpoints serve the model all the same.
+    model.chat_problem = message_of(loaded.status());
+  }
+  return Status();
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ServedModel>> open_served_model(std::string name, Pipeline& pipeline,
+                                                       const std::string& template_file) {
+  auto model = std::make_unique<ServedModel>();
+  model->name = std::move(name);
+  model->pipeline = &pipeline;
+  model->created = std::chrono::duration_cast<std::chrono::seconds>(
+                       std::chrono::system_clock::now().time_since_epoch())
+                       .count();
+  TENON_RETURN_IF_ERROR(open_template(*model, template_file));
+  if (model->chat) {
+    read_answers_of(*model);
+    warn_of_unknown_names(*model->chat);
+  }
+  TENON_RETURN_IF_ERROR(choose_pooling(*model));
+  model->tokenizer_info = tokenizer_info_json(*model);
+  return model;
+}
+
+api::Outcome<std::vector<TokenId>> encode_input(const ServedModel& model,
+                                                const api::PromptInput& input, bool add_special) {
+  const Pipeline& pipeline = *model.pipeline;
+  if (input.tokens) return *input.tokens;
+  if (pipeline.tokenizer == nullptr) {
+    return api::ApiError{.message = "the model has no tokenizer, so a prompt must be token ids: " +
+                                    message_of(pipeline.tokenizer_problem)};
+  }
+  Result<std::vector<TokenId>> tokens =
+      pipeline.tokenizer->encode(input.text, {.add_special = add_special});
+  if (!tokens.ok()) return api::ApiError{.message = message_of(tokens.status())};
+  return *std::move(tokens);
+}
+
+api::Outcome<EncodedChat> encode_conversation(const ServedModel& model, const ChatInput& chat,
+                                              const ChatOptions& options) {
+  if (!model.chat) {
+    return api::ApiError{.message = "the model " + in_quotes(model.name) +
+                                    " has no chat template that can be used: " +
+                                    model.chat_problem + " – use /v1/completions",
+                         .code = "no_chat_template"};
+  }
+  const Pipeline& pipeline = *model.pipeline;
+  if (pipeline.tokenizer == nullptr) {
+    return api::ApiError{.message = "the model has no tokenizer: " +
+                                    message_of(pipeline.tokenizer_problem)};
+  }
+  ChatInput input = chat;
+  name_roles(*model.chat, input);
+  Result<RenderedChat> rendered = model.chat->render(input, options);
+  if (!rendered.ok()) {
+    return api::ApiError{
+        .message = "the chat template refuses this conversation: " + message_of(rendered.status()),
+        .param = "messages"};
+  }
+  Result<std::vector<TokenId>> tokens = encode_chat(*pipeline.tokenizer, *rendered);
+  if (!tokens.ok()) return api::ApiError{.message = message_of(tokens.status())};
+  return EncodedChat{std::move(rendered->text), *std::move(tokens)};
+}
+
+api::Outcome<EncodedChat> encode_conversation(const ServedModel& model,
+                                              const api::GenerationCall& call) {
+  auto encoded = encode_conversation(model, call.chat, call.chat_options);
+  if (encoded.ok()) return encoded;
+  api::ApiError error = encoded.error();
+  if (!error.param.empty()) error.param = api::prompt_field(call.dialect);
+  return error;
+}
+
+uint64_t cache_salt_of(const ServedModel& model, const std::string& salt) {
+  const uint64_t epoch = model.cache_epoch;
+  if (salt.empty() && epoch == 0) return 0;
+  const std::string text = epoch == 0 ? salt : std::to_string(epoch) + "\n" + salt;
+  const auto hash = sha256(std::as_bytes(std::span(text.data(), text.size())));
+  uint64_t value = 0;
+  for (size_t i = 0; i < sizeof(value); ++i) value = value << 8 | hash[i];
+  return value | 1;
+}
+
+api::TokenText token_text_of(const ServedModel& model) {
+  const Tokenizer* tokenizer = model.pipeline->tokenizer.get();
+  if (tokenizer == nullptr) {
+    return [](TokenId token) { return "token_id:" + std::to_string(token); };
+  }
+  return [tokenizer](TokenId token) {
+    std::string bytes = tokenizer->token_bytes(token);
+    return bytes.empty() ? std::string(tokenizer->piece(token)) : bytes;
+  };
+}
+
+}  // namespace tenon::server

@@ -1,0 +1,59 @@
+// A pipeline as it is served: under a name, with the template for its conversations.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "core/chat/answers/answer_format.h"
+#include "core/chat/chat_template.h"
+#include "core/server/api/call.h"
+#include "core/server/api/write/answer_parts.h"
+#include "core/server/api/write/error.h"
+#include "core/server/api/write/events.h"
+#include "core/server/models/engine_host.h"
+
+namespace tenon::server {
+
+struct ServedModel {
+  std::string name;
+  Pipeline* pipeline = nullptr;      // borrowed
+  std::optional<ChatTemplate> chat;  // absent: `chat_problem` says why
+  std::string chat_problem;
+  api::AnswerReaderFactory reader = {};  // of answers, as the template says; empty: plain text
+  bool reads_calls = false;              // of tools
+  ReasoningFormat reasoning = ReasoningFormat::none;
+  Pooling pooling = Pooling::last;  // of embeddings; none: `pooling_problem` says why
+  bool normalise = true;
+  std::string pooling_problem;
+  int64_t created = 0;  // seconds since 1970
+  bool random_seeds = false;
+  std::string tokenizer_info = {};          // JSON, as /tokenizer_info gives it
+  std::atomic<uint64_t> cache_epoch = {0};  // K/V of earlier ones is not looked for any more
+  std::unique_ptr<EngineHost> host;
+};
+
+// What only the model's files say: template and pooling. `template_file` is used in place of the
+// model's own, where it is not empty. Error: a template that is there and is not understood.
+Result<std::unique_ptr<ServedModel>> open_served_model(std::string name, Pipeline& pipeline,
+                                                       const std::string& template_file);
+
+// The tokens of one of a call's prompts, or of its conversation. Errors: status 400.
+api::Outcome<std::vector<TokenId>> encode_input(const ServedModel& model,
+                                                const api::PromptInput& input, bool add_special);
+struct EncodedChat {
+  std::string text;
+  std::vector<TokenId> tokens;
+};
+api::Outcome<EncodedChat> encode_conversation(const ServedModel& model, const ChatInput& chat,
+                                              const ChatOptions& options);
+// Likewise; a conversation that the template refuses is told by the dialect's name for it.
+api::Outcome<EncodedChat> encode_conversation(const ServedModel& model,
+                                              const api::GenerationCall& call);
+// What K/V of a request may be shared with: requests of the same salt since the cache was flushed.
+uint64_t cache_salt_of(const ServedModel& model, const std::string& salt);
+// A token's bytes; of a special token its spelling.
+api::TokenText token_text_of(const ServedModel& model);
+
+}  // namespace tenon::server

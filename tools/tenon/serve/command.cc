@@ -1,0 +1,324 @@
+#include <sys/resource.h>
+#include <tenon/abi_generated.h>
+
+#include <filesystem>
+#include <set>
+
+#include "core/base/log.h"
+#include "core/base/quote.h"
+#include "core/base/text.h"
+#include "core/files/gguf_parts.h"
+#include "core/server/answer_form.h"
+#include "core/server/collector.h"
+#include "core/server/grpc/grpc_server.h"
+#include "core/server/service.h"
+#include "tools/tenon/commands.h"
+#include "tools/tenon/process/interrupt.h"
+#include "tools/tenon/process/standard_output.h"
+#include "tools/tenon/shell/flags.h"
+#include "tools/tenon/shell/pipeline_flags.h"
+
+namespace tenon {
+namespace {
+
+struct ServeFlags {
+  PipelineFlags pipeline;
+  std::vector<std::string> pipelines;  // "FILE", "NAME=FILE"
+  http::ServerOptions http;
+  std::optional<uint16_t> port, grpc_port;
+  std::string max_body;
+  uint32_t drain_s = 30;
+  std::string keys, request_log, chat_template;
+  std::string traces_endpoint;
+  trace::TracerOptions traces;
+  bool random_seeds = false;
+  server::ServiceOptions service;
+};
+
+struct NamedPipeline {
+  std::string name;
+  std::string file;  // empty = what the pipeline's own flags say
+};
+
+// The last part of a path, without its ending.
+std::string stem_of(const std::string& path) {
+  std::filesystem::path clean = std::filesystem::path(without_gguf_part(path)).lexically_normal();
+  if (!clean.has_filename()) clean = clean.parent_path();
+  return clean.stem().string();
+}
+
+Result<std::vector<NamedPipeline>> named_pipelines(const ServeFlags& flags) {
+  std::vector<NamedPipeline> all;
+  std::set<std::string> names;
+  for (const std::string& text : flags.pipelines) {
+    const size_t equal = text.find('=');
+    const bool is_named = equal != text.npos && text.find('/') > equal;
+    NamedPipeline named{.name = is_named ? text.substr(0, equal) : stem_of(text),
+                        .file = is_named ? text.substr(equal + 1) : text};
+    if (named.name.empty() || named.file.empty()) {
+      return invalid_argument(in_quotes(text) + " is no pipeline – write FILE or NAME=FILE");
+    }
+    if (!names.insert(named.name).second) {
+      return invalid_argument("two pipelines have the name " + in_quotes(named.name) +
+                              " – give one another, as NAME=FILE");
+    }
+    all.push_back(std::move(named));
+  }
+  if (all.empty()) all.push_back({});
+  return all;
+}
+
+Status limit_body(ServeFlags& flags) {
+  if (flags.max_body.empty()) return Status();
+  const auto bytes = parse_bytes(flags.max_body);
+  if (!bytes || *bytes < 1024 || *bytes > (int64_t{1} << 32)) {
+    return invalid_argument("--max-body is " + in_quotes(flags.max_body) +
+                            " – it must be a size from 1KiB to 4GiB, such as 16MiB");
+  }
+  flags.http.body_bytes = static_cast<size_t>(*bytes);
+  return Status();
+}
+
+Status check_tls(const ServeFlags& flags) {
+  const bool has_certificate = !flags.http.tls_certificate.empty();
+  if (has_certificate != !flags.http.tls_key.empty()) {
+    return invalid_argument(
+        "one of --tls-certificate and --tls-key is missing – TLS takes both, or neither");
+  }
+  if (has_certificate && !flags.http.port) {
+    return invalid_argument(
+        "there is no port that TLS could protect, since --socket stands alone – say --port too");
+  }
+  return {};
+}
+
+// SIGHUP: a certificate that cannot be used leaves the old one in place.
+void renew_certificate(http::Server& server) {
+  const Status status = server.renew_certificate();
+  if (status.ok()) {
+    log(LogLevel::info, "server", "the certificate was read again");
+  } else {
+    log(LogLevel::error, "server", "the certificate stays as it was: " + message_of(status));
+  }
+}
+
+// A connection takes a descriptor; what the system allows is taken.
+void allow_connections(http::ServerOptions& options) {
+  constexpr rlim_t kOthers = 256;
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  const rlim_t wanted = rlim_t{options.connections} + kOthers;
+  if (limit.rlim_cur < wanted) {
+    limit.rlim_cur = std::min(limit.rlim_max, wanted);
+    ::setrlimit(RLIMIT_NOFILE, &limit);
+    ::getrlimit(RLIMIT_NOFILE, &limit);
+  }
+  if (limit.rlim_cur < wanted && limit.rlim_cur > kOthers) {
+    options.connections = static_cast<uint32_t>(limit.rlim_cur - kOthers);
+  }
+}
+
+// Pipelines in the order of their models; the models use them, and go first.
+struct Opened {
+  std::unique_ptr<SharedWeights> weights = std::make_unique<SharedWeights>();
+  std::vector<OpenedPipeline> pipelines;
+  std::vector<std::unique_ptr<server::ServedModel>> models;
+};
+
+Result<Opened> open_all(const ServeFlags& flags) {
+  Opened opened;
+  TENON_ASSIGN_OR_RETURN(const std::vector<NamedPipeline> all, named_pipelines(flags));
+  for (const NamedPipeline& named : all) {
+    PipelineFlags own = flags.pipeline;
+    if (!named.file.empty()) own.config = named.file;
+    TENON_ASSIGN_OR_RETURN(OpenedPipeline pipeline, open_pipeline(own, true, opened.weights.get()));
+    const std::string name =
+        named.name.empty() ? stem_of(pipeline.pipeline->model->path) : named.name;
+    TENON_ASSIGN_OR_RETURN(
+        std::unique_ptr<server::ServedModel> model,
+        server::open_served_model(name, *pipeline.pipeline, flags.chat_template));
+    model->random_seeds = flags.random_seeds;
+    opened.pipelines.push_back(std::move(pipeline));
+    opened.models.push_back(std::move(model));
+  }
+  return opened;
+}
+
+std::string names_of(const Opened& opened) {
+  std::vector<std::string> names;
+  for (const auto& model : opened.models) names.push_back(model->name);
+  return join(names);
+}
+
+// Null where nothing is traced.
+Result<std::unique_ptr<trace::Tracer>> make_tracer(const ServeFlags& flags) {
+  if (flags.traces_endpoint.empty()) return std::unique_ptr<trace::Tracer>();
+  Result<trace::Deliver> deliver = server::collector_at(flags.traces_endpoint);
+  if (!deliver.ok()) return with_context("--otlp-traces-endpoint", deliver.status());
+  return std::make_unique<trace::Tracer>(flags.traces, *std::move(deliver));
+}
+
+// Null where nobody asked for it.
+Result<std::unique_ptr<server::GrpcServer>> open_grpc(const ServeFlags& flags,
+                                                      server::Service& service) {
+  if (!flags.grpc_port) return std::unique_ptr<server::GrpcServer>();
+  return server::GrpcServer::open({.host = flags.http.host,
+                                   .port = *flags.grpc_port,
+                                   .tls_certificate = flags.http.tls_certificate,
+                                   .tls_key = flags.http.tls_key,
+                                   .message_bytes = flags.http.body_bytes},
+                                  service);
+}
+
+Result<int> serve(ServeFlags flags) {
+  TENON_RETURN_IF_ERROR(limit_body(flags));
+  if (flags.grpc_port) TENON_RETURN_IF_ERROR(server::GrpcServer::available());
+  if (flags.port || flags.http.socket_path.empty())
+    flags.http.port = flags.port.value_or(8000);
+  else
+    flags.http.port.reset();
+  TENON_RETURN_IF_ERROR(check_tls(flags));
+  std::optional<server::KeyRing> keys;
+  if (!flags.keys.empty()) {
+    TENON_ASSIGN_OR_RETURN(keys, server::KeyRing::load(flags.keys));
+    flags.service.keys = &*keys;
+  }
+  std::unique_ptr<server::RequestLog> log;
+  if (!flags.request_log.empty()) {
+    TENON_ASSIGN_OR_RETURN(log, server::RequestLog::open(flags.request_log));
+    flags.service.log = log.get();
+  }
+  flags.service.version = flags.traces.version = TENON_SDK_VERSION;
+  TENON_ASSIGN_OR_RETURN(const std::unique_ptr<trace::Tracer> tracer, make_tracer(flags));
+  flags.service.tracer = tracer.get();
+  flags.service.constrain = server::make_form_constrainer();
+  allow_connections(flags.http);
+  TENON_ASSIGN_OR_RETURN(Opened opened, open_all(flags));
+  const std::string names = names_of(opened);
+
+  std::unique_ptr<http::Server> server;
+  std::atomic<http::Server*> running{nullptr};
+  std::atomic<bool> broken{false};
+  auto service = std::make_unique<server::Service>(std::move(opened.models), flags.service, [&] {
+    broken = true;
+    if (http::Server* at = running.load()) at->drain(std::chrono::milliseconds(0));
+  });
+  TENON_ASSIGN_OR_RETURN(server, http::Server::open(flags.http, service->handlers()));
+  TENON_ASSIGN_OR_RETURN(auto grpc, open_grpc(flags, *service));
+  service->show(&server->figures());
+  running = server.get();
+  if (broken) server->drain(std::chrono::milliseconds(0));
+  {
+    std::function<void()> renew;
+    if (!flags.http.tls_certificate.empty()) renew = [&] { renew_certificate(*server); };
+    const DrainOnSignal drain(
+        [&] {
+          service->drain();
+          server->drain(std::chrono::seconds(flags.drain_s));
+          if (grpc != nullptr) grpc->drain(std::chrono::seconds(flags.drain_s));
+        },
+        renew);
+    for (const std::string& address : server->addresses()) {
+      put("serving " + names + " at " + address + "\n");
+    }
+    if (grpc != nullptr) put("serving " + names + " by gRPC at " + grpc->address() + "\n");
+    flush_output();
+    server->run();
+  }
+  // Calls end before what they ask; who answers goes before what the answers would go through.
+  grpc.reset();
+  service.reset();
+  server.reset();
+  return broken ? 1 : 0;
+}
+
+void add_network_flags(CLI::App& command, ServeFlags& flags) {
+  const char* group = "Server";
+  add_text(command, "--host", flags.http.host,
+           "address to listen on (default: 127.0.0.1, this machine alone)")
+      ->group(group);
+  add_number(command, whole_number("--port", 0, 65535), flags.port,
+             "port to listen on; 0 = any that is free, and printed (default: 8000)")
+      ->group(group);
+  add_number(command, whole_number("--grpc-port", 0, 65535), flags.grpc_port,
+             "port for gRPC (vllm.Inference) beside HTTP; 0 = any that is free (default: none)")
+      ->group(group);
+  add_text(command, "--socket", flags.http.socket_path,
+           "a unix socket to listen on; without --port, it alone")
+      ->group(group);
+  add_text(command, "--tls-certificate", flags.http.tls_certificate,
+           "a PEM file of the server's certificate, and those that signed it: TLS on the port")
+      ->group(group);
+  add_text(command, "--tls-key", flags.http.tls_key, "a PEM file of its private key")->group(group);
+  add_text(command, "--keys", flags.keys,
+           "a file of keys; without one everybody may use the server")
+      ->group(group);
+  add_text(command, "--cors-origin", flags.service.cors_origin,
+           "the origin whose pages may use the server, or \"*\" (default: none)")
+      ->group(group);
+  add_text(command, "--request-log", flags.request_log,
+           "adds a line of JSON a request to this file")
+      ->group(group);
+}
+
+void add_trace_flags(CLI::App& command, ServeFlags& flags) {
+  const char* group = "Traces";
+  add_text(command, "--otlp-traces-endpoint", flags.traces_endpoint,
+           "an OpenTelemetry collector to send traces to, as http://127.0.0.1:4318/v1/traces "
+           "(default: none are made)")
+      ->group(group);
+  add_text(command, "--otlp-service-name", flags.traces.service,
+           "what the traces call this server (default: tenon)")
+      ->group(group);
+  add_number(command, real_number("--trace-share", 0.0, 1.0), flags.traces.share,
+             "of requests that belong to no trace, the share that gets one (default: 1)")
+      ->group(group);
+}
+
+void add_limit_flags(CLI::App& command, ServeFlags& flags) {
+  const char* group = "Limits";
+  add_number(command, whole_number("--max-requests", 1, 1 << 20), flags.service.requests,
+             "requests of a model that run or wait; more are refused with 429 (default: 1024)")
+      ->group(group);
+  add_number(command, whole_number("--max-connections", 1, 1 << 20), flags.http.connections,
+             "connections at once; more wait (default: 16384)")
+      ->group(group);
+  add_text(command, "--max-body", flags.max_body, "size of a request's body (default: 16MiB)")
+      ->group(group);
+  add_number(command, whole_number("--prepare-threads", 1, 256), flags.service.threads,
+             "threads that read, render and tokenise requests (default: 2)")
+      ->group(group);
+  add_number(command, whole_number("--drain-seconds", 0, 86400), flags.drain_s,
+             "how long running requests may go on after a signal (default: 30)")
+      ->group(group);
+}
+
+}  // namespace
+
+void add_serve_command(CLI::App& app, Action& action) {
+  auto flags = std::make_shared<ServeFlags>();
+  CLI::App* command = app.add_subcommand("serve", "Serve models over HTTP, as OpenAI's API");
+  CLI::Option* pipelines =
+      command
+          ->add_option("pipelines", flags->pipelines,
+                       "pipeline files, each served under its name, or as NAME=FILE "
+                       "(default: the bundled one, under its model's name)")
+          ->type_name("PIPELINE");
+  add_network_flags(*command, *flags);
+  add_limit_flags(*command, *flags);
+  add_trace_flags(*command, *flags);
+  add_text(*command, "--chat-template", flags->chat_template,
+           "a template for conversations, in place of the models' own");
+  command->add_flag("--random-seeds", flags->random_seeds,
+                    "requests without a seed get one by chance, not 0");
+  flags->pipeline.add_to(*command);
+  command->get_option("--config")->excludes(pipelines);
+  command->callback([flags, &action] {
+    action = [flags] {
+      const Result<int> status = serve(*flags);
+      return status.ok() ? *status : report_failure(status.status());
+    };
+  });
+}
+
+}  // namespace tenon

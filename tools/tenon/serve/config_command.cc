@@ -1,0 +1,70 @@
+#include <memory>
+
+#include "core/base/quote.h"
+#include "core/pipeline/advice.h"
+#include "core/pipeline/text_ends.h"
+#include "tools/tenon/commands.h"
+#include "tools/tenon/process/standard_output.h"
+#include "tools/tenon/shell/flags.h"
+#include "tools/tenon/shell/pipeline_flags.h"
+
+namespace tenon {
+namespace {
+
+constexpr size_t kMostExplained = size_t{16} << 20;  // configurations are smaller
+
+// Everything that can be said without packing weights: files, options, facts, memory.
+Status check(const PipelineFlags& flags) {
+  TENON_ASSIGN_OR_RETURN(const OpenedPipeline opened, open_pipeline(flags, false));
+  putf("%s: good (%s)\n", one_line(opened.pipeline->config.path, kMostPathBytes).c_str(),
+       opened.pipeline->hash.c_str());
+  return {};
+}
+
+Status explain(const PipelineFlags& flags) {
+  TENON_ASSIGN_OR_RETURN(const OpenedPipeline opened, open_pipeline(flags, false));
+  const Pipeline& pipeline = *opened.pipeline;
+  putf("# resolved from %s\n", one_line(pipeline.config.path, kMostPathBytes).c_str());
+  put(printable(resolved_toml(advised_config(pipeline), pipeline.components, true),
+                kMostExplained) +
+      "\n");
+  put(printable(other_advice_text(pipeline.advice), kMostExplained));
+  putf("# ends of a text: %s\n\n",
+       printable(text_ends_text(pipeline.ends, pipeline.tokenizer.get()), kMostExplained).c_str());
+  putf("# negotiated facts: who said what, and what was chosen\n%s\n",
+       printable(pipeline.facts.table(), kMostExplained).c_str());
+  const KvGroupGeometry& group = pipeline.group_geometry.front();
+  uint64_t bytes = 0;
+  for (const KvGroupGeometry& each : pipeline.group_geometry) bytes += each.bytes_per_token;
+  putf("# KV memory: %u blocks of %u tokens, %llu bytes a token\n", group.blocks,
+       group.block_tokens, static_cast<unsigned long long>(bytes));
+  if (group.swap_blocks > 0) putf("# KV swap pool: %u blocks\n", group.swap_blocks);
+  putf("# hash: %s\n", pipeline.hash.c_str());
+  return {};
+}
+
+}  // namespace
+
+void add_config_command(CLI::App& app, Action& action) {
+  CLI::App* config = app.add_subcommand("config", "Validate and explain pipeline files");
+  config->require_subcommand(1);
+  const auto add = [&](const char* name, const char* sentence,
+                       Status (*body)(const PipelineFlags&)) {
+    auto flags = std::make_shared<PipelineFlags>();
+    CLI::App* command = config->add_subcommand(name, sentence);
+    CLI::Option* file =
+        add_text(*command, "file", flags->config, "the pipeline file (default: the bundled one)");
+    flags->add_to(*command);
+    file->excludes("--config");
+    command->callback([flags, body, &action] {
+      action = [flags, body] {
+        const Status status = body(*flags);
+        return status.ok() ? 0 : report_failure(status);
+      };
+    });
+  };
+  add("check", "Say whether a pipeline can be composed, or all reasons why not", check);
+  add("explain", "Print it resolved: every value with its origin, facts, memory, hash", explain);
+}
+
+}  // namespace tenon

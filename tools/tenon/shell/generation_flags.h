@@ -1,0 +1,36 @@
+// Flags that say what to generate, and the request that they, the prompt and the model's own
+// recommendations make together. Order of precedence: prompt file, command line, pipeline file,
+// generation_config.json, built-in default.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include "core/config/answer_settings.h"
+#include "core/engine/requests/request.h"
+#include "tools/tenon/shell/grammar_flags.h"
+#include "tools/tenon/shell/prompts.h"
+
+namespace tenon {
+
+struct Pipeline;
+
+struct GenerationFlags {
+  AnswerSettings answer;
+  GrammarFlags grammar;
+
+  // One option for each of parameters(), and those of grammars.
+  void add_to(CLI::App& command);
+};
+
+// One parameter as somebody wrote it down in one text, by its name of docs/formats/generation.md:
+// of lists one entry, or a JSON list of them. What is wrong with it; empty where nothing is.
+std::string add_written(AnswerSettings& answer, const Parameter& parameter,
+                        const std::string& text);
+
+// A prompt's tokens. Errors: invalid_argument, for a text where the model has no tokenizer.
+Result<std::vector<TokenId>> encode_prompt(const Pipeline& pipeline, const Prompt& prompt);
+// The request for one prompt; its text is encoded with the pipeline's tokenizer.
+Result<Request> make_request(const Pipeline& pipeline, const GenerationFlags& flags,
+                             const Prompt& prompt);
+
+}  // namespace tenon

@@ -1,0 +1,52 @@
+// Flags of every command that composes a pipeline.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/log.h"
+#include "core/pipeline/pipeline.h"
+#include "tools/tenon/process/standard_output.h"
+
+namespace tenon {
+
+struct PipelineFlags {
+  std::string config;
+  std::string model;
+  std::vector<std::string> overrides;
+  std::vector<std::string> plugin_path;
+  std::string isa;
+  std::optional<uint32_t> threads;
+  std::optional<LogLevel> log_level;
+  GuardLevel guard_at_least = GuardLevel::off;  // whatever the file says
+  std::string model_from = "--model";           // what `model` was given as, for messages
+
+  void add_to(CLI::App& command);
+  // The same, and the model as the first argument.
+  void add_to_with_model(CLI::App& command);
+};
+
+// What was printed is out before what follows in order of destruction.
+struct PrintedFirst {
+  ~PrintedFirst() { flush_output(); }
+};
+// A registry and the pipeline that uses it. Plugins may crash, or not return, when they are
+// destroyed: results are complete by then.
+struct OpenedPipeline {
+  std::unique_ptr<PluginRegistry> registry;
+  std::unique_ptr<Pipeline> pipeline;
+  PrintedFirst printed_first = {};
+};
+
+Result<PipelineConfig> load_config(const PipelineFlags& flags);
+// Where the files are that a configuration names, and those beside it.
+PluginSearch plugin_search(const PipelineFlags& flags, const PipelineConfig& config);
+// Shows progress of loading on a terminal. Without weights, everything but the executor is ready.
+// `shared` (may be null) outlives the pipeline.
+Result<OpenedPipeline> open_pipeline(const PipelineFlags& flags, bool load_weights = true,
+                                     SharedWeights* shared = nullptr);
+
+}  // namespace tenon
