@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/json_pointer.h"
 #include "core/chat/calls/allowed_values.h"
-#include "core/chat/calls/json_pointer.h"
 #include "core/jinja/json_values.h"
 
 namespace tenon::chat {
@@ -164,14 +164,13 @@ class SchemaWalk {
   }
 
   const ordered_json* target_of(std::string_view reference) {
-    const auto steps = json_pointer_steps(reference);
-    if (!steps) return reference.starts_with('#') ? anchor(root_, reference.substr(1)) : nullptr;
+    if (!reference.starts_with('#')) return nullptr;
+    const std::string pointer = without_percent_escapes(reference.substr(1));
+    if (!pointer.empty() && pointer.front() != '/') return anchor(root_, reference.substr(1));
     const ordered_json* at = &root_;
-    for (const std::string& step : *steps) {
+    for (const std::string& step : json_pointer_steps(pointer)) {
       if (at->is_array()) {
-        const bool is_index = !step.empty() && step.size() < 7 &&
-                              step.find_first_not_of("0123456789") == std::string::npos;
-        const size_t index = is_index ? std::stoul(step) : at->size();
+        const size_t index = json_pointer_index(step).value_or(at->size());
         at = index < at->size() ? &(*at)[index] : nullptr;
       } else {
         at = json_member(*at, step);

@@ -2,9 +2,8 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
-#include <optional>
 
+#include "core/base/json_pointer.h"
 #include "core/base/quote.h"
 
 namespace tenon::grammar {
@@ -34,50 +33,17 @@ bool may_hold_schemas(const std::array<std::string_view, N>& words, std::string_
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
-std::optional<uint8_t> hex_value(char c) {
-  if (c >= '0' && c <= '9') return static_cast<uint8_t>(c - '0');
-  const auto lower = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  if (lower >= 'a' && lower <= 'f') return static_cast<uint8_t>(lower - 'a' + 10);
-  return std::nullopt;
-}
-
-// RFC 3986, section 2.1. A percent sign without two digits stands for itself.
-std::string percent_decoded(std::string_view text) {
-  std::string out;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const auto high = text[i] == '%' && i + 2 < text.size() ? hex_value(text[i + 1]) : std::nullopt;
-    const auto low = high ? hex_value(text[i + 2]) : std::nullopt;
-    if (low) {
-      out.push_back(static_cast<char>(*high << 4 | *low));
-      i += 2;
-    } else {
-      out.push_back(text[i]);
-    }
-  }
-  return out;
-}
-
 // RFC 6901; null where it leads to nothing.
 const JsonValue* follow_pointer(const JsonValue& root, std::string_view pointer) {
   const JsonValue* at = &root;
-  while (!pointer.empty() && at != nullptr) {
-    pointer.remove_prefix(1);
-    const std::string_view raw = pointer.substr(0, pointer.find('/'));
-    pointer.remove_prefix(raw.size());
-    std::string step;
-    for (size_t i = 0; i < raw.size(); ++i) {
-      const bool is_escape =
-          raw[i] == '~' && i + 1 < raw.size() && (raw[i + 1] == '0' || raw[i + 1] == '1');
-      step.push_back(!is_escape ? raw[i] : raw[++i] == '0' ? '~' : '/');
-    }
-    if (at->kind != JsonValue::Kind::array) {
+  for (const std::string& step : json_pointer_steps(pointer)) {
+    if (at->kind == JsonValue::Kind::array) {
+      const size_t index = json_pointer_index(step).value_or(at->items.size());
+      at = index < at->items.size() ? &at->items[index] : nullptr;
+    } else {
       at = at->find(step);
-      continue;
     }
-    const bool digits = !step.empty() && step.size() < 7 &&
-                        step.find_first_not_of("0123456789") == std::string::npos;
-    const size_t index = digits ? std::stoul(step) : at->items.size();
-    at = index < at->items.size() ? &at->items[index] : nullptr;
+    if (at == nullptr) return nullptr;
   }
   return at;
 }
@@ -212,7 +178,7 @@ Result<const JsonValue*> SchemaReferences::resolve(const JsonValue& from, std::s
   const std::string_view uri = reference.substr(0, reference.find('#'));
   const std::string_view raw =
       uri.size() < reference.size() ? reference.substr(uri.size() + 1) : std::string_view();
-  const std::string fragment = percent_decoded(raw);
+  const std::string fragment = without_percent_escapes(raw);
   const auto at = resource_of_.find(&from);
   size_t resource = at == resource_of_.end() ? 0 : at->second;
   if (!uri.empty()) {

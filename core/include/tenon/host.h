@@ -82,7 +82,7 @@ struct HostServices {
   void (*free)(void* context, Space space, void* memory) noexcept = nullptr;
   // Nanoseconds of the pipeline's clock: wall time, or virtual time in a simulation.
   int64_t (*now_ns)(void* context) noexcept = nullptr;
-  // Further services by id ("model_runner/1"); null when the host has none of that id.
+  // Further services by id ("model_runner/2"); null when the host has none of that id.
   const void* (*extension)(void* context, std::string_view id) noexcept = nullptr;
 };
 

@@ -56,37 +56,14 @@ std::optional<std::string> append_byte(std::string_view text, size_t& at, int ba
   return std::nullopt;
 }
 
-}  // namespace
-
-std::optional<std::string> unescape_bytes(std::string_view inside, std::string& out) {
+// Bytes know neither \u, \U nor \N, and hold ASCII alone.
+std::optional<std::string> unescape(std::string_view inside, bool bytes, std::string& out) {
+  const auto append = bytes ? append_byte : append_code;
   for (size_t at = 0; at < inside.size();) {
     const char c = inside[at++];
-    if (static_cast<unsigned char>(c) >= 0x80) return "bytes hold a character that is not ASCII";
-    if (c != '\\' || at >= inside.size()) {
-      out += c;
-      continue;
+    if (bytes && static_cast<unsigned char>(c) >= 0x80) {
+      return "bytes hold a character that is not ASCII";
     }
-    const char escape = inside[at++];
-    const size_t plain = kPlainEscapes.find(escape);
-    std::optional<std::string> fault;
-    if (plain != std::string_view::npos) {
-      out += kPlainMeanings[plain];
-    } else if (escape == 'x') {
-      fault = append_byte(inside, at, 16, 2, 2, out);
-    } else if (escape >= '0' && escape <= '7') {
-      fault = append_byte(inside, --at, 8, 1, 3, out);
-    } else if (escape != '\n') {
-      out += '\\';
-      out += escape;
-    }
-    if (fault) return fault;
-  }
-  return std::nullopt;
-}
-
-std::optional<std::string> unescape_string(std::string_view inside, std::string& out) {
-  for (size_t at = 0; at < inside.size();) {
-    const char c = inside[at++];
     if (c != '\\' || at >= inside.size()) {
       out += c;
       continue;
@@ -99,14 +76,14 @@ std::optional<std::string> unescape_string(std::string_view inside, std::string&
     } else if (escape == '\n') {
       continue;
     } else if (escape == 'x') {
-      fault = append_code(inside, at, 16, 2, 2, out);
-    } else if (escape == 'u') {
-      fault = append_code(inside, at, 16, 4, 4, out);
-    } else if (escape == 'U') {
-      fault = append_code(inside, at, 16, 8, 8, out);
+      fault = append(inside, at, 16, 2, 2, out);
     } else if (escape >= '0' && escape <= '7') {
-      fault = append_code(inside, --at, 8, 1, 3, out);
-    } else if (escape == 'N') {
+      fault = append(inside, --at, 8, 1, 3, out);
+    } else if (escape == 'u' && !bytes) {
+      fault = append_code(inside, at, 16, 4, 4, out);
+    } else if (escape == 'U' && !bytes) {
+      fault = append_code(inside, at, 16, 8, 8, out);
+    } else if (escape == 'N' && !bytes) {
       return "a string names a character with '\\N', which is not supported – write it as it is";
     } else {
       out += '\\';
@@ -115,6 +92,16 @@ std::optional<std::string> unescape_string(std::string_view inside, std::string&
     if (fault) return fault;
   }
   return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<std::string> unescape_bytes(std::string_view inside, std::string& out) {
+  return unescape(inside, true, out);
+}
+
+std::optional<std::string> unescape_string(std::string_view inside, std::string& out) {
+  return unescape(inside, false, out);
 }
 
 }  // namespace tenon::chat

@@ -31,7 +31,7 @@ struct Family {
   std::string_view architecture;  // general.architecture of GGUF files
 
   // Reads config.json into the plan. What it asks for is known to the family; what it does not ask
-  // for and would change the arithmetic is refused behind it (config_keys.cc).
+  // for and would change the arithmetic is refused afterwards (model_config.cc).
   void (*read)(const JsonFields& config, ModelPlan& plan) = nullptr;
 
   FamilyTensors tensors = {};

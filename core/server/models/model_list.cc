@@ -1,11 +1,13 @@
 #include "core/server/models/model_list.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <ctime>
 #include <optional>
 
 #include "core/base/quote.h"
+#include "core/server/query.h"
 
 namespace tenon::server {
 namespace {
@@ -39,34 +41,22 @@ std::optional<size_t> limit_of(const std::string& text) {
   return limit;
 }
 
-api::Outcome<PageQuery> read_query(std::string_view query) {
-  PageQuery read;
-  while (!query.empty()) {
-    const std::string_view field = query.substr(0, query.find('&'));
-    query.remove_prefix(std::min(query.size(), field.size() + 1));
-    const size_t equal = field.find('=');
-    const std::string name(field.substr(0, equal));
-    std::string value;
-    if (equal == field.npos || !http::percent_decoded(field.substr(equal + 1), value)) {
-      return fault(
-          name, "the query has " + in_quotes(field) + " – it must be NAME=VALUE, percent-encoded");
-    }
-    if (name == "limit") {
-      const auto limit = limit_of(value);
-      if (!limit) {
-        return fault(name, "\"limit\" is " + in_quotes(value) +
-                               " – it must be a whole number from 1 to 1000");
-      }
-      read.limit = *limit;
-    } else if (name == "after_id") {
-      read.after = std::move(value);
-    } else if (name == "before_id") {
-      read.before = std::move(value);
-    } else if (name != "beta") {  // which Anthropic's package writes for its betas
-      return fault(name, "the query has " + in_quotes(name) +
-                             " – \"limit\", \"after_id\" and \"before_id\" are known");
-    }
+// "beta" is what Anthropic's package writes for its betas.
+api::Outcome<PageQuery> read_page(std::string_view query) {
+  static constexpr std::array<std::string_view, 4> kKnown = {"limit", "after_id", "before_id",
+                                                             "beta"};
+  const auto values = read_query(query, kKnown);
+  if (!values.ok()) return values.error();
+  PageQuery read{.after = query_value(*values, "after_id"),
+                 .before = query_value(*values, "before_id")};
+  if (!values->contains("limit")) return read;
+  const std::string text = query_value(*values, "limit");
+  const auto limit = limit_of(text);
+  if (!limit) {
+    return fault("limit",
+                 "\"limit\" is " + in_quotes(text) + " – it must be a whole number from 1 to 1000");
   }
+  read.limit = *limit;
   return read;
 }
 
@@ -88,7 +78,7 @@ api::Json anthropic_model_json(const ModelEntry& model) {
 
 api::Outcome<api::Json> anthropic_model_list(std::span<const ModelEntry> models,
                                              const std::string& query) {
-  auto page = read_query(query);
+  auto page = read_page(query);
   if (!page.ok()) return page.error();
   const auto place_of = [&](const std::string& name) {
     return static_cast<size_t>(std::ranges::find(models, name, &ModelEntry::name) - models.begin());

@@ -49,14 +49,16 @@ Result<BpeOptions> read_options(const JsonNode& model) {
   return options;
 }
 
-// The library that defines the format runs such a file, a character a token.
-void warn_of_no_merges(TokenizerParts& parts) {
+// The library that defines the format runs such a file, a character a token. `unknown` is the piece
+// that stands for what has no token.
+void warn_of_no_merges(std::string_view unknown, TokenizerParts& parts) {
   for (uint32_t id = 0; id < parts.vocabulary.size(); ++id) {
     const auto token = static_cast<TokenId>(id);
     const std::string_view piece = parts.vocabulary.piece(token);
     const bool is_character = piece.empty() || first_rune(piece).bytes == piece.size();
     const bool is_byte = piece.size() == 6 && piece.starts_with("<0x") && piece.ends_with('>');
-    if (is_character || is_byte || parts.added.find(token) != nullptr) continue;
+    const bool is_special = piece == unknown || parts.added.find(token) != nullptr;
+    if (is_character || is_byte || is_special) continue;
     parts.warnings.emplace_back(
         "model.merges is empty, but the vocabulary has pieces of several characters, such as " +
         in_quotes(piece) + "; text becomes single characters, fetch the file again if it was cut");
@@ -130,7 +132,11 @@ Result<std::unique_ptr<TokenizerParts>> read_tokenizer_json(std::string_view tex
     TENON_RETURN_IF_ERROR(read_normalizer(*node, parts->normalizer));
   }
   TENON_RETURN_IF_ERROR(read_added_tokens(root, *parts));
-  if (file.merges->empty()) warn_of_no_merges(*parts);
+  TENON_ASSIGN_OR_RETURN(const JsonNode model, root.at("model"));
+  if (file.merges->empty()) {
+    TENON_ASSIGN_OR_RETURN(const BpeOptions options, read_options(model));
+    warn_of_no_merges(options.unknown_piece, *parts);
+  }
   if (const auto node = root.find("pre_tokenizer")) {
     TENON_RETURN_IF_ERROR(read_pre_tokenizer(*node, parts->pre_tokenizer));
   }
@@ -142,7 +148,6 @@ Result<std::unique_ptr<TokenizerParts>> read_tokenizer_json(std::string_view tex
   if (const auto node = root.find("post_processor")) {
     TENON_RETURN_IF_ERROR(read_post_processor(*node, *parts));
   }
-  TENON_ASSIGN_OR_RETURN(const JsonNode model, root.at("model"));
   TENON_ASSIGN_OR_RETURN(const bool byte_fallback, model.boolean_or("byte_fallback", false));
   parts->kind = kind_of(*parts, byte_fallback);
   name_sequence_ends(*parts);

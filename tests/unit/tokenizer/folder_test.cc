@@ -101,6 +101,17 @@ TEST_F(Folder, merges_that_are_gone_are_worth_a_word) {
   EXPECT_THAT(tokenizer->warnings()[0], HasSubstr("model.merges is empty"));
 }
 
+TEST_F(Folder, what_stands_for_unknown_text_is_no_piece_that_needs_merges) {
+  auto document = tiny_json();
+  auto& model = document["model"];
+  model["merges"] = nlohmann::json::array();
+  model["vocab"] = {{"a", 0}, {"b", 1}, {"<unk>", 2}};
+  model["unk_token"] = "<unk>";
+  document["added_tokens"] = nlohmann::json::array();
+  write("tokenizer.json", document.dump());
+  EXPECT_TRUE(load()->warnings().empty());
+}
+
 TEST_F(Folder, adds_special_tokens_where_the_post_processor_adds_none) {
   write("tokenizer.json", tiny_json().dump());
   write("tokenizer_config.json", R"({"bos_token": "a", "eos_token": "b", "add_bos_token": true,

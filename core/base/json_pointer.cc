@@ -1,8 +1,8 @@
-#include "core/chat/calls/json_pointer.h"
+#include "core/base/json_pointer.h"
 
 #include <algorithm>
 
-namespace tenon::chat {
+namespace tenon {
 namespace {
 
 int hex_value(char c) {
@@ -10,6 +10,19 @@ int hex_value(char c) {
   const int letter = c | 0x20;
   return letter >= 'a' && letter <= 'f' ? letter - 'a' + 10 : -1;
 }
+
+std::string without_tilde_escapes(std::string_view step) {
+  std::string plain;
+  for (size_t at = 0; at < step.size(); ++at) {
+    const char next = step[at] == '~' && at + 1 < step.size() ? step[at + 1] : '\0';
+    const bool is_escape = next == '0' || next == '1';
+    plain += !is_escape ? step[at] : next == '0' ? '~' : '/';
+    if (is_escape) ++at;
+  }
+  return plain;
+}
+
+}  // namespace
 
 std::string without_percent_escapes(std::string_view text) {
   std::string plain;
@@ -27,31 +40,25 @@ std::string without_percent_escapes(std::string_view text) {
   return plain;
 }
 
-std::string without_tilde_escapes(std::string_view step) {
-  std::string plain;
-  for (size_t at = 0; at < step.size(); ++at) {
-    const char next = step[at] == '~' && at + 1 < step.size() ? step[at + 1] : '\0';
-    const bool is_escape = next == '0' || next == '1';
-    plain += !is_escape ? step[at] : next == '0' ? '~' : '/';
-    if (is_escape) ++at;
-  }
-  return plain;
-}
-
-}  // namespace
-
-std::optional<std::vector<std::string>> json_pointer_steps(std::string_view reference) {
-  if (!reference.starts_with('#')) return std::nullopt;
-  const std::string pointer = without_percent_escapes(reference.substr(1));
+std::vector<std::string> json_pointer_steps(std::string_view pointer) {
   std::vector<std::string> steps;
   if (pointer.empty()) return steps;
-  if (pointer.front() != '/') return std::nullopt;
   for (size_t at = 1; at <= pointer.size();) {
     const size_t end = std::min(pointer.find('/', at), pointer.size());
-    steps.push_back(without_tilde_escapes(std::string_view(pointer).substr(at, end - at)));
+    steps.push_back(without_tilde_escapes(pointer.substr(at, end - at)));
     at = end + 1;
   }
   return steps;
 }
 
-}  // namespace tenon::chat
+std::optional<size_t> json_pointer_index(std::string_view step) {
+  if (step.empty() || step.size() > 6) return std::nullopt;
+  size_t index = 0;
+  for (const char c : step) {
+    if (c < '0' || c > '9') return std::nullopt;
+    index = index * 10 + static_cast<size_t>(c - '0');
+  }
+  return index;
+}
+
+}  // namespace tenon
