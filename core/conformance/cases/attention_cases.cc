@@ -280,7 +280,7 @@ CaseList attention_cases() {
       {"attention.spans", kOf, "batch.h", "the last row of its sequence that a row sees",
        &attends_ahead},
       {"attention.positions", kOf, "model.h",
-       "A row's position here is the number of tokens in front of it, never what "
+       "A row's position here is the number of tokens before it, never a value "
        "BatchView::positions says.",
        &takes_no_positions},
       {"attention.own_rows", kOf, kHeader, "Rows of others are not touched.", &leaves_others_alone},

@@ -345,10 +345,10 @@ CaseList kv_cache_cases() {
        &scarce_traffic},
       {"kv_cache.swap_traffic", kOf, kHeader,
        "`swap` moves what is computed to the swap pool first;", &swap_traffic},
-      {"kv_cache.window_traffic", kOf, kHeader, "What a window has left behind is kNoBlock.",
+      {"kv_cache.window_traffic", kOf, kHeader, "Blocks that a window has passed are kNoBlock.",
        &window_traffic},
       {"kv_cache.state_traffic", kOf, kHeader,
-       "A block is a slot that holds one sequence's state behind some number of tokens.",
+       "A block is a slot that holds one sequence's state after some number of tokens.",
        &state_traffic},
   };
 }

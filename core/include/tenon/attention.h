@@ -3,11 +3,11 @@
 // For every row r of sequence s and query head h, with g = h / (query_heads / kv_heads):
 //   score(p) = scale · q[r,h] · K[s,p,g]         for each visible position p
 //   out[r,h] = Σ_p softmax(score)(p) · V[s,p,g]
-// with the layer's soft cap, slopes and sinks where it has them (<tenon/model.h>). Visible are the
-// entries in front of the sequence's rows, then the rows that lead to r and r itself
-// (BatchView::tree_parents); of these, what the group's window shows (first_visible). K and V are
-// always read back from the cache, in its element type, also those that this very step stored: so
-// chunking a prompt changes no bit. Sums run over fixed ranges of entries that start at 0, in an
+// with the layer's soft cap, slopes and sinks if it has them (<tenon/model.h>). Visible are the
+// entries before the sequence's rows, then the rows that lead to r and r itself
+// (BatchView::tree_parents); of these, those that the group's window shows (first_visible). K and V
+// are always read back from the cache, in its element type, also those that this very step stored,
+// so chunking a prompt changes no bit. Sums run over fixed ranges of entries that start at 0, in an
 // order that depends on shape and format alone.
 //
 // A kernel promises equal bits for a row whatever else is in the batch, however the prompt was
@@ -24,7 +24,7 @@
 // `numerics()` of both are the same text; else its numerics.rows is batch.
 // Threads: `bind`, `plan_bytes` and `workspace_bytes` are [control], `plan` is [step], `run` is
 // [worker]. For few rows an executor may give every worker a copy of q and k of its own; calls then
-// differ in these pointers alone, which lead to the same values.
+// differ in these pointers only, which lead to the same values.
 #pragma once
 
 #include <tenon/batch.h>
@@ -39,8 +39,8 @@ namespace tenon {
 
 // Where a layer's K or V of entry i, head h lies:
 //   base + block·block_bytes + h·head_bytes + (i mod block_tokens)·token_bytes
-// `token_bytes` covers the elements and, for quantised caches, what stands behind them. Of a group
-// whose V is inside K (KvKind::latent) both planes are the same, and V is the row's first elements.
+// `token_bytes` covers the elements and, in quantised caches, the scales after them. If a group's V
+// is inside K (KvKind::latent), both planes are the same, and V is the row's first elements.
 struct KvPlane {
   std::byte* base = nullptr;
   uint64_t block_bytes = 0;
@@ -66,7 +66,7 @@ struct KvPlane {
 constexpr bool kv_is_quantised(DType dtype) noexcept {
   return dtype == DType::i8 || dtype == DType::i4;
 }
-// Bytes in front of the scale.
+// Bytes before the scale.
 constexpr uint64_t kv_element_bytes(DType dtype, uint32_t dim) noexcept {
   const uint64_t bytes = (uint64_t{dim} * dtype_bits(dtype) + 7) / 8;
   return kv_is_quantised(dtype) ? (bytes + 1) / 2 * 2 : bytes;
@@ -85,10 +85,10 @@ struct KvGroupStorage {
   std::span<const KvLayerStorage> layers;  // [KvGroup::layers], by LayerShape::index_in_group
 };
 
-// What a kernel is to serve. All of it stays valid until the kernel is destroyed.
+// The layers and memory that a kernel serves. All of it stays valid until the kernel is destroyed.
 struct AttentionBinding {
   const ModelShape* model = nullptr;
-  std::span<const GroupId> groups;          // that this kernel serves; it is asked of no other
+  std::span<const GroupId> groups;          // those that this kernel serves; calls name no other
   std::span<const KvGroupStorage> storage;  // [group_count]
   uint32_t max_rows = 0;                    // of a step, padding included
   uint32_t max_sequences = 0;
@@ -100,12 +100,12 @@ struct AttentionBinding {
 struct AttentionPlan {
   GroupId group = 0;
   const BatchView* batch = nullptr;  // stays valid through the step
-  // Which of the batch's sequences are this kernel's, rising: where a pipeline has one kernel for
+  // The batch's sequences that are this kernel's, rising: if a pipeline has one kernel for
   // prompts and one for single rows, each gets its own. Rows of others are not touched.
   std::span<const uint32_t> sequences;
   void* plan = nullptr;  // plan_bytes(group) of host memory, aligned to 64
 };
-// What `plan` says of a step, beside the bytes that it writes.
+// What `plan` says about a step, in addition to the bytes that it writes.
 struct KernelPlanOut {
   uint32_t phases = 1;      // of `run` for this batch, 1 to 16; a captured graph depends on it
   uint64_t plan_bytes = 0;  // how many leading bytes were written; no others go to the device
@@ -116,7 +116,7 @@ struct AttentionCall {
   LayerId layer = 0;
   const void* q = nullptr;     // [rows, query_heads, k_dim], rotated
   const void* k = nullptr;     // [rows, kv_heads, k_dim], rotated; null when the layer shares K/V
-  const void* v = nullptr;     // [rows, kv_heads, v_dim]; null where V is inside K
+  const void* v = nullptr;     // [rows, kv_heads, v_dim]; null if V is inside K
   void* out = nullptr;         // [rows, query_heads, v_dim]
   const void* plan = nullptr;  // what `plan` wrote for the layer's group, in the kernel's space
   void* workspace = nullptr;   // workspace_bytes(group), in the kernel's space
@@ -125,12 +125,12 @@ struct AttentionCall {
   DeviceQueue queue = nullptr;
 };
 
-// What a kernel on the host may offer as extension kAttentionScores: how much weight each entry
-// got. Behind the last phase of `run` and a barrier, by the same call, for each row r and entry e
-// it sees
+// A kernel on the host may offer this as extension kAttentionScores: how much weight each entry
+// got. After the last phase of `run` and a barrier, by the same call, for each row r and entry e it
+// sees
 //   sums[r][e] += Σ_h round(2^24 · softmax(score)(e))     over the query heads h
-// In whole numbers, so no bit depends on an order. Rows of a sequence may share their sums, slices
-// add at once; null: not wanted. Rows that form trees or see rows behind them may be refused
+// Sums are whole numbers, so no bit depends on an order. Rows of a sequence may share sums, and
+// slices add concurrently; null: not wanted. Rows that form trees or see later rows may be refused
 // (unsupported). [worker]
 inline constexpr std::string_view kAttentionScores = "attention_scores/1";
 struct AttentionScores {
@@ -146,12 +146,12 @@ class AttentionKernel {
   virtual uint64_t plan_bytes(GroupId group) const noexcept = 0;
   virtual uint64_t workspace_bytes(GroupId group) const noexcept = 0;
 
-  // Once a step and group, before that step's first `run`. The executor puts a barrier behind each
-  // phase of `run`. Storing K/V is in the first.
+  // Once for each step and group, before that step's first `run`. The executor puts a barrier after
+  // each phase of `run`. Storing K/V is in the first.
   virtual Status plan(const AttentionPlan& plan, KernelPlanOut& out) noexcept = 0;
   virtual Status run(const AttentionCall& call, uint32_t phase, Slice slice) noexcept = 0;
 
-  // What distinguishes this kernel's bits from another's: part of the numerics id. Static text.
+  // Distinguishes this kernel's bits from another's: part of the numerics id. Static text.
   virtual std::string_view numerics() const noexcept = 0;
 
  protected:

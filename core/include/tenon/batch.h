@@ -1,4 +1,4 @@
-// One step's work, as kernels see it: rows of several sequences side by side.
+// One step's work, as kernels see it: the rows of several sequences.
 //
 // A row is one token position of one sequence. Rows of a sequence are consecutive, whether they are
 // a whole prompt, a chunk of it, one generated token, or drafts to be verified. Positions rise by
@@ -27,7 +27,7 @@ struct BatchSequence {
   uint64_t adapter = 0;  // low-rank adapter of all its rows; 0 = the base model
 };
 
-// What a KV group adds to the batch. Length and table belong to the group: a window, an eviction or
+// A KV group's part of the batch. Length and table belong to the group: a window, an eviction or
 // a recurrence makes them differ between groups of one sequence. Recurrent groups have tables only.
 struct BatchGroup {
   std::span<const uint32_t> slots;      // [rows] the entry that the row is stored at
@@ -42,9 +42,9 @@ struct BatchView {
   uint32_t padded_sequences = 0;
   std::span<const TokenId> tokens;      // [rows]; kNoToken where `inputs` has the row
   std::span<const uint32_t> positions;  // [rows, position_axes] for rotary embedding
-  // [rows] the row that this one follows, -1 where it follows what is in the cache. Empty: each row
-  // follows the one before it. A row sees what is in the cache before its sequence's rows, the rows
-  // that lead to it, and itself.
+  // [rows] the row that this one follows, -1 if it follows the cached entries. Empty: each row
+  // follows the one before it. A row sees the entries in the cache before its sequence's rows, the
+  // rows that lead to it, and itself.
   std::span<const int32_t> tree_parents;
   // [rows] the last row of its sequence that a row sees: encoders, diffusion, images inside a text
   // (fact attn.mask.spans). Empty: itself.
@@ -53,8 +53,8 @@ struct BatchView {
   std::span<const BatchGroup> groups;      // [group_count]
   std::span<const uint32_t> logits_rows;   // rows whose logits are wanted, rising
   std::span<const uint32_t> hidden_rows;   // rows whose hidden states are wanted, rising
-  std::span<const LayerId> hidden_layers;  // behind which layers; layer_count = the final norm
-  // [rows, hidden] what enters in place of kNoToken, or beside a token; data null = nothing.
+  std::span<const LayerId> hidden_layers;  // after which layers; layer_count = the final norm
+  // [rows, hidden] input in place of kNoToken, or in addition to a token; data null = nothing.
   TensorView inputs;
   DeviceQueue queue = nullptr;
 };

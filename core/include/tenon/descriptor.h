@@ -1,4 +1,4 @@
-// What one plugin says about itself, and the interfaces that a descriptor can be for.
+// A plugin's description of itself, and the interfaces that a descriptor can be for.
 #pragma once
 
 #include <tenon/facts.h>
@@ -20,7 +20,7 @@ class Drafter;
 class StateKernel;
 
 // Interface ids: a name and a revision. The revision rises when the contract of a header changes,
-// also where only its prose does. A host skips descriptors for interfaces that it does not know, so
+// also if only its prose does. A host skips descriptors for interfaces that it does not know, so
 // one library can serve several hosts. Third parties: "vendor.name/1".
 inline constexpr std::string_view kSchedulerInterface = "scheduler/2";
 inline constexpr std::string_view kKvCacheInterface = "kv_cache/2";
@@ -80,7 +80,7 @@ struct PluginDescriptor {
                    void** instance) noexcept = nullptr;
   void (*destroy)(void* instance) noexcept = nullptr;
 
-  // What an instance offers beyond its interface, by id ("acme.statistics/1"): a pointer whose type
+  // Extensions beyond the interface, by id ("acme.statistics/1"): a pointer whose type
   // the id names, valid until `destroy`. Null when it has none of that id. May be null. [control]
   const void* (*extension)(void* instance, std::string_view id) noexcept = nullptr;
 };

@@ -5,10 +5,10 @@
 //
 // Which tokens a drafter proposes follows from the histories it is given alone: after any sequence
 // of accepts it proposes what a fresh drafter that is shown the same history would. How many it
-// proposes may also follow from what it has learned: how many were accepted, and what steps cost.
+// proposes may also follow from experience: how many were accepted, and what steps cost.
 //
-// Where the sampler verifies exactly, drafts never change a token; where it verifies by rejection
-// (fact sampler.verify), they keep the distribution.
+// If the sampler verifies exactly, drafts never change a token; if it verifies by rejection (fact
+// sampler.verify), they keep the distribution.
 //
 // Drafts may form a tree (fact draft.shape = tree): the target computes all branches in one step
 // and the sampler accepts one path.
@@ -31,13 +31,13 @@ struct DraftRequest {
   SeqId seq = kNoSeq;
   std::span<const TokenId> history;  // every known token
   uint32_t max_tokens = 0;           // offer: upper bound; draft: slots that were granted
-  // The target will draw the token behind `history` with this key, and the d-th one behind that
-  // with position + d. A drafter that draws with the same keys agrees with it more often.
+  // The target will draw the token after `history` with this key, and the d-th one after that with
+  // position + d. A drafter that draws with the same keys agrees with it more often.
   RandomKey key;
 };
 
-// `tokens` has room for the request's max_tokens; fewer, or none, is always legal. It lies right
-// behind the request's history in memory, so that history and drafts can be read as one.
+// `tokens` has room for the request's max_tokens; fewer, or none, is always legal. It lies directly
+// after the request's history in memory, so that history and drafts can be read as one.
 struct DraftOut {
   std::span<TokenId> tokens;
   uint32_t count = 0;
@@ -45,25 +45,25 @@ struct DraftOut {
   // Siblings are different tokens. Left as it is: each follows the one before it. Empty = no trees.
   std::span<int32_t> parents;
   bool is_tree = false;
-  // [max_tokens, vocabulary] where the sampler verifies by rejection, else null; not for trees. Row
-  // d takes the distribution that token d was drawn from. A drafter that has none leaves has_probs
-  // as it is: its drafts are verified exactly, as is right for those that were certain.
+  // [max_tokens, vocabulary] if the sampler verifies by rejection, else null; not for trees. Row d
+  // takes the distribution that token d was drawn from. A drafter without distributions leaves
+  // has_probs as it is: its drafts are verified exactly, as is right for certain ones.
   float* probs = nullptr;
   bool has_probs = false;
 };
 
-// What a step cost, measured by the engine, since plugins read no clocks.
+// The cost of a step, measured by the engine, since plugins read no clocks.
 struct DraftStepCost {
   StepCost step;
   uint32_t draft_rows = 0;  // of the step's rows
   int64_t drafter_ns = 0;   // of the step's duration, inside the drafter
 };
 
-// Behind which layers of the target `observe` is to see, rising; layer_count = the final norm.
+// The layers of the target after which `observe` sees states, rising; layer_count = the final norm.
 struct HiddenLayersOut {
   std::span<LayerId> layers;  // room for layer_count + 1
   uint32_t count = 0;
-  bool drawn_only = false;  // only at tokens behind which the target draws, not along prompts
+  bool drawn_only = false;  // only at tokens after which the target draws, not along prompts
 };
 
 // Hidden states of the target at the tokens of one sequence that a step computed and kept, those of
@@ -86,7 +86,7 @@ class Drafter {
                        std::span<uint32_t> offered) noexcept = 0;
   virtual Status draft(std::span<const DraftRequest> requests,
                        std::span<DraftOut> drafts) noexcept = 0;
-  // Of `drafted` tokens, `accepted` were kept (a path of a tree); `history` is what is known now.
+  // `accepted` of `drafted` tokens were kept (a path of a tree); `history` has all known tokens.
   virtual Status accept(SeqId seq, std::span<const TokenId> history, uint32_t drafted,
                         uint32_t accepted) noexcept = 0;
   // After each step that computed something, drafts or not.

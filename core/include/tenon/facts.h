@@ -1,18 +1,18 @@
 // Facts: what a component can do (provides) or needs (requires), in a small closed vocabulary.
 //
-// Before anything is created the host intersects, key by key, what all participants of a pipeline
-// said. An empty intersection refuses the pipeline with a message that lists who said what, where
-// it was configured, and what to try. A key that is not in the vocabulary refuses the library; keys
-// of third parties carry a prefix: "acme.key".
+// Before anything is created the host intersects, key by key, the facts of all participants of a
+// pipeline. An empty intersection refuses the pipeline with a message that lists which participant
+// stated which fact, where it was configured, and what to try. A key that is not in the vocabulary
+// refuses the library; keys of third parties carry a prefix: "acme.key".
 //
-// What one participant says about a key holds together, but several `equals` are alternatives.
-// `all_of` asks for several values side by side: each of them must be possible for everyone else
-// who speaks about the key; the resolved word is then all of them. Words that are digits count as
-// numbers beside numbers; numbers are positive. numerics.rows is not intersected: a pipeline is as
-// invariant as the weakest that anyone provides.
+// All facts of one participant about a key hold together, but several `equals` are alternatives.
+// `all_of` asks for several values at once: each of them must be possible for every other
+// participant with that key; the resolved word is then all of them. Words that are digits count as
+// numbers among numbers; numbers are positive. numerics.rows is not intersected: a pipeline is as
+// invariant as its weakest part.
 //
-// A capability is a key of its own with `no yes` where a component can do it and can do without,
-// `no` where it cannot; "yes" is resolved where someone asks for it.
+// A capability is a key of its own, with `no yes` if a component can do it and can do without, and
+// `no` if it cannot; "yes" is resolved if a participant asks for it.
 //
 // Vocabulary:
 //   device.space      text   host | cuda                 where the component's data lives
@@ -29,10 +29,10 @@
 //   attn.query_len    number rows of one sequence in a step
 //   attn.mask.sliding text   yes | no                    attends within a window
 //   attn.mask.tree    text   yes | no                    rows of a sequence may form a tree
-//   attn.mask.spans   text   yes | no                    rows may see rows behind them
+//   attn.mask.spans   text   yes | no                    rows may see later rows
 //   attn.latent       text   yes | no                    V is part of K (latent attention)
 //   attn.soft_cap     text   yes | no                    scores are capped by tanh
-//   attn.sinks        text   yes | no                    a learned score a head beside the keys
+//   attn.sinks        text   yes | no                    a learned score of each head
 //   attn.alibi        text   yes | no                    a bias that falls with distance
 //   weight.format     text   f32 | f16 | bf16 | q8_0 | …
 //   linear.epilogues  text   store | add | silu_mul | …  what a product can be finished with

@@ -1,4 +1,4 @@
-// What the host offers to plugins. This is the only way back: a plugin links nothing of the core,
+// The host's services for plugins. They are the only way back: a plugin links nothing of the core,
 // opens no files, starts no threads and reads no clock or random device of its own.
 #pragma once
 
@@ -57,8 +57,8 @@ inline constexpr CpuFeatures kCpuAvx512Bf16 = {CpuFeature::avx2, CpuFeature::avx
 
 // Facts about the machine, the same for all plugins of a process.
 struct HostFacts {
-  CpuFeatures cpu;  // a plugin never asks the processor itself: `--isa` lowers what stands here
-  // Where bf16 dot products exist but run slower than fp32 FMA on the same data (true on some
+  CpuFeatures cpu;  // a plugin never asks the processor itself, since `--isa` may lower these
+  // If bf16 dot products exist but run slower than fp32 FMA on the same data (true on some
   // processors), kernels that may choose should choose FMA.
   bool slow_bf16_dot = false;
   uint32_t workers = 1;          // slices a kernel call is cut into at most
@@ -67,7 +67,7 @@ struct HostFacts {
 };
 
 // All functions may be called from any thread. `context` is the first argument of each. The struct
-// does not grow: a later host offers what is new by `extension`.
+// does not grow: a later host offers new services by `extension`.
 struct HostServices {
   void* context = nullptr;
   const HostFacts* facts = nullptr;

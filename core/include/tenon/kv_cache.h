@@ -11,10 +11,10 @@
 //   - that a released block is handed out again only when every step that was planned with it
 //     (`step_begin`) has been collected (`step_done`); at once when they have been already.
 //
-// Recurrent groups. A block is a slot that holds one sequence's state behind some number of tokens.
-// Where a step ends between known tokens and drafts is not known when it is launched, so the table
-// names one slot for the state the step starts from and one for each token count that it may end
-// at; `resolve` keeps the one that came true.
+// Recurrent groups. A block is a slot that holds one sequence's state after some number of tokens.
+// At launch it is not known where among its known tokens and drafts a step will end, so the table
+// names one slot for the state that the step starts from and one for each token count at which it
+// may end; `resolve` keeps the one at which it did end.
 //
 // It may assume that calls name live sequences and that tokens passed are the sequence's own.
 // Threads: every method is [step]; `bind` is [control].
@@ -48,14 +48,14 @@ struct KvSequence {
 struct KvMatch {
   uint32_t ready = 0;     // leading tokens reusable now: found in the cache, or swapped out
   uint32_t promised = 0;  // further ones that another sequence is computing
-  // What holding `wanted_tokens` (at least one more than `ready`) takes out of the ledger group's
+  // What holding `wanted_tokens` (at least one more than `ready`) takes from the ledger group's
   // KvUsage::free_tokens, in whole blocks: new ones, a shared one's copy, cached ones nobody holds.
   uint64_t tokens_needed = 0;
   uint64_t tokens_held = 0;  // slots this sequence holds now
   uint64_t tokens_exclusive = 0;
 };
 
-// What a sequence asks for in a step.
+// A sequence's request for slots in a step.
 struct KvRequest {
   SeqId seq = kNoSeq;
   std::span<const TokenId> tokens;  // ids known now
@@ -73,22 +73,22 @@ struct KvGrant {
   uint32_t restored = 0;  // of the reused ones, brought back from the swap pool
 };
 
-// What became of a step for one sequence.
+// The outcome of a step for one sequence.
 struct KvOutcome {
   SeqId seq = kNoSeq;
   std::span<const TokenId> tokens;  // ids, at least of the first `computed`
   uint32_t base = 0;                // computed before the step
-  std::span<const uint32_t> kept;   // offsets behind `base` of the slots that survive, rising
+  std::span<const uint32_t> kept;   // offsets from `base` of the slots that survive, rising
   uint32_t computed = 0;            // base + kept.size()
   // Slots that a later step was granted meanwhile: they stay; `kept` names every slot of this one.
   uint32_t in_flight = 0;
 };
 
-// A group's table: blocks[b] has the stored entries [b·block_tokens, (b+1)·block_tokens). What a
-// window has left behind is kNoBlock. Position p is stored at entry p, or at p - evicted where a
-// lossy manager took out entries in front of it.
-// Of a recurrent group: blocks[0] has the state behind ends[0] tokens, where the step starts
-// (kNoBlock: no tokens yet), and the step writes that behind ends[i] tokens, i > 0, to blocks[i],
+// A group's table: blocks[b] has the stored entries [b·block_tokens, (b+1)·block_tokens). Blocks
+// that a window has passed are kNoBlock. Position p is stored at entry p, or at p - evicted if a
+// lossy manager took out entries before it.
+// In a recurrent group, blocks[0] has the state after ends[0] tokens, where the step starts
+// (kNoBlock: no tokens yet), and the step writes the one after ends[i] tokens, i > 0, to blocks[i],
 // as far as its rows reach.
 struct KvTableView {
   std::span<const BlockId> blocks;
@@ -97,7 +97,7 @@ struct KvTableView {
 };
 
 // The storages that a group has: the cache, which kernels read and write through tables, and the
-// swap pool beside it, which only moves reach. A place's `space` is its tier's.
+// swap pool, which only moves reach. A place's `space` is its tier's.
 enum class KvTier : uint8_t { cache = 0, swap = 1 };
 
 // Ordered: a later move may read what an earlier one wrote, and all moves handed over before a step
@@ -119,31 +119,31 @@ struct KvMovesOut {
   uint32_t count = 0;
 };
 
-// Of one group, in tokens (or slots of state). total = reserved + free + what awaits `step_done`.
+// One group's usage, in tokens or slots. total = reserved + free + those that await `step_done`.
 struct KvUsage {
   uint64_t total_tokens = 0;
   uint64_t reserved_tokens = 0;    // slots held by sequences
   uint64_t used_tokens = 0;        // of them, slots that hold K/V of a sequence
-  uint64_t cached_tokens = 0;      // held by nobody, reusable by a later match
+  uint64_t cached_tokens = 0;      // held by no sequence, reusable by a later match
   uint64_t free_tokens = 0;        // could be granted now, cached ones included
   uint64_t swap_total_tokens = 0;  // the swap pool
   uint64_t swapped_tokens = 0;     // of it, slots that hold K/V of waiting sequences
 };
 
-// What a manager that evicts offers as extension kKvEviction. What the row at position p sees
-// follows from p (and, with kKvScores, from the tokens up to it): a step computes no rows of a
+// A manager that evicts offers this as extension kKvEviction. The entries that the row at position
+// p sees follow from p (and, with kKvScores, from the tokens up to it): no step computes rows of a
 // sequence on both sides of `first` + n · `every`.
 inline constexpr std::string_view kKvEviction = "kv_eviction/1";
 struct KvEviction {
-  uint32_t first = 0;         // the first position whose row does not see all in front of it
-  uint32_t every = 1;         // so many positions further, others are taken out
+  uint32_t first = 0;         // the first position whose row does not see all before it
+  uint32_t every = 1;         // every so many positions, others are evicted
   uint32_t most_tokens = 0;   // slots that a sequence holds at once, in a group that evicts
-  std::string_view numerics;  // what rows see, for the numerics id
+  std::string_view numerics;  // which entries rows see, for the numerics id
 };
 
-// What one that evicts by weight offers as extension kKvScores, beside it. `add` takes what rows
-// gave to the entries of the table that they read, [kv_tokens] (AttentionScores): of each group of
-// tokens without a window, in front of the `resolve` that keeps the rows. [step]
+// A manager that evicts by weight also offers this as extension kKvScores. `add` takes the weights
+// that rows gave to the entries of the table that they read, [kv_tokens] (AttentionScores), for
+// each group of tokens without a window, before the `resolve` that keeps the rows. [step]
 inline constexpr std::string_view kKvScores = "kv_scores/1";
 struct KvScores {
   void* self = nullptr;
@@ -158,23 +158,23 @@ class KVCacheManager {
   // A sequence exists from `begin` to `release(…, end)`. It holds no blocks yet but a parent's.
   virtual Status begin(const KvSequence& sequence) noexcept = 0;
 
-  // What the cache knows of `tokens` (all known ids of the sequence), and what holding
+  // Says which of `tokens` (all known ids of the sequence) the cache has, and how much holding
   // `wanted_tokens` of them would take. Changes nothing.
   virtual Status match(SeqId seq, std::span<const TokenId> tokens, uint32_t wanted_tokens,
                        KvMatch& out) noexcept = 0;
 
-  // Slots for at_least … at_most tokens beyond `computed`. Where a prefix is found, it is held
-  // first and the counts start behind it; at least the last of `tokens` is always left to compute.
+  // Slots for at_least … at_most tokens beyond `computed`. If a prefix is found, it is held first
+  // and the counts start after it; at least the last of `tokens` is always left to compute.
   // Asked again in one step it may give more. out_of_kv: not even at_least fits; nothing changed.
   virtual Status grow(const KvRequest& request, KvGrant& out) noexcept = 0;
 
   // When planning is done, for a sequence that was granted more slots than the step will compute:
-  // `tokens` of them stay (0 = none), others go. Nothing becomes final; what was reused stays held.
+  // `tokens` of them stay (0 = none), others go. Nothing becomes final; reused tokens stay held.
   virtual Status trim(SeqId seq, uint32_t tokens) noexcept = 0;
 
   // After a step that ran, in the order of steps: the first `computed` tokens are final. When
   // `kept` is not the leading slots (the accepted path of a tree), moves bring them together. Slots
-  // beyond `computed` and what is in flight are given back. Commit and rollback in one.
+  // beyond `computed` and those in flight are given back. Commit and rollback in one.
   virtual Status resolve(const KvOutcome& outcome) noexcept = 0;
 
   // Gives a sequence's blocks back. `end` forgets the sequence; the others keep it, holding

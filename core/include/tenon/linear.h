@@ -6,7 +6,7 @@
 // Activations are prepared before they are multiplied: brought into the form the kernel multiplies
 // with (bf16, int8 with scales, reordered columns, …). A preparation may depend on the weight
 // (act-order, smoothing, static scales, group size). Weights whose `preparation` names the same key
-// and width share what was prepared once.
+// and width share one preparation.
 //
 // A kernel promises the same bits for a row whatever the number of rows, slices and ranges: each
 // sum runs over K in an order that depends on shape and format alone, slices split columns or rows,
@@ -52,7 +52,7 @@ struct WeightView {
   }
 };
 
-// The most that one step asks for.
+// Upper bounds of one step.
 struct LinearLimits {
   uint32_t max_rows = 0;       // of x, those that experts repeat included
   uint32_t workers = 1;        // that call `run` at once; WorkRange::worker is below it
@@ -62,7 +62,7 @@ struct LinearLimits {
 };
 
 // What is done with a finished product p = row_scale · (x·Wᵀ) + bias. A kernel says which it has;
-// an executor makes the others of `store` and operations of its own.
+// an executor replaces the others by `store` and operations of its own.
 enum class Epilogue : uint8_t {
   store = 0,  // y  = p                                every kernel has it
   add = 1,    // y += p                                residual connection
@@ -85,7 +85,7 @@ struct GateFinish {
 
 // How activations must be prepared for a weight.
 struct Preparation {
-  uint64_t key = 0;  // 0 = follows from k_in alone; else names what of the weight it depends on
+  uint64_t key = 0;  // 0 = follows from k_in alone; else names the part of the weight it depends on
   uint32_t k_in = 0;
   friend constexpr bool operator==(Preparation, Preparation) = default;
 };
@@ -119,13 +119,13 @@ struct LinearJob {
   const void* packed_second = nullptr;  // W₂ of gated epilogues; shape, format, preparation as W
   uint32_t n_out = 0;
   uint32_t k_in = 0;
-  const void* prepared = nullptr;       // what `prepare` made of x [x_rows, k_in]
-  DType x_dtype = DType::f32;           // where `prepared` is x itself, which nothing prepared
+  const void* prepared = nullptr;       // what `prepare` made from x [x_rows, k_in]
+  DType x_dtype = DType::f32;           // if `prepared` is x itself, which nothing prepared
   uint64_t x_stride = 0;                // likewise: elements from row to row
   uint32_t x_rows = 0;                  // rows that `prepare` was given
   std::span<const uint32_t> rows = {};  // which of them, in the job's order; empty = all
-  // On a device, where experts are chosen by the device itself: how many of `rows`, the leading
-  // ones, count; read when the work runs. Null = all.
+  // If the device itself chooses experts: how many of `rows`, the leading ones, count; read when
+  // the work runs. Null = all.
   const uint32_t* rows_used = nullptr;
   void* y = nullptr;
   DType y_dtype = DType::f32;
@@ -155,7 +155,7 @@ class LinearKernel {
   virtual Status bind(const LinearLimits& limits) noexcept = 0;
   virtual EpilogueMask epilogues() const noexcept = 0;
 
-  // Null status when this kernel can run the weight; else the reason, in words.
+  // A null status if this kernel can run the weight, otherwise the reason, in words.
   virtual Status accepts(const WeightView& weight) const noexcept = 0;
   // Bytes that `pack` fills for this weight, 64-aligned; a slice is done when its call returns.
   virtual uint64_t packed_bytes(const WeightView& weight) const noexcept = 0;
@@ -174,7 +174,7 @@ class LinearKernel {
   virtual Status run(std::span<const LinearJob> jobs, WorkRange range,
                      DeviceQueue queue) noexcept = 0;
 
-  // What distinguishes this kernel's bits ("dense/avx512"): part of the numerics id. Static text.
+  // Distinguishes this kernel's bits ("dense/avx512"): part of the numerics id. Static text.
   virtual std::string_view numerics() const noexcept = 0;
 
  protected:

@@ -9,7 +9,7 @@
 
 namespace tenon {
 
-// What a layer keeps between steps.
+// The memory that a layer keeps between steps.
 //   attention  K and V of every token (that the window still shows)
 //   latent     K alone; V is a prefix of each row of K (multi-head latent attention)
 //   recurrent  a state of fixed size a sequence (<tenon/state.h>)
@@ -25,9 +25,9 @@ struct KvGroup {
   uint32_t kv_heads = 0;  // attention and latent groups only, as the next two
   uint32_t k_dim = 0;     // elements of K a head and token
   uint32_t v_dim = 0;
-  // The one place that says what a window is: the row at position p sees positions
-  // first_visible(p, window_tokens) … p. 0 = all. A row's position here is the number of tokens in
-  // front of it, never what BatchView::positions says.
+  // This defines a window: the row at position p sees positions first_visible(p, window_tokens) …
+  // p. 0 = all. A row's position here is the number of tokens before it, never a value of
+  // BatchView::positions.
   uint32_t window_tokens = 0;
   uint64_t state_bytes = 0;  // recurrent: a sequence's state, all layers of the group together
 
@@ -39,7 +39,7 @@ constexpr uint32_t first_visible(uint32_t position, uint32_t window_tokens) noex
   return window_tokens == 0 || position < window_tokens ? 0 : position - window_tokens + 1;
 }
 
-// A layer may attend, run a recurrence, do both side by side, or neither.
+// A layer may attend, run a recurrence, do both in parallel, or neither.
 struct LayerShape {
   GroupId group = 0;               // of its K and V; kNoGroup: no attention here
   GroupId state_group = kNoGroup;  // of its recurrent state; kNoGroup: no recurrence here
@@ -53,7 +53,7 @@ struct LayerShape {
   float soft_cap = 0.0f;                // 0 = none; else cap·tanh(score/cap)
   const float* sinks = nullptr;         // [query_heads] scores that take part in the softmax only
   const float* alibi_slopes = nullptr;  // [query_heads] slope·(key - query position) on the score
-  float k_scale = 1.0f;                 // f8 caches: what a stored element of K is multiplied with
+  float k_scale = 1.0f;                 // f8 caches: the factor of a stored element of K
   float v_scale = 1.0f;
 
   // Recurrent.
@@ -71,7 +71,7 @@ struct ModelShape {
   uint32_t position_axes = 1;   // numbers that make a position (three for some models with images)
   uint32_t group_count = 0;
   // The group in whose tokens schedulers count memory: the first that keeps every token of a
-  // sequence, where there is one. The others are sized so that they do not run out before it.
+  // sequence, if there is one. The others are sized so that they do not run out before it.
   GroupId ledger_group = 0;
   const KvGroup* groups = nullptr;     // [group_count]
   const LayerShape* layers = nullptr;  // [layer_count]

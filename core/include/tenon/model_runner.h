@@ -1,4 +1,4 @@
-// model_runner/2: a second model, beside the one that a pipeline generates with. The configuration
+// model_runner/2: a second model, next to the one that a pipeline generates with. The configuration
 // names it ([drafter] model); it runs on the same device, speaks the same vocabulary, and its K/V
 // is a group of the same memory, granted, shared and rolled back together with the target's. A
 // drafter with the fact draft.needs = model finds it by HostServices::extension(kModelRunner).
@@ -6,8 +6,8 @@
 //   const auto* table = static_cast<ModelRunner* const*>(host.extension(host.context,
 //   kModelRunner));
 //
-// A drafter holds no K/V of its own and does no bookkeeping: it names histories, and what of them
-// is not computed yet is computed then.
+// A drafter holds no K/V of its own and does no bookkeeping: it names histories, and the tokens
+// that are not computed yet are computed then.
 //
 // Threads: every method is [step]. `forward` and `draw` are for use inside Drafter::draft only, and
 // for the sequences of its requests: only they have memory then.
@@ -44,12 +44,12 @@ class ModelRunner {
   virtual uint32_t vocabulary() const noexcept = 0;
   // Histories may not be longer.
   virtual uint32_t context_tokens() const noexcept = 0;
-  // Leading tokens of a history whose K/V is here already; those behind need their hidden states.
+  // Leading tokens of a history whose K/V is here already; later ones need their hidden states.
   virtual uint32_t computed(SeqId seq, std::span<const TokenId> history) noexcept = 0;
-  // Computes the logits behind the last token of each row: logits[i] becomes [vocabulary], f32,
-  // valid until the next call. At most one row a sequence and head. Where a history differs from
-  // the one asked for before, what lies behind the difference is computed anew.
-  // `hidden` is empty, or hidden[i] becomes the state behind the same token, f32 [hidden].
+  // Computes the logits after the last token of each row: logits[i] becomes [vocabulary], f32,
+  // valid until the next call. At most one row for each sequence and head. If a history differs
+  // from that of an earlier call, all tokens from the difference on are computed again.
+  // `hidden` is empty, or hidden[i] becomes the state after the same token, f32 [hidden].
   virtual Status forward(std::span<const RunnerRow> rows, std::span<const float*> logits,
                          std::span<const float*> hidden) noexcept = 0;
   // Draws the next token of each row from `logits` as the target's would be drawn: by the

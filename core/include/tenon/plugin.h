@@ -1,5 +1,5 @@
-// What a plugin library exports: one C data symbol, a table of descriptors, and one ELF note, the
-// stamp, which the host reads without loading the file.
+// A plugin library exports one C data symbol, a table of descriptors, and one ELF note, the stamp,
+// which the host reads without loading the file.
 //
 //   constexpr PluginDescriptor kChunked = sdk::descriptor<Scheduler, Chunked>({.id = "chunked",
 //   …}); TENON_PLUGIN_LIBRARY(&kChunked)

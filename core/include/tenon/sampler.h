@@ -20,8 +20,8 @@
 
 namespace tenon {
 
-// What happens to a row between the model's logits and the draw, one word each. Bias, watermark and
-// bans come first, always; then the stages of `SamplingParams::order`.
+// The stages that a row passes between the model's logits and the draw, one word each. Bias,
+// watermark and bans always come first; then the stages of `SamplingParams::order`.
 enum class SamplingStage : uint8_t {
   penalties = 0,    // repetition, presence, frequency
   dry = 1,          // against repeated sequences
@@ -42,8 +42,8 @@ constexpr std::string_view sampling_stage_name(SamplingStage stage) noexcept {
                                                         : "?";
 }
 
-// A sampling parameter of a third party. The sampler names the keys it takes, with their vendor
-// prefix, in the fact sampler.params; requests with other keys are refused before `begin`.
+// A sampling parameter of a third party. The sampler names the keys that it takes, with their
+// vendor prefix, in the fact sampler.params; requests with other keys are refused before `begin`.
 struct VendorParam {
   std::string_view key;  // "acme.heat"
   bool is_text = false;  // else `number`
@@ -67,7 +67,7 @@ struct SamplingParams {
   float typical_p = 1.0f;    // keep the most typical until their probability exceeds p; 1 = all
   float top_n_sigma = 0.0f;  // keep logits within n standard deviations of the highest; 0 = all
   float xtc_probability = 0.0f;  // how often the most likely tokens are left out
-  float xtc_threshold = 0.1f;    // … all but the least likely of those that reach this
+  float xtc_threshold = 0.1f;    // … all that reach this but the least likely one
   // The entropy moves the temperature by up to `range` to either side; 0 = it stays.
   float dynamic_temperature_range = 0.0f;
   float dynamic_temperature_exponent = 1.0f;
@@ -139,12 +139,12 @@ struct TokenLogprob {
 struct SampleResult {
   TokenId token = kNoToken;  // kNoToken: this row failed
   float logprob = 0.0f;      // of `token`; 0 unless logprobs, `top` or a score was asked for
-  uint32_t rank = 0;         // 1 = no token is more likely; 0 where `logprob` is not given
+  uint32_t rank = 0;         // 1 = no token is more likely; 0 if `logprob` is not given
   std::span<TokenLogprob> top;
   uint32_t top_count = 0;
 };
 
-// Drafts of one sequence: rows[0] has the logits behind what is known, rows[d + 1] those behind
+// Drafts of one sequence: rows[0] has the logits after the known tokens, rows[d + 1] those after
 // draft d, so there is one more row than drafts. Of a chain, a row's history includes the drafts
 // before it; of a tree (`parents`), every history is what is known, and the sampler adds the drafts
 // on the way to the row.
@@ -154,7 +154,7 @@ struct VerifyRows {
   // [drafts]: the draft, an earlier one, that each follows; -1 = what is known. Empty: each follows
   // the one before it. Siblings are different tokens. Only with the fact sampler.trees = exact.
   std::span<const int32_t> parents;
-  // [drafts, vocabulary]: what each draft was drawn from, as `distribution` writes it; null when
+  // [drafts, vocabulary]: what each draft was drawn from, as `distribution` writes it; null if
   // the drafter has none. With it, drafts are verified by rejection (sampler.verify = rejection).
   const float* draft_probs = nullptr;
 };
@@ -163,7 +163,7 @@ struct VerifyRows {
 struct VerifyResult {
   std::span<SampleResult> tokens;  // room for drafts + 1
   // Room for as many as there are drafts: path[i] is the draft that became tokens[i]. May be empty
-  // where drafts are a chain, whose accepted ones are the leading ones.
+  // if drafts are a chain, whose accepted ones are the leading ones.
   std::span<uint32_t> path;
   uint32_t count = 0;  // accepted + 1; 0 = the rows failed
 };

@@ -10,21 +10,21 @@
 //   - to keep within `max_sequences` and `max_batch_tokens`;
 //   - to decide from its arguments alone: no clock, no randomness, no state outside `this`;
 //   - not to allocate in `plan` after warm-up, and to ignore event kinds that it does not know;
-//   - to take a refusal of the ledger as an answer: what was not granted waits for another step.
+//   - to accept a refusal of the ledger: tokens that were not granted wait for another step.
 // It may assume
-//   - that every sequence of a view has arrived by `on_event` before, and none that finished;
+//   - that every sequence of a view has arrived by `on_event` before, and none has finished;
 //   - that `waiting` is in arrival order (preempted sequences keep their arrival) and that a
 //     sequence is either waiting (holds no KV) or running;
 //   - that the same trace of calls leads to the same views.
 // With engine.plan_ahead = 1 a step is planned while the device computes the one before it. The
 // view then shows each sequence as that step will leave it at least: its `in_flight_tokens` count
-// as computed, and the token that it will draw counts as known. Sequences that this token ends for
-// sure are left out. Where any other running sequence's outcome is open (drafts in flight, a fork
-// or a beam to come), the step is planned once the one before it was collected. The ledger refuses
-// to release what is in flight. A grant of a sequence that turns out to have ended is dropped.
+// as computed, and the token that it will draw counts as known. Sequences that this token certainly
+// ends are omitted. If any other running sequence's outcome is open (drafts in flight, a fork or a
+// beam to come), the step is planned once the one before it was collected. The ledger does not
+// release tokens in flight. A grant of a sequence that turns out to have ended is dropped.
 //
 // When `plan` returns an error, or breaks a promise, nothing of it is run: grants are rolled back,
-// and the requests it names fail if it keeps failing.
+// and the requests that it names fail if it keeps failing.
 //
 // Threads: every method is [step], called from one thread.
 #pragma once
@@ -44,9 +44,9 @@ struct SequenceView {
   uint32_t computed_tokens = 0;   // of the known ones, K/V present
   uint32_t in_flight_tokens = 0;  // of the computed ones, in a step that was not collected yet
   uint32_t limit_tokens = 0;      // known_tokens never grows beyond it
-  uint32_t offered_drafts = 0;    // a drafter could propose so many; a grant may use up to these
-  uint32_t fork_group = 0;        // samples or beams of one request share it
-  // How many rows it takes or will: a request of n is one sequence until its prompt is computed.
+  uint32_t offered_drafts = 0;    // drafts that could be proposed; a grant may use up to these
+  uint32_t fork_group = 0;        // the same for samples or beams of one request
+  // The rows it takes or will take: a request of n is one sequence until its prompt is computed.
   // Samples beyond max_sequences then wait as arrivals do. A beam that can only wait for others of
   // its search is in no view; its row counts here with the first one that is.
   uint32_t samples = 1;
@@ -55,7 +55,7 @@ struct SequenceView {
   uint32_t whole_tokens = 0;  // a grant takes all of the next so many tokens, or none
   uint64_t adapter = 0;       // as in CacheKey
   int64_t arrival_ns = 0;
-  int64_t deadline_ns = 0;  // wanted done by then; 0 = none was named
+  int64_t deadline_ns = 0;  // it should be done by then; 0 = none was set
 };
 
 struct SchedulerLimits {
@@ -64,12 +64,12 @@ struct SchedulerLimits {
   uint32_t context_tokens = 0;
 };
 
-// What a step cost, measured by the engine, for schedulers that fit their steps to a time. A
+// The cost of a step, measured by the engine, for schedulers that fit their steps to a time. A
 // pipeline whose clock is virtual and stands still during steps reports a duration of 0.
 struct StepCost {
   uint64_t step_id = 0;      // 0 = nothing was computed yet
   uint32_t rows = 0;         // token positions computed, drafts included
-  uint32_t sequences = 0;    // that the rows belong to
+  uint32_t sequences = 0;    // to which the rows belong
   uint32_t logits_rows = 0;  // rows that were sampled from
   int64_t duration_ns = 0;   // of the whole step, from its start to the last token delivered
 };
@@ -104,7 +104,7 @@ struct CachedTokens {
 };
 struct HeldTokens {
   uint32_t tokens = 0;     // slots this sequence holds
-  uint32_t exclusive = 0;  // of them, what a release would free
+  uint32_t exclusive = 0;  // of them, those that a release would free
 };
 struct GrowResult {
   uint32_t granted = 0;  // tokens this step may compute; 0 = not enough memory, nothing changed
@@ -112,14 +112,14 @@ struct GrowResult {
 };
 enum class ReleaseHow : uint8_t {
   recompute = 0,  // drop the K/V; the sequence waits and is computed again
-  // Move the K/V to the host pool; the sequence waits with nothing computed. What comes back when
-  // it is grown again counts as reused, and `cached` shows it as ready meanwhile.
+  // Move the K/V to the host pool; the sequence waits with nothing computed. Tokens that come back
+  // when it is grown again count as reused, and `cached` shows them as ready meanwhile.
   swap = 1,
-  end = 2,  // the sequence is over: for the engine alone, a ledger refuses it
+  end = 2,  // the sequence is over: for the engine only, a ledger refuses it
 };
 
 // The scheduler's only view of KV memory; every scheduler composes with every KV manager through
-// it. Grants are real: what `try_grow` gave is taken. Valid during `plan` only.
+// it. Grants are real: `try_grow` takes the memory at once. Valid during `plan` only.
 class KvLedger {
  public:
   virtual CachedTokens cached(SeqId seq) noexcept = 0;
@@ -128,13 +128,13 @@ class KvLedger {
   virtual uint64_t cost(SeqId seq, uint32_t tokens) noexcept = 0;
   // Memory for computing at_least … at_most tokens beyond `computed`, counted after any reuse
   // (prefixes are matched again and held here; `cached` was advice). All or nothing below at_least;
-  // but where a manager evicts (KvEviction), what is granted ends in front of that.
+  // but if a manager evicts (KvEviction), the granted range ends before that.
   virtual GrowResult try_grow(SeqId seq, uint32_t at_least, uint32_t at_most) noexcept = 0;
   virtual HeldTokens held(SeqId seq) noexcept = 0;
-  // Takes a running sequence's memory back, with it that of all beams of its search, and puts it
+  // Takes back the memory of a running sequence and of all beams of its search, and puts it
   // among the waiting. False when refused (no pool, in flight, granted in this plan): no change.
   virtual bool release(SeqId seq, ReleaseHow how) noexcept = 0;
-  // An estimate of what could be granted in all, evictable blocks included.
+  // An estimate of the tokens that could be granted in all, evictable blocks included.
   virtual uint64_t free_tokens() noexcept = 0;
 
  protected:
@@ -147,7 +147,7 @@ struct Grant {
   uint32_t drafts = 0;  // draft slots after them; the ledger granted tokens + drafts
 };
 
-// The caller gives room for one grant a sequence of the view.
+// The caller gives room for one grant for each sequence of the view.
 struct PlanOut {
   std::span<Grant> grants;
   uint32_t grant_count = 0;

@@ -2,9 +2,9 @@
 // whose memory is a state of fixed size a sequence instead of K and V a token.
 //
 // States live in slots that the KV manager hands out (KvTableView of a recurrent group): a step
-// starts from one slot, which it never changes, and writes the state behind each token count that
-// the table names. So rejecting drafts, sharing prefixes, forks and preemption need no word from
-// the kernel: another slot becomes the one to start from.
+// starts from one slot, which it never changes, and writes the state after each token count that
+// the table names. So the kernel takes no part in rejecting drafts, sharing prefixes, forks and
+// preemption: another slot becomes the one to start from.
 //
 // A kernel promises equal bits for a row whatever else is in the batch and however the sequence was
 // cut into steps (else it states the fact numerics.rows = batch). A scan in chunks keeps the
@@ -50,7 +50,7 @@ struct StatePlan {
   void* plan = nullptr;              // plan_bytes(group) of host memory, aligned to 64
 };
 
-// One layer's call. Where the table has kNoBlock for the start, the state is all zero.
+// One layer's call. If the table has kNoBlock for the start, the state is all zero.
 struct StateCall {
   LayerId layer = 0;
   std::span<const void* const> inputs;  // each [rows, …], as the layer's state_kind says
@@ -64,7 +64,7 @@ struct StateCall {
 
 class StateKernel {
  public:
-  // Null status when this kernel can run the layer; else the reason, in words. [any]
+  // A null status if this kernel can run the layer, otherwise the reason, in words. [any]
   virtual Status accepts(const LayerShape& layer) const noexcept = 0;
   virtual Status bind(const StateBinding& binding) noexcept = 0;
   virtual uint64_t plan_bytes(GroupId group) const noexcept = 0;
