@@ -6,7 +6,7 @@
 
 namespace tenon {
 
-// Of "[json.exception.parse_error.101] parse error at …" what stands behind the bracket.
+// The part of "[json.exception.parse_error.101] parse error at …" after the bracket.
 inline std::string json_fault(std::string_view what) {
   const size_t end = what.find("] ");
   if (what.starts_with('[') && end != std::string_view::npos) what.remove_prefix(end + 2);

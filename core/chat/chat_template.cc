@@ -88,7 +88,7 @@ RenderedChat finish(const chat::MarkedText& text, const std::vector<chat::Output
     if (run.is_trusted) rendered.trusted.push_back({begin, run.end});
     begin = run.end;
   }
-  // What was cut off behind a continued message is not there to be marked.
+  // Text that was cut off after a continued message cannot be marked.
   for (const chat::OutputSpan span : spans) {
     rendered.generations.push_back(
         {std::min(span.begin, text.size()), std::min(span.end, text.size())});

@@ -43,7 +43,7 @@ struct ChatOptions {
   chat::RenderLimits limits;
 };
 
-// What a template sees beside the options. JSON texts; an empty one is absent.
+// Data that a template sees in addition to the options. JSON texts; an empty one is absent.
 struct ChatInput {
   std::string messages = {};   // a list of objects
   std::string tools = {};      // a list of objects, as OpenAI has them
@@ -74,7 +74,7 @@ class ChatTemplate {
   // Errors: not_found (no template), invalid_argument (it is not the language), unsupported (it
   // uses what we do not know); the message has file, line and column.
   static Result<ChatTemplate> load(const std::string& path);
-  // One template. `name` stands in front of error messages; `special_tokens` are names that it
+  // One template. error messages begin with `name`; `special_tokens` are names that it
   // sees, such as {"bos_token", "<s>"}.
   static Result<ChatTemplate> parse(std::string_view source, std::string_view name,
                                     std::map<std::string, std::string> special_tokens = {});

@@ -25,7 +25,7 @@ Status check_objects(const nlohmann::ordered_json& list, std::string_view what);
 // templates make tokens of it ("<|" + role + "|>"); everything else came from users.
 Result<Value> make_messages(Budget& budget, const nlohmann::ordered_json& messages);
 
-// The last message, marked so that the rendering can be cut off behind it.
+// The last message, marked so that the rendering can be cut off after it.
 struct Continuation {
   std::string text;  // what it ends with
   static constexpr std::string_view kMark = "CONTINUE_FINAL_MESSAGE_TAG ";
@@ -33,7 +33,7 @@ struct Continuation {
 // Errors (invalid_argument): the last message has no text there; the template does not read it.
 Result<Continuation> mark_final_message(nlohmann::ordered_json& messages, const std::string& field,
                                         std::string_view source);
-// Cuts a rendering off behind the marked message. Error: invalid_argument where it is not there.
+// Cuts a rendering off after the marked message. Error: invalid_argument where it is not there.
 Status cut_continuation(const Continuation& continuation, MarkedText& text);
 
 }  // namespace tenon::chat

@@ -14,7 +14,7 @@ namespace tenon::client {
 
 struct ServerSettings {
   std::string url =
-      {};  // "https://127.0.0.1:8000", also with "/v1" behind it; "unix:/run/tenon.sock"
+      {};  // "https://127.0.0.1:8000", also with "/v1" after it; "unix:/run/tenon.sock"
   std::string key = {};  // sent as a bearer's; empty = none
   std::string authorities =
       {};  // whose certificates are believed, a PEM file; empty = the system's
@@ -36,7 +36,7 @@ class Session {
   Result<std::vector<std::string>> models();
 
   // `done` is called once, on the thread of run(); it may ask again. A question that cannot be
-  // written down is answered at once. [in front of run(), or its thread]
+  // written down is answered at once. [before run(), or its thread]
   void ask(const Question& question, std::function<void(Answer)> done);
   // Calls at that time of the monotonic clock, never earlier. [likewise]
   void at(int64_t time_ns, std::function<void()> call);

@@ -59,7 +59,7 @@ struct Comparison {
   std::string authorities = {};          // whose certificates arms of https:// show, a PEM file
   std::string model = {};                // of all arms; empty = the pipeline's
   std::vector<std::string> set = {};     // of all arms
-  std::vector<ComparisonArm> arms = {};  // beside the base
+  std::vector<ComparisonArm> arms = {};  // in addition to the base
   bool several = false;                  // an arm may differ in more than one key
   bool same_answers = true;              // where the numerics id is the same, and of servers
   std::string workload = {};             // TOML, a trace, or prompts as .jsonl or a line each

@@ -10,7 +10,7 @@ uint64_t stream_of(std::string_view name, uint64_t seed) {
   return hash;
 }
 
-// What one more request takes, beside its own size.
+// The bytes that one more request takes, in addition to its own size.
 uint64_t bytes_of(const WorkloadRequest& request) {
   const AnswerSettings& answer = request.answer;
   uint64_t bytes = request.prompt.size() +

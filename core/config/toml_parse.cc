@@ -16,7 +16,7 @@ std::string_view opening_quotes(std::string_view text, size_t at) {
   return three == std::string(3, quote) ? three : text.substr(at, 1);
 }
 
-// Behind the string that starts at `at`, or at the end of the line that it should have ended on.
+// After the string that starts at `at`, or at the end of the line that it should have ended on.
 size_t skip_string(std::string_view text, size_t at) {
   const std::string_view quotes = opening_quotes(text, at);
   for (at += quotes.size(); at < text.size(); ++at) {

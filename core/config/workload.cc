@@ -23,7 +23,7 @@ constexpr size_t kLargestWorkloadBytes = size_t{16} << 20;
 constexpr double kLatestSeconds = 1e8;  // three years; whole nanoseconds then cannot overflow
 constexpr std::array<std::string_view, 5> kFileKeys = {"format", "title", "ignore_eos", "draw_seed",
                                                        "request"};
-// Beside the names of parameters().
+// In addition to the names of parameters().
 constexpr std::array<std::string_view, 21> kRequestKeys = {"prompt",
                                                            "prompt_tokens",
                                                            "prefix",

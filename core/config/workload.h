@@ -41,7 +41,7 @@ struct Workload {
   std::vector<WorkloadRequest> requests;  // in the order of the file
 };
 
-// The numbers that a workload has beside those of parameters(), by key.
+// The numbers that a workload has in addition to those of parameters(), by key.
 std::span<const NumberSpec> workload_numbers();
 
 // Errors name the file, the line and the key; all of them in one message.

@@ -1,5 +1,5 @@
-// What interfaces promise, as cases: each looks at one promise of one plugin, from a seed, and says
-// what came of it. Whoever runs them gives each case a process of its own: plugins crash, hang, and
+// The promises of interfaces, as cases: each checks one promise of one plugin, from a seed, and
+// reports the outcome. The caller gives each case a process of its own: plugins crash, hang, and
 // leave things behind.
 //
 //   for (const ConformanceCase& one : conformance_cases()) …

@@ -50,7 +50,7 @@ Subject::Subject(const LoadedLibrary& library, const PluginDescriptor& descripto
   NegotiationRequest request;
   request.participants.push_back(std::move(alone));
   request.context_tokens = kContextTokens;
-  // Nobody stands beside it, so nothing can fail to fit but what it says itself.
+  // There are no other participants, so only its own facts can contradict each other.
   if (auto resolved = negotiate(request); resolved.ok()) resolved_ = *std::move(resolved);
   facts_ = resolved_.facts();
   text_ = repeating_text(seed);

@@ -27,7 +27,7 @@ class Subject {
   Subject(const Subject&) = delete;  // plugins hold on to parts of it
   Subject& operator=(const Subject&) = delete;
 
-  // The same plugin made with `more` in place of, or beside, its settings.
+  // The same plugin made with `more` in place of, or in addition to, its settings.
   Subject with(const std::vector<Setting>& more) const {
     return {library_, descriptor_, host_, merged(more), seed_, effort_};
   }

@@ -21,7 +21,7 @@ class CheckedLinear final : public LinearKernel {
                 CallChecks checks = CallChecks::usual);
 
   Status bind(const LinearLimits& limits) noexcept override;
-  // As it was behind `bind`: workers must not see different answers.
+  // As it was after `bind`: workers must not see different answers.
   EpilogueMask epilogues() const noexcept override { return epilogues_; }
   // Refuses weights whose sizes and preparation, as the kernel gives them, cannot be.
   Status accepts(const WeightView& weight) const noexcept override;

@@ -97,7 +97,7 @@ void take_token_back(const SampleRow& row, SampleResult& result) {
   result.top_count = 0;
 }
 
-// The rows behind the tokens of a verification, as far as each has one.
+// The rows after the tokens of a verification, as far as each has one.
 void take_tokens_back(const VerifyRows& rows, VerifyResult& result) {
   for (uint32_t i = 0; i < result.count; ++i) {
     const size_t row = i == 0 || rows.parents.empty() ? i : size_t{result.path[i - 1]} + 1;
@@ -194,7 +194,8 @@ class SamplerRoom {
     next_path_ += count + kPathBehind;
     return given;
   }
-  // Copies back what was given; the spans of `to` stay as they are. False: somebody wrote behind.
+  // Copies the results back; the spans of `to` stay as they are. False: the plugin wrote beyond
+  // them.
   bool take(std::span<SampleResult> to) {
     bool sound = true;
     for (SampleResult& result : to) {

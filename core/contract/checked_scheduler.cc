@@ -60,7 +60,7 @@ Status CheckedScheduler::plan(const SchedulerView& view, KvLedger& ledger, PlanO
   return check_wish(out, view.now_ns);
 }
 
-// Beside grants the wish means nothing.
+// If there are grants, the wish means nothing.
 Status CheckedScheduler::check_wish(const PlanOut& out, int64_t now_ns) const {
   if (out.wake_ns < 0) {
     return broken_promise("plan",

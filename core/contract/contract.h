@@ -1,7 +1,7 @@
-// Holds plugins to what their interfaces promise: an object of the same interface stands in front
-// of each, and the host calls that. It notes which call runs (base/calls/running_calls.h), and
-// refuses what no host can use (counts beyond the room, ids that do not exist, numbers that are
-// none) before anybody has used it. What plugins say about errors is cut and made printable.
+// Holds plugins to the promises of their interfaces: an object of the same interface wraps each
+// plugin, and the host calls that object. It notes which call runs (base/calls/running_calls.h),
+// and refuses answers that no host can use (counts beyond the room, ids that do not exist, values
+// that are not numbers) before they are used. Error texts of plugins are cut and made printable.
 //
 // A refusal reads "grow granted 3 tokens – expected 4 to 9"; whoever passes it on puts the
 // plugin's name in front, as with every error of a plugin.
@@ -38,7 +38,7 @@ inline Status readable(Status status) {
 Status broken_promise(std::string_view method, const std::string& found,
                       const std::string& expected);
 
-// "draft wrote behind the room for tokens"
+// "draft wrote after the room for tokens"
 Status wrote_behind(std::string_view method, std::string_view room);
 
 // "plan changed the sequences that it was shown"
@@ -113,7 +113,7 @@ class GuardedRoom {
     set_canary(bytes_.data() + room.size_bytes());
     return {reinterpret_cast<T*>(bytes_.data()), size_};
   }
-  // Copies the leading `count` back, which lie in the room. False: somebody wrote behind it.
+  // Copies the leading `count` back, which lie in the room. False: somebody wrote after it.
   bool take(std::span<T> room, size_t count) const {
     if (count > 0) std::memcpy(room.data(), bytes_.data(), count * sizeof(T));
     return canary_lives(bytes_.data() + size_ * sizeof(T));

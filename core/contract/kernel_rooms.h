@@ -14,7 +14,7 @@ namespace tenon {
 
 class KernelRooms {
  public:
-  // Asked for once, behind a `bind` that went well: every later answer is the same.
+  // Asked for once, after a `bind` that went well: every later answer is the same.
   template <typename Kernel>
   Status ask(const Kernel& kernel, std::span<const GroupId> groups) {
     rooms_.clear();

@@ -217,7 +217,7 @@ Status KvContents::see_table(const KvTableView& table, const BatchSequence& sequ
 
 namespace {
 
-// Of a block that several sequences know of only one writes in a step: not also one in front of
+// Only one of the sequences that know a block writes to it in a step: not also one before
 // sequence `index`.
 Status check_writer(const BatchView& batch, size_t index, GroupId id, uint32_t block_tokens,
                     BlockId block) {

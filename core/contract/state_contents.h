@@ -1,7 +1,7 @@
-// What every slot of recurrent state holds, as far as the host can know: behind which row it was
-// written. The counterpart of KvContents, which names the rows: a step is refused, before it runs,
-// that would start from the state of other tokens than its sequences' own, or that writes to a slot
-// which somebody else reads or writes in it.
+// The contents of every slot of recurrent state, as far as the host can know: after which row it
+// was written. The counterpart of KvContents, which names the rows: a step is refused, before it
+// runs, that would start from the state of other tokens than its sequences' own, or that writes to
+// a slot which somebody else reads or writes in it.
 #pragma once
 
 #include <tenon/batch.h>
@@ -22,7 +22,7 @@ class StateContents {
   // One sequence's rows in a step.
   struct Rows {
     SeqId seq = kNoSeq;
-    uint32_t base = 0;   // tokens in front of them
+    uint32_t base = 0;   // tokens before them
     RowName before = 0;  // the name of the last of these
     std::span<const RowName> names;
   };

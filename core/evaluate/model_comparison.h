@@ -1,4 +1,4 @@
-// Two models over the same text: how far their predictions are apart, and behind which layer their
+// Two models over the same text: how far their predictions are apart, and after which layer their
 // hidden states begin to differ.
 #pragma once
 
@@ -15,12 +15,12 @@ namespace tenon {
 struct ModelComparison {
   TextDifference text;
   uint64_t windows = 0;
-  // [layers + 1] |other - base| / |base| of the hidden states behind each layer, over all rows; the
-  // last one behind the final norm. Empty where the two have other layers or another width.
+  // [layers + 1] |other - base| / |base| of the hidden states after each layer, over all rows; the
+  // last one after the final norm. Empty where the two have other layers or another width.
   std::vector<double> layer_errors;
 };
 
-// Told behind every window: tokens done, and of how many.
+// Told after every window: tokens done, and of how many.
 using ComparisonProgress = std::function<void(uint64_t done, uint64_t total)>;
 
 // The text in windows of `window_tokens`, each computed by both from its own first token. While a

@@ -17,7 +17,7 @@ namespace tenon {
 // place; borrowed for the call.
 using LogitsSink = std::function<Status(uint32_t position, std::span<const float> logits)>;
 
-// `hidden` [hidden] is the stream behind `layer` at tokens[position], that of layer_count behind
+// `hidden` [hidden] is the stream after `layer` at tokens[position], that of layer_count after
 // the final norm; borrowed for the call, which comes before that of the position's logits.
 using HiddenSink =
     std::function<Status(uint32_t position, LayerId layer, std::span<const float> hidden)>;
@@ -30,7 +30,7 @@ class TeacherForcing {
   explicit TeacherForcing(const EngineParts& parts, uint64_t adapter = 0)
       : parts_(parts), adapter_(adapter) {}
 
-  // Hidden states behind these layers (rising, 0 … layer_count) go to `sink` from now on.
+  // Hidden states after these layers (rising, 0 … layer_count) go to `sink` from now on.
   void watch(std::vector<LayerId> layers, HiddenSink sink) {
     layers_ = std::move(layers);
     hidden_sink_ = std::move(sink);

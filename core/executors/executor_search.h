@@ -12,7 +12,7 @@ namespace tenon {
 
 // Of this program, where it is installed or in its build folder.
 std::vector<std::string> installed_executor_folders();
-// Folders beside those in which plugins are installed, for a program at `program`.
+// Folders next to those in which plugins are installed, for a program at `program`.
 std::vector<std::string> executor_folders_beside(const std::string& program);
 
 // The factory of libtenon-executor-<name>.so in the first of `folders` that has it, loaded and

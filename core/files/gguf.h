@@ -84,7 +84,7 @@ class GgufValue {
 
   GgufType type_ = GgufType::u8;
   bool is_array_ = false;
-  uint32_t length_bytes_ = 8;  // of the length in front of a text
+  uint32_t length_bytes_ = 8;  // of the length before a text
   uint64_t count_ = 0;
   std::span<const std::byte> payload_;
 };

@@ -28,7 +28,7 @@ enum class GrammarKind : uint8_t {
 std::string_view grammar_kind_name(GrammarKind kind);
 std::optional<GrammarKind> grammar_kind_of(std::string_view name);
 
-// Any text in front of what a grammar describes, up to and including `closes`, which comes once;
+// Any text before what a grammar describes, up to and including `closes`, which comes once;
 // white space may follow it. For models that think before they answer. Special tokens are meant by
 // special_bytes() (core/grammar/vocabulary.h) and stand nowhere else in it.
 struct Preface {

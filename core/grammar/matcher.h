@@ -23,7 +23,7 @@ class Matcher {
   // Tokens that can be taken back at least.
   static constexpr size_t kRollback = 1024;
 
-  // In front of the first token. The ends are tokens that end an answer: they are allowed where the
+  // Before the first token. The ends are tokens that end an answer: they are allowed where the
   // whole text satisfies the grammar, and nothing follows them.
   Matcher(std::shared_ptr<const Grammar> grammar, std::shared_ptr<const Vocabulary> vocabulary,
           std::vector<TokenId> ends);
@@ -59,9 +59,9 @@ class Matcher {
   std::shared_ptr<Runtime> runtime_;
   std::shared_ptr<const Ends> ends_;
   std::shared_ptr<Findings> findings_;
-  std::vector<ConfigId> trail_;  // behind each of the last tokens, and the one in front of them
+  std::vector<ConfigId> trail_;  // after each of the last tokens, and the one before them
   uint64_t length_ = 0;
-  uint64_t ended_at_ = 0;  // length behind the end that was accepted; 0 = none was
+  uint64_t ended_at_ = 0;  // length after the end that was accepted; 0 = none was
 };
 
 }  // namespace tenon::grammar

@@ -77,7 +77,7 @@ class TrieBuilder {
     }
   }
 
-  // How much of this token is behind each node on its way.
+  // How much of this token is after each node on its way.
   void note_length(const std::vector<uint32_t>& path, std::string_view now) {
     uint32_t behind = 0;
     AsciiSet bytes;

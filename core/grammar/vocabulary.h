@@ -28,17 +28,17 @@ constexpr char kSpecialByte = '\xff';
 std::string special_bytes(std::string_view spelling);
 
 struct TrieNode {
-  uint32_t subtree_end = 0;  // the node behind all that begin so
+  uint32_t subtree_end = 0;  // the node after all that begin so
   uint32_t first_token = 0;  // in Trie::tokens; those of a node end where the next one's begin
   uint16_t depth = 0;        // bytes; the root has none
   uint8_t byte = 0;
   bool whole = true;        // what leads here ends with a whole character
   uint32_t most_below = 0;  // characters, of plain tokens that begin so
-  AsciiSet bytes_below;     // that tokens have behind this beginning
+  AsciiSet bytes_below;     // that tokens have after this beginning
 };
 
 struct Trie {
-  std::vector<TrieNode> nodes;  // one more behind the last
+  std::vector<TrieNode> nodes;  // one more after the last
   std::vector<TokenId> tokens;  // in the order of nodes
   std::vector<uint64_t> all;    // their bits; empty unless all are plain
   uint32_t depth = 0;           // of the longest token

@@ -14,7 +14,7 @@ struct Address {
   uint16_t port = 80;
   bool tls = false;
   std::string socket_path;  // of a unix socket
-  std::string base;         // of the path, in front of every request's: "", "/models/a"
+  std::string base;         // of the path, before every request's: "", "/models/a"
 
   // The value of the header field Host.
   std::string host_field() const;

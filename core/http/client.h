@@ -30,8 +30,8 @@ struct ClientOptions {
 
 struct Outgoing {
   std::string method = "GET";
-  std::string path = {};           // behind the address's base; of visible ASCII
-  std::vector<Field> fields = {};  // beside Host and Content-Length; without control characters
+  std::string path = {};           // after the address's base; of visible ASCII
+  std::vector<Field> fields = {};  // besides Host and Content-Length; without control characters
   std::string body = {};
 };
 
@@ -72,7 +72,7 @@ class Client {
 
   // Every request has a connection to itself: one that is free, or a new one. A kept connection
   // that ends before a byte of the response is replaced by a new one, once.
-  // [in front of run(), or its thread]
+  // [before run(), or its thread]
   void send(Outgoing request, std::shared_ptr<ResponseHandler> handler);
   // Calls at that time of the monotonic clock, never earlier. [likewise]
   void at(int64_t time_ns, std::function<void()> call);

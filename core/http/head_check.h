@@ -14,7 +14,7 @@ struct HeadFault {
 };
 
 // Whatever two readers could understand differently is refused (request smuggling): a length that
-// is repeated or stands beside a transfer coding, a coding other than chunked, more than one host,
+// is repeated or comes with a transfer coding, a coding other than chunked, more than one host,
 // or one that is no host.
 // `version` is 10 or 11.
 HeadFault check_head(const Request& request, unsigned version);

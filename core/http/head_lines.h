@@ -1,4 +1,4 @@
-// The lines of a request's head as they come. A parser mends, or takes, what others in front of
+// The lines of a request's head as they come. A parser mends, or accepts, what others before
 // this server may read in another way: that is refused, with a sentence each.
 #pragma once
 

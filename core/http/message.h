@@ -16,8 +16,8 @@ struct Field {
 
 struct Request {
   std::string method;
-  std::string path;   // of the target, in front of '?'; percent escapes as they came
-  std::string query;  // behind it
+  std::string path;   // of the target, before '?'; percent escapes as they came
+  std::string query;  // after it
   bool is_1_0 = false;
   std::vector<Field> fields;
   std::string body;
@@ -42,7 +42,7 @@ class BodyStream {
 
 struct Response {
   unsigned status = 200;
-  std::vector<Field> fields = {};  // beside Content-Length, Transfer-Encoding, Connection and Date
+  std::vector<Field> fields = {};  // besides Content-Length, Transfer-Encoding, Connection and Date
   std::string body = {};
   std::shared_ptr<BodyStream> stream = nullptr;  // in place of `body`
 };

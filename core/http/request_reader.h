@@ -19,7 +19,7 @@
 
 namespace tenon::http {
 
-// Of a chunked body: the extensions of all chunks, and the fields behind the last one.
+// Of a chunked body: the extensions of all chunks, and the fields after the last one.
 constexpr size_t kExtensionBytes = 4 << 10;
 constexpr size_t kTrailerBytes = 4 << 10;
 
@@ -35,7 +35,7 @@ class RequestReader {
   Async<HeadFault> read_head(Error& error);
   Async<HeadFault> read_body(Error& error);
 
-  // Behind the head.
+  // After the head.
   Request head() const;
   bool keep_alive() const { return parser_.get().keep_alive(); }
   unsigned version() const { return parser_.get().version(); }

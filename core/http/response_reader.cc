@@ -12,7 +12,7 @@ namespace {
 namespace beast = boost::beast;
 using Error = beast::error_code;
 
-// Heads with a status of 1xx, in front of the one that counts.
+// Heads with a status of 1xx, before the one that counts.
 constexpr int kMostInformation = 8;
 
 std::string lower_case(beast::string_view text) {

@@ -21,7 +21,7 @@ struct ResponseLimits {
 class ResponseSink {
  public:
   virtual ~ResponseSink() = default;
-  // Once, in front of the body. Names of fields are in lower case.
+  // Once, before the body. Names of fields are in lower case.
   virtual void head(unsigned status, const std::vector<Field>& fields) = 0;
   virtual void body(std::string_view piece) = 0;
 };

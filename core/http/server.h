@@ -15,7 +15,7 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <utility>  // Asio's coroutines need it in front of them
+#include <utility>  // Asio's coroutines need it before them
 #include <vector>
 
 #include "core/base/result.h"

@@ -85,7 +85,7 @@ Status check_time(const X509& certificate, const std::string& path) {
   return {};
 }
 
-// The first of the file, which is the server's own; those that signed it stand behind it.
+// The first of the file, which is the server's own; those that signed it come after it.
 Status check_certificate(const std::string& path) {
   TENON_ASSIGN_OR_RETURN(const File file, open_file("certificate", path));
   const Certificate first(PEM_read_bio_X509(file.get(), nullptr, nullptr, nullptr));

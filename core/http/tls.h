@@ -13,7 +13,7 @@ namespace tenon::http {
 // Connections that began with one keep it alive.
 using TlsContext = std::shared_ptr<boost::asio::ssl::context>;
 
-// Reads both files, of PEM; behind the server's own certificate may stand those that signed it.
+// Reads both files, of PEM; after the server's own certificate may stand those that signed it.
 // Errors: invalid_argument (not to be read, no PEM, a key with a passphrase or of another
 // certificate, a certificate whose time is not now).
 Result<TlsContext> server_tls(const std::string& certificate_path, const std::string& key_path);

@@ -225,7 +225,7 @@ ReadFacts read_facts(WireReader& in) {
   return read;
 }
 
-// Pointers of layers are written as lists behind them.
+// Pointers of layers are written as lists after them.
 void write_model_shape(const ModelShape& shape, WireWriter& out) {
   out.put(shape);
   out.put_list(std::span(shape.groups, shape.group_count));

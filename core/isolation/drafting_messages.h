@@ -1,4 +1,4 @@
-// Requests of drafters as they cross, and what they are told in front of each.
+// Requests of drafters as they cross, and the messages that precede each.
 #pragma once
 
 #include <tenon/drafter.h>

@@ -41,7 +41,7 @@ class IsolatedDrafter final : public Drafter {
              const IsolatedPlugin::Read& read);
 
   IsolatedPlugin plugin_;
-  std::vector<std::byte> told_;  // messages for the next question, one behind the other
+  std::vector<std::byte> told_;  // messages for the next question, one after the other
   uint32_t tellings_ = 0;
   uint32_t vocabulary_ = 0;
 };

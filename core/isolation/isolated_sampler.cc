@@ -91,7 +91,7 @@ Status IsolatedSampler::restart(const Status& why) {
 
 Status IsolatedSampler::tell_begin(const std::vector<std::byte>& message) {
   return plugin_.call(0, GuestMethod::begin_sampling, "begin", [&](WireWriter& out) {
-    // As it was written, behind the clock.
+    // As it was written, after the clock.
     out.put_raw(message);
   });
 }

@@ -89,7 +89,7 @@ Status IsolatedScheduler::on_event(const SequenceEvent& event) noexcept {
     events_.push_back(event);
     return {};
   }
-  // In its turn behind what happened before.
+  // In its turn after what happened before.
   for (const SequenceEvent& earlier : std::exchange(events_, {})) {
     const Status told = plugin_.call(0, GuestMethod::on_event, "on_event",
                                      [&](WireWriter& out) { out.put(earlier); });

@@ -35,7 +35,7 @@ struct alignas(64) LaneHeader {
 inline constexpr size_t kLaneHeaderBytes = 4096;
 static_assert(sizeof(LaneHeader) <= kLaneHeaderBytes);
 
-// How many lanes of which size lie behind each other in one file of memory. Rooms take memory only
+// How many lanes of which size follow each other in one file of memory. Rooms take memory only
 // where somebody has written.
 struct LaneSizes {
   uint32_t lanes = 1;

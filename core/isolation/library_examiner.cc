@@ -11,7 +11,7 @@
 namespace tenon {
 namespace {
 
-// A library that hangs keeps one waiting; the others go on beside it.
+// A library that hangs occupies one of these; the others go on.
 constexpr size_t kMostAtOnce = 8;
 
 // Much more than a constructor takes, on a machine that does other things as well.

@@ -1,4 +1,4 @@
-// What is said over lanes: the methods, and what stands in front of every reply.
+// Messages over lanes: the methods, and the head of every reply.
 #pragma once
 
 #include <tenon/host.h>
@@ -54,7 +54,7 @@ union LedgerAnswer {
   bool released;
 };
 struct LedgerReply {
-  uint64_t free_tokens = 0;  // behind what was asked
+  uint64_t free_tokens = 0;  // after what was asked
   uint64_t words[2] = {};    // a LedgerAnswer
 };
 struct Foreseen {

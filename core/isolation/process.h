@@ -23,10 +23,10 @@ namespace tenon {
 // Whether system calls are refused: not where the kernel cannot, or a sanitizer asks for more.
 enum class Sandbox : uint32_t { none = 0, there = 1, impossible = 2 };
 
-// In front of the lanes in shared memory. The process says here why it ends, where it can.
+// Before the lanes in shared memory. The process says here why it ends, where it can.
 struct GuestPage {
   LaneSizes sizes;
-  uint64_t memory_bytes = 0;  // that it may take beside what it has when it starts
+  uint64_t memory_bytes = 0;  // that it may take in addition to what it has when it starts
   std::atomic<Sandbox> sandbox{Sandbox::none};
   std::atomic<uint32_t> refused{0};  // the first system call that was (sandbox.h)
   std::atomic<uint32_t> last_words_bytes{0};
@@ -89,7 +89,7 @@ class GuestProcess {
   Limits limits_;
 };
 
-// The program's path: beside this one, in <prefix>/libexec/tenon, or in the build folder.
+// The program's path: next to this one, in <prefix>/libexec/tenon, or in the build folder.
 Result<std::string> find_guest_program();
 
 }  // namespace tenon

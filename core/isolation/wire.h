@@ -1,6 +1,6 @@
-// What crosses between the program and a plugin's process: plain values one behind the other, lists
-// with their length in front, each at a multiple of 16 bytes so that it can be read where it lies.
-// Both ends are of one build, so structs cross as they lie in memory.
+// Data that crosses between the program and a plugin's process: plain values one after the other,
+// lists with their length in front, each at a multiple of 16 bytes so that it can be read where it
+// lies. Both ends are of one build, so structs cross as they lie in memory.
 #pragma once
 
 #include <cstddef>

@@ -182,7 +182,7 @@ class PrettyPrinter {
     return Status();
   }
 
-  // A word and the white space behind it.
+  // A word and the white space after it.
   static size_t word_end(std::string_view bytes, size_t at, size_t end) {
     bool in_space = false;
     while (at < end) {

@@ -63,7 +63,7 @@ class Splitter {
     while (at < text_.size() && !is_wrap_space(text_[at])) ++at;
     return at;
   }
-  // Behind a word, two or more dashes with a word after them; their end, else 0.
+  // After a word, two or more dashes with a word after them; their end, else 0.
   size_t dash_end(size_t at) const {
     if (at == 0 || at >= text_.size() || text_[at] != U'-' || !is_joining(text_[at - 1])) return 0;
     size_t end = at;

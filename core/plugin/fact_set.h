@@ -23,7 +23,7 @@ class FactSet {
 
   // Whether `word` is possible: as a word, or as the number that it is.
   bool admits(std::string_view word) const;
-  // What both allow. Words that are digits count as numbers beside numbers.
+  // What both allow. Words that are digits count as numbers next to numbers.
   FactSet intersect(const FactSet& other) const;
 
   bool empty() const;

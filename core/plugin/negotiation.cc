@@ -142,7 +142,7 @@ std::string pad(std::string text, size_t width) {
   return text;
 }
 
-// One line a saying, the key in front of the first.
+// One line a saying, the key before the first.
 std::string lines(std::string_view key, const std::vector<ResolvedFacts::Saying>& all) {
   size_t who_width = 0;
   for (const auto& one : all) who_width = std::max(who_width, one.who.size());

@@ -37,7 +37,7 @@ struct PluginSearch {
   // program's own place.
   static PluginSearch standard(const std::vector<std::string>& plugin_path);
 
-  // Where a plugins.lock lies beside the configuration file `config`, it pins what may be loaded.
+  // Where a plugins.lock lies next to the configuration file `config`, it pins what may be loaded.
   void use_lock_beside(const std::string& config);
 };
 

@@ -14,7 +14,7 @@ namespace tenon {
 Status verify_signature(std::string_view bytes, std::string_view signature,
                         std::string_view public_key);
 
-// The same for the file at `path` and `path`.minisig beside it; returns the SHA-256 of the bytes
+// The same for the file at `path` and `path`.minisig next to it; returns the SHA-256 of the bytes
 // that were verified, so that no others are loaded.
 Result<std::string> verify_signed_file(const std::string& path, std::string_view public_key);
 

@@ -15,7 +15,7 @@ namespace {
 constexpr size_t kWindowsAtOnce = 8;  // whose inputs lie in memory, whatever the number of cores
 constexpr uint64_t kPanelRows = 64;   // of a Gram matrix, that one core adds up
 
-// [sites] rows of inputs, one behind the other.
+// [sites] rows of inputs, one after the other.
 using WindowInputs = std::vector<std::vector<float>>;
 
 void add_bias(std::span<const float> bias, uint32_t rows, float* y) {
@@ -155,7 +155,7 @@ Result<std::vector<InputStatistics>> LayerInputs::observe(const InputSites& site
 
 Status LayerInputs::advance(const LayerValues& values) {
   const uint64_t size = windows_.front().size() * model_.plan.hidden;
-  std::vector<float> first;  // the states do not exist in front of the first layer
+  std::vector<float> first;  // the states do not exist before the first layer
   if (layer_ == 0) first.resize(windows_.size() * size);
   const std::span<float> out = layer_ == 0 ? std::span(first) : std::span(states_);
   TENON_RETURN_IF_ERROR(run_windows(single_layer(model_, layer_), values, 0, windows_.size(),

@@ -57,17 +57,17 @@ class LayerInputs {
   uint32_t layer() const { return layer_; }
   uint64_t tokens() const;
   // What enters the sites of one stage, or of all, of the layer at hand (of others k is 0),
-  // computed with `values`; the states stay in front of it.
+  // computed with `values`; the states stay before it.
   static constexpr uint32_t kAllStages = UINT32_MAX;
   Result<std::vector<InputStatistics>> observe(const InputSites& sites, uint32_t stage,
                                                const LayerValues& values, bool with_gram = true);
-  // States behind the layer of the first `windows`, computed with `values`: [windows, tokens,
+  // States after the layer of the first `windows`, computed with `values`: [windows, tokens,
   // hidden].
   Result<std::vector<float>> outputs(const LayerValues& values, size_t windows);
-  // Goes on behind the layer, computed with `values`.
+  // Goes on after the layer, computed with `values`.
   Status advance(const LayerValues& values);
 
-  // What a run that was interrupted goes on from: [windows, tokens, hidden] in front of layer().
+  // The data from which an interrupted run continues: [windows, tokens, hidden] before layer().
   std::span<const float> states() const { return states_; }
   Status restore(uint32_t layer, std::span<const float> states);
 

@@ -12,7 +12,7 @@
 
 namespace tenon::quantize {
 
-// `layer` of `model`, whose views it borrows. The first layer keeps the embedding in front of it;
+// `layer` of `model`, whose views it borrows. The first layer keeps the embedding before it;
 // what enters others are hidden states.
 Model single_layer(const Model& model, uint32_t layer);
 
@@ -24,7 +24,7 @@ class WindowRunner {
 
   Status load();
   // `tokens` [window] enter, or where `states` is not empty these [window, hidden] instead. Hidden
-  // states behind the layer → out [window, hidden].
+  // states after the layer → out [window, hidden].
   Status run(std::span<const TokenId> tokens, std::span<const float> states, std::span<float> out);
 
  private:

@@ -29,11 +29,11 @@ struct QuantizeReport {
 };
 
 // `model` is an opened folder of f32, f16 or bf16. Writes a folder with everything that
-// it had, the tokenizer's files too. Only one layer's weights are in memory, beside the hidden
-// states of the calibration text. A run that was interrupted goes on where it is called again with
-// the same model, text and options (unfinished_run.h). Errors: unsupported (a quantised model, a
-// matrix that the method cannot store, by name), invalid_argument (no or short calibration text, a
-// folder that holds a model), and those of writing.
+// it had, the tokenizer's files too. Only one layer's weights are in memory, and the hidden states
+// of the calibration text. An interrupted run continues if it is called again with the same model,
+// text and options (unfinished_run.h). Errors: unsupported (a quantised model, a matrix that the
+// method cannot store, by name), invalid_argument (no or short calibration text, a folder that
+// holds a model), and those of writing.
 Result<QuantizeReport> quantize_model(const Model& model, const QuantizeRequest& request);
 
 // A text's tokens in windows of `window_tokens`, at most `most`, the rest left out. Error:

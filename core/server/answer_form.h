@@ -10,7 +10,7 @@ namespace tenon::server {
 // several threads at once.
 FormConstrainer make_form_constrainer();
 
-// What the model thinks in front of a form, where its family thinks and the conversation that it
+// What the model thinks before a form, where its family thinks and the conversation that it
 // goes on from (the first of `prompts`) leaves room for it.
 std::optional<grammar::Preface> preface_of(const ServedModel& model,
                                            const api::GenerationCall& call,

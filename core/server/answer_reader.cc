@@ -58,7 +58,7 @@ class FamilyReader final : public api::AnswerReader {
   std::vector<AnswerDelta> deltas_;
 };
 
-// A form is all of the answer but what was thought in front of it: no marker counts in it, and what
+// A form is all of the answer except the reasoning before it: no marker counts in it, and what
 // looks like a call is what was asked for, unless a call was.
 AnswerFormat format_for(const api::ReaderInput& input, AnswerFormat family) {
   const api::GenerationCall& call = input.call;

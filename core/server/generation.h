@@ -25,8 +25,8 @@
 
 namespace tenon::server {
 
-// Holds a request to the form that its answer must have, before it is submitted; in front of it may
-// stand what the model thinks. Errors: the form is not understood, or not supported. [pool]
+// Holds a request to the form that its answer must have, before it is submitted; the model's
+// reasoning may precede it. Errors: the form is not understood, or not supported. [pool]
 using FormConstrainer = std::function<Status(
     const api::AnswerForm& form, const std::optional<grammar::Preface>& preface, Request& request)>;
 

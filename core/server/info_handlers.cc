@@ -70,8 +70,8 @@ void Service::get_load(const Call& call, const http::Request&) {
   call->answer_json(api::to_text(loads));
 }
 
-// Nothing is taken out of the cache: from now on requests look for K/V under another salt, and what
-// lies there goes as its memory is needed. So it works beside requests that run.
+// Nothing is taken out of the cache: from now on requests look for K/V under another salt, and the
+// old K/V goes as its memory is needed. So it works while requests run.
 void Service::flush_cache(const Call& call, const http::Request& request) {
   if (is_from_elsewhere(request, options_.cors_origin)) {
     return call->refuse(

@@ -80,7 +80,7 @@ void name_own_end(TokenizerParts& parts) {
   if (parts.eos) add_text_end(parts.ends, *parts.eos, "tokenizer.model");
 }
 
-// tokenizer.model says nothing about it: <s> in front is the rule, </s> behind the exception.
+// tokenizer.model says nothing about it: <s> in front is the rule, </s> after the exception.
 void complete_sentencepiece(const Around& around, TokenizerParts& parts) {
   parts.prefix.clear();
   if (around.bos.value_or(true) && parts.bos) parts.prefix = {*parts.bos};

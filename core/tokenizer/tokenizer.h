@@ -44,7 +44,7 @@ class Tokenizer {
   // A model's folder: its tokenizer.json, else its tokenizer.model; with either, what
   // tokenizer_config.json and special_tokens_map.json say about special tokens. Or a GGUF file.
   static Result<std::unique_ptr<Tokenizer>> load(const std::string& path);
-  // The content of a tokenizer.json; `name` stands in front of error messages.
+  // The content of a tokenizer.json; error messages begin with `name`.
   static Result<std::unique_ptr<Tokenizer>> from_json(std::string_view tokenizer_json,
                                                       std::string_view name);
   // The content of a SentencePiece tokenizer.model. It does not say whether <s> is put in front:

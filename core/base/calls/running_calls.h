@@ -23,7 +23,7 @@ std::string_view call_text(CallName name);
 
 namespace detail {
 
-// One thread's calls, outermost first. A word is 0, or the name and in front of it a number that
+// One thread's calls, outermost first. A word is 0, or the name and before it a number that
 // differs from call to call: a word that stays the same is a call that did not return.
 // A cache line of its own: its thread writes it at every call.
 struct alignas(64) CallSlot {

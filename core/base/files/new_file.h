@@ -1,4 +1,4 @@
-// Files that appear whole or not at all: written under a name of their own beside the final one,
+// Files that appear whole or not at all: written under a name of their own next to the final one,
 // brought to the disk, renamed at the end. What is not finished disappears with its object, and
 // with remove_unfinished() where a signal ends the program.
 #pragma once

@@ -1,4 +1,4 @@
-// Bytes behind a buffer that a plugin is given: whoever writes there writes over something else.
+// Bytes after a buffer that a plugin is given: whoever writes there writes over something else.
 #pragma once
 
 #include <cstddef>

@@ -50,7 +50,7 @@ class FloatingPointState {
 #endif
 };
 
-// Around a call into code that is not ours: behind it the state is what it was.
+// Put around a call into foreign code: after it, the state is what it was before.
 class KeepFloatingPointState {
  public:
   KeepFloatingPointState() noexcept : before_(FloatingPointState::current()) {}

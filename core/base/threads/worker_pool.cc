@@ -57,7 +57,7 @@ uint64_t now_ns(clockid_t clock) {
   return static_cast<uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(time.tv_nsec);
 }
 
-// Futexes themselves, since std::atomic::wait yields several times before it sleeps: beside busy
+// Futexes themselves, since std::atomic::wait yields several times before it sleeps: next to busy
 // processes each yield costs all their time slices.
 void sleep_while(std::atomic<uint32_t>& word, uint32_t value, uint32_t who) {
   ::syscall(SYS_futex, &word, FUTEX_WAIT_BITSET_PRIVATE, value, nullptr, nullptr, who);

@@ -2,13 +2,13 @@
 //
 // The thread that calls `run` is worker 0; the others wait, awake for a moment and then asleep.
 // Inside, workers meet at `barrier`, which costs well under a microsecond while every worker has
-// a core of its own. Beside other busy processes a worker that waits sleeps instead of spinning
+// a core of its own. Next to other busy processes a worker that waits sleeps instead of spinning
 // through a time slice that the one it waits for could use, and a governor may let fewer workers
 // enter (worker_governor.h).
 //
 // All workers compute under the same floating-point state: round to nearest, subnormal results
 // become zero (which keeps their cost away). So a value has the same bits whichever worker computes
-// it. The caller's own state is restored behind `run`.
+// it. The caller's own state is restored after `run`.
 #pragma once
 
 #include <atomic>

@@ -18,7 +18,7 @@ enum class ToolCallFormat : uint8_t {
   none,         // calls are not looked for
   hermes,       // <tool_call>{"name": …, "arguments": …}</tool_call>
   qwen3_coder,  // <tool_call><function=NAME><parameter=KEY>VALUE</parameter></function></tool_call>
-  llama3_json,  // {"name": …, "parameters": …} as the whole answer, perhaps behind <|python_tag|>
+  llama3_json,  // {"name": …, "parameters": …} as the whole answer, perhaps after <|python_tag|>
   pythonic,     // [name(key=value, …), …] as the whole answer
   mistral,      // [TOOL_CALLS][{"name": …}] and [TOOL_CALLS]name[ARGS]{…}
   granite,      // <|tool_call|>[{"name": …}]

@@ -32,9 +32,9 @@ class AnswerOutput {
 
   // Text of `part`: content or reasoning. White space at its end waits for what follows.
   void text(AnswerPart part, std::string_view text);
-  // White space that comes next is dropped: it stands behind a marker.
+  // White space that comes next is dropped, since it follows a marker.
   void drop_space_behind() { drops_space_ = true; }
-  // So is that which waits: a marker stands behind it.
+  // So is white space that waits: a marker follows it.
   void drop_space_before() { space_.clear(); }
   // The answer has ended.
   void finish() { release_space(); }
@@ -46,13 +46,13 @@ class AnswerOutput {
   void give_back() {
     if (!raw_.empty()) raw_.pop_back();
   }
-  // What was taken behind the last call is nothing that anybody needs.
+  // Text after the last call is not needed.
   void forget() { raw_.clear(); }
   // Its name is known, and its arguments begin.
   void begin_call(std::string_view name, std::string_view id);
   void arguments(std::string_view piece);
   void arguments_are_whole() { whole_ = true; }
-  // What was taken stands behind a call of the same list.
+  // The text so far follows a call of the same list.
   void drop_separators();
   // There is no more of it.
   void end_call();

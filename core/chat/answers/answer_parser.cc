@@ -28,7 +28,7 @@ chat::OutputOptions output_options(const AnswerOptions& options) {
 }  // namespace
 
 // Text of the answer may come later than the tokens that it is made of, so special tokens wait for
-// theirs: each stands behind a number of bytes, which a detokenizer of our own counts.
+// theirs: each comes after a number of bytes, which a detokenizer of our own counts.
 class AnswerParser::Impl {
  public:
   Impl(chat::Tools tools, const AnswerOptions& options, const Tokenizer* tokenizer,
@@ -90,7 +90,7 @@ class AnswerParser::Impl {
     if (found != special_ids_.end()) waiting_.push_back({counted_bytes_, found->second});
   }
 
-  // A token is certain to stand here once the bytes in front of it were there.
+  // A token is certain to stand here once the bytes before it were there.
   void pass_tokens() {
     while (!waiting_.empty() && waiting_.front().behind_bytes <= text_bytes_) {
       const Waiting here = waiting_.front();

@@ -11,12 +11,12 @@
 namespace tenon::chat {
 
 struct CallSyntax {
-  MarkerTexts preludes;    // may stand in front of the first call
+  MarkerTexts preludes;    // may come before the first call
   MarkerTexts opens;       // begin a call
   MarkerTexts within;      // of the calls' own readers
-  MarkerTexts closes;      // stand behind one
+  MarkerTexts closes;      // come after one
   bool unmarked = false;   // a call may begin the answer, with "{" or "["
-  bool repeats = false;    // "{" directly behind a call begins another
+  bool repeats = false;    // "{" directly after a call begins another
   bool separated = false;  // ";" may stand in between
 };
 CallSyntax call_syntax(ToolCallFormat format);

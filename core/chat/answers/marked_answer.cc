@@ -14,7 +14,7 @@ void append(MarkerTexts& all, const MarkerTexts& more) {
   all.insert(all.end(), more.begin(), more.end());
 }
 
-// Content with reasoning in front of it and calls in it, each between markers.
+// Content with reasoning before it and calls in it, each between markers.
 class MarkedAnswer final : public AnswerMachine {
  public:
   MarkedAnswer(const AnswerFormat& format, const Tools& tools, std::string_view prompt,
@@ -203,9 +203,9 @@ class MarkedAnswer final : public AnswerMachine {
   MarkerScanner scanner_;
   Place place_ = Place::start;
   bool is_reasoning_ = false, opened_by_prompt_ = false;
-  bool closed_ = false;        // behind a call: its own end was there
+  bool closed_ = false;        // after a call: its own end was there
   std::string prelude_;        // that waits for a call
-  uint32_t calls_before_ = 0;  // in front of what the reader reads
+  uint32_t calls_before_ = 0;  // before the text that the reader reads
   std::unique_ptr<CallReader> reader_;
 };
 

@@ -1,4 +1,4 @@
-// Where an answer's reasoning stands: in front of everything else.
+// The place of an answer's reasoning: before everything else.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// Readers of calls: each knows one way to write them, and takes over behind the marker that begins
+// Readers of calls: each knows one way to write them, and takes over after the marker that begins
 // one.
 #pragma once
 
@@ -18,7 +18,7 @@ namespace tenon::chat {
 enum class ReadStatus : uint8_t {
   more,         // the byte is part of the call
   done,         // the byte was its last one
-  done_before,  // the call ended in front of the byte
+  done_before,  // the call ended before the byte
   failed,       // this is no call, and the byte was not taken
 };
 
@@ -26,7 +26,7 @@ class CallReader {
  public:
   virtual ~CallReader() = default;
   virtual ReadStatus push(char c, AnswerOutput& out) = 0;
-  // A special token that is one of the format's markers. `done_before`: the call ended in front of
+  // A special token that is one of the format's markers. `done_before`: the call ended before
   // it.
   virtual ReadStatus special(std::string_view, AnswerOutput&) { return ReadStatus::failed; }
   // The answer has ended. Whether that made a call whole.
@@ -44,10 +44,10 @@ std::unique_ptr<CallReader> read_json_call(const JsonCallStyle& style);
 
 // A name, what separates it from the arguments, and these as a JSON object.
 struct NamedCallStyle {
-  std::string_view type_end;  // a type stands in front of the name, up to this
+  std::string_view type_end;  // a type comes before the name, up to this
   std::string_view name_end;  // the arguments' bracket ends a name too
   std::string_view id_begin;  // may end the name: an id follows, up to `name_end`
-  bool fenced = false;        // "```json" may stand in front of the arguments
+  bool fenced = false;        // "```json" may come before the arguments
   bool or_json = false;       // where a bracket begins in place of a name: as read_json_call
   MarkerTexts texts;          // of the markers above, those that are known by their text
 };

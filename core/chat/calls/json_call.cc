@@ -108,7 +108,7 @@ bool JsonCallReader::on_begin(JsonStream::Token token, char c) {
   return true;
 }
 
-// A key, or a text behind one.
+// A key, or a text after one.
 bool JsonCallReader::on_string(AnswerOutput& out) {
   const std::string text = json_string_text(string_);
   if (json_.in_key()) {

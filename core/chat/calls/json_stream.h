@@ -37,9 +37,9 @@ class JsonStream {
  private:
   enum class Expected : uint8_t {
     value,
-    value_or_end,  // behind "["
+    value_or_end,  // after "["
     key,
-    key_or_end,  // behind "{"
+    key_or_end,  // after "{"
     colon,
     comma_or_end,
     string_byte,

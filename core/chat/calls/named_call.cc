@@ -68,7 +68,7 @@ class NamedCallReader final : public CallReader {
     return true;
   }
 
-  // The name may have a fence behind it.
+  // The name may have a fence after it.
   bool take_name() {
     std::string_view name = trim(word_);
     if (style_.fenced && name.ends_with(kFence)) {

@@ -37,7 +37,7 @@ class PythonCallReader final : public CallReader {
       begin_literal();
       return ReadStatus::more;
     }
-    // A comma may stand behind the last call.
+    // A comma may come after the last call.
     if (part_ == Part::before_call && c == ']' && in_list_ && called_) return ReadStatus::done;
     if (part_ == Part::after_key || !is_letter(c)) return ReadStatus::failed;
     word_ = c;

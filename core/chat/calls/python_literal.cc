@@ -88,7 +88,7 @@ class LiteralReader {
     return true;
   }
 
-  // The letters in front of a text, in lower case; null where none begins.
+  // The letters before a text, in lower case; null where none begins.
   std::optional<std::string> text_prefix() const {
     for (size_t letters = 0; letters < 3 && letters < left_.size(); ++letters) {
       if (!is_quote(left_[letters])) continue;
@@ -136,7 +136,7 @@ class LiteralReader {
     return !fault;
   }
 
-  // Values with commas between them, and perhaps behind the last, up to `end`.
+  // Values with commas between them, and perhaps after the last, up to `end`.
   bool items(char end, Items& all, bool& has_comma) {
     left_.remove_prefix(1);
     ++depth_;
@@ -166,7 +166,7 @@ class LiteralReader {
     return true;
   }
 
-  // One value without a comma behind it only stands in brackets.
+  // One value without a comma after it only stands in brackets.
   bool tuple(std::string& json) {
     Items all;
     bool has_comma = false;

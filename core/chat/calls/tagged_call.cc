@@ -44,7 +44,7 @@ class TaggedCallReader final : public CallReader {
     return ReadStatus::failed;
   }
 
-  // Within a value it is text, unless the call has ended in front of it.
+  // Within a value it is text, unless the call has ended before it.
   ReadStatus special(std::string_view marker, AnswerOutput& out) override {
     if (part_ != Part::value) return ReadStatus::failed;
     if (value_end_ && value_end_->end(/*is_closed=*/true)) {

@@ -78,7 +78,7 @@ class TaggedValue {
   Rules rules_;
   std::array<Progress, static_cast<size_t>(Mark::count)> progress_;
   std::string run_;      // the marks that are being read
-  char before_ = 0;      // the byte in front of them
+  char before_ = 0;      // the byte before them
   std::string input_;    // what is looked at again, and the latest byte …
   size_t input_at_ = 0;  // … from here on
   std::string name_;

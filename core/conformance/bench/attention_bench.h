@@ -39,7 +39,7 @@ struct AttentionLayout {
   uint32_t slices = 2;
   uint32_t window_tokens = 0;
   DType dtype = DType::f32;
-  // What a layer may have beside the formula's first two lines.
+  // Extras that a layer may have beyond the formula's first two lines.
   float soft_cap = 0;
   bool has_sinks = false, has_alibi = false;
   bool sees_ahead = false;  // rows see all rows of their part
@@ -60,10 +60,10 @@ class AttentionBench {
 
   // From here on; null = not.
   void watch_runs(RunWatch* watch) { watch_ = watch; }
-  // Behind each plan another one is made, of the first sequence alone, which is never run.
+  // After each plan another one is made, of the first sequence alone, which is never run.
   void plan_further() { plans_further_ = true; }
 
-  // out [rows, heads · dim] of all parts, one behind the other. With `own` the kernel is asked for
+  // out [rows, heads · dim] of all parts, one after the other. With `own` the kernel is asked for
   // these parts alone; rows of others are NaN then.
   Result<std::vector<float>> step(const std::vector<AttentionPart>& parts, LayerId layer = 0,
                                   std::vector<uint32_t> own = {});

@@ -31,7 +31,7 @@ void fill_blocks(uint64_t seed, std::span<std::byte> bytes) {
   }
 }
 
-// Rows of `width` elements with `room` more behind each, NaN.
+// Rows of `width` elements with `room` more after each, NaN.
 std::vector<float> with_room(const std::vector<float>& values, uint32_t width, uint32_t room) {
   if (room == 0) return values;
   std::vector<float> spread;
@@ -59,7 +59,7 @@ class TestResult {
     for (size_t row = 0; !before.empty() && row < rows; ++row) {
       std::copy_n(&before[row * width], width, &all[size_t{places_[row]} * stride_]);
     }
-    // The room behind the last row is nobody's.
+    // The room after the last row is nobody's.
     if (!all.empty()) all.resize(all.size() - room);
     memory_.emplace(GuardedMemory::copy_of(std::span<const float>(all)));
     was_ = std::move(all);

@@ -21,7 +21,7 @@ uint32_t whole_blocks_of(std::string_view format, uint32_t count);
 // A weight [n_out, k_in] of random numbers, in a format as checkpoints have it.
 class TestWeight {
  public:
-  // `turned`: the last row is stored first, and rows of plain formats have room behind them.
+  // `turned`: the last row is stored first, and rows of plain formats have room after them.
   TestWeight(std::string_view format, uint32_t n_out, uint32_t k_in, uint64_t seed,
              bool turned = false);
   TestWeight(const TestWeight&) = delete;
@@ -86,8 +86,8 @@ class LinearBench {
   // The largest relative error of packed weights, as the kernel states it by its extension
   // "weight_rounding/1", a `const float`; 0 where it states none.
   double weight_rounding() const { return weight_rounding_; }
-  // y [rows, n_out] of x [rows, k_in], in the job's order; behind it what is `beside`. Errors: the
-  // kernel's, and internal where it wrote beside what is its to write.
+  // y [rows, n_out] of x [rows, k_in], in the job's order, followed by `beside`. Errors: the
+  // kernel's, and internal if it wrote outside the memory that it was given.
   Result<std::vector<float>> multiply(const PackedTestWeight& weight, const std::vector<float>& x,
                                       uint32_t rows, const ProductOrder& order = {});
   // Rows of a weight, with so many elements between one and the next.

@@ -152,7 +152,7 @@ Finding shares_between_layers(Subject& subject) {
   });
 }
 
-// The rows of one text of 40 tokens, cut into steps as `cuts` says, beside `others`.
+// The rows of one text of 40 tokens, cut into steps as `cuts` says, in batches with `others`.
 Result<std::vector<float>> in_steps(Subject& subject, const AttentionLayout& layout,
                                     const std::vector<uint32_t>& cuts, bool others) {
   TENON_ASSIGN_OR_RETURN(const std::unique_ptr<AttentionBench> bench,

@@ -20,7 +20,7 @@ class Text {
   explicit Text(uint64_t seed) : random_(seed) {
     for (uint32_t i = 0; i < 8; ++i) phrase_.push_back(token());
     for (uint32_t i = 0; i < 12; ++i) extend();
-    // Room for drafts lies right behind what is known.
+    // Room for drafts lies directly after what is known.
     history_.reserve(kLongest + 64);
   }
   void extend() {
@@ -68,7 +68,7 @@ class Bench {
   }
   CheckedDrafter& drafter() { return *drafter_; }
 
-  // Offer and draft behind a text; what was proposed.
+  // Offer and draft after a text; what was proposed.
   Result<std::vector<TokenId>> propose(SeqId seq, std::span<const TokenId> known, uint32_t most) {
     // What slots hold that nobody filled is anything.
     room_.assign(known.begin(), known.end());

@@ -92,7 +92,7 @@ class EffectSearch {
         options_(subject.descriptor().options, subject.descriptor().option_count) {}
 
   // With the others at their defaults; then with each of them set to something as well, for there
-  // are options that count only beside another one.
+  // are options that count only together with another one.
   bool has_effect(const OptionSpec& option) {
     if (differs(option, {})) return true;
     for (const OptionSpec& other : options_) {

@@ -1,4 +1,4 @@
-// What <tenon/sampler.h> promises of what a sampler says beside its draws: scores, distributions,
+// The promises of <tenon/sampler.h> about results other than draws: scores, distributions,
 // log probabilities.
 #include <algorithm>
 #include <cmath>

@@ -5,7 +5,7 @@
 namespace tenon {
 namespace {
 
-// What is drawn behind `known` tokens: logits follow from the text alone.
+// The token drawn after `known` tokens: logits follow from the text alone.
 TestRow story_row(const std::vector<TokenId>& text_so_far, uint64_t seed) {
   uint64_t mixed = seed;
   for (const TokenId token : text_so_far) {

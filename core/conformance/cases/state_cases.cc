@@ -48,7 +48,7 @@ struct Part {
   uint32_t first = 0;
   uint32_t rows = 0;
   std::vector<BlockId> blocks;  // where it starts, and where states go …
-  std::vector<uint32_t> ends;   // … behind so many tokens
+  std::vector<uint32_t> ends;   // … after so many tokens
 };
 
 std::vector<float> gathered(const std::vector<Part>& parts, std::vector<float> Text::*of,
@@ -136,7 +136,7 @@ class Bench {
   }
   const std::vector<float>& parameter(size_t which) const { return parameters_[which]; }
 
-  // y [rows, channels] of all parts, one behind the other.
+  // y [rows, channels] of all parts, one after the other.
   Result<std::vector<float>> step(const std::vector<Part>& parts) {
     std::vector<BatchSequence> sequences;
     std::vector<KvTableView> tables;
@@ -320,7 +320,7 @@ Finding leaves_its_start_alone(Subject& subject) {
     TENON_ASSIGN_OR_RETURN(const std::vector<float> first,
                            bench.step({{text, 0, 5, {kNoBlock, 4}, {0, 5}}}));
     const std::vector<float> before = bench.slot(4);
-    // States behind some drafts, of which the last ones are not reached.
+    // States after some drafts, of which the last ones are not reached.
     TENON_ASSIGN_OR_RETURN(const std::vector<float> second,
                            bench.step({{text, 5, 3, {4, 6, 7, 9}, {5, 6, 8, 11}}}));
     const std::vector<float> after = bench.slot(4);

@@ -1,6 +1,6 @@
-// What a library asks of the system beside the boundary: clocks, random devices, files, threads,
-// memory, what a process has once. A watch turns the library's own imports to functions that note
-// the call and make it.
+// A library's imports from the system, outside the boundary: clocks, random devices, files,
+// threads, memory, what a process has once. A watch turns the library's own imports to functions
+// that note the call and make it.
 //
 // Not seen are system calls without a function of the C library's, calls by other libraries that
 // this one needs, and functions that were linked into it.

@@ -106,7 +106,7 @@ class KvDevice {
       }
     }
   }
-  // A recurrent group: from the state that the table names to those behind its rows.
+  // A recurrent group: from the state that the table names to those after its rows.
   void advance(const KvShare& share, GroupId g, std::span<const uint64_t> ids, uint64_t root) {
     const KvTableCopy& table = share.tables[g];
     const bool sound = table.blocks.size() == table.ends.size() && !table.ends.empty() &&

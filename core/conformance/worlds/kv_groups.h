@@ -22,7 +22,7 @@ struct KvTestGroup {
   uint32_t stride_tokens = 0;
 
   bool recurrent() const { return kind == KvKind::recurrent; }
-  // How many entries behind the sinks the row at `position` does not see: as many strides as leave
+  // How many entries after the sinks the row at `position` does not see: as many strides as leave
   // it the tokens to keep.
   uint32_t evicted(uint32_t position) const {
     if (kept_tokens == 0) return 0;
@@ -30,7 +30,7 @@ struct KvTestGroup {
     while (sink_tokens + gone + stride_tokens + kept_tokens <= position + 1) gone += stride_tokens;
     return gone;
   }
-  // Rows from `position` on that see the same in front of them.
+  // Rows from `position` on that see the same before them.
   uint32_t alike(uint32_t position) const {
     if (kept_tokens == 0) return UINT32_MAX;
     uint32_t rows = 1;

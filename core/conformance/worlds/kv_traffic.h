@@ -74,7 +74,7 @@ class KvTraffic {
   uint64_t swapped() const { return swapped_; }
   uint64_t refused() const { return refused_; }
   uint64_t copied_tokens() const { return device_.memory().copied_tokens(); }
-  uint64_t ahead() const { return ahead_; }  // grants behind a step in flight
+  uint64_t ahead() const { return ahead_; }  // grants after a step in flight
   uint64_t paths() const { return paths_; }  // kept although they are not the leading slots
   uint64_t cut() const { return cut_; }      // grants that end where entries are evicted
 
@@ -87,7 +87,7 @@ class KvTraffic {
     // Of the step in flight.
     uint32_t in_flight = 0;
     bool draws = false;  // its last known token is among them
-    bool open = false;   // and drafts behind it
+    bool open = false;   // and drafts after it
     // Of the plan at hand.
     bool was_waiting = false;
     uint32_t granted = 0;
@@ -119,7 +119,7 @@ class KvTraffic {
   }
   void sound() { ok(kv_.check()); }
 
-  // A step is planned and launched; before it runs, the one in front of it is collected.
+  // A step is planned and launched; the previous one is collected before it runs.
   void step() {
     if (flight_ && below(6) == 0) collect(nullptr);
     ok(kv_.step_begin(++step_));
@@ -183,7 +183,7 @@ class KvTraffic {
     uint32_t wanted = chunk ? 1 + below(left) : left + drafts;
     KvMatch match;
     ok(kv_.match(seq, live.tokens, live.base() + wanted, match));
-    // Behind what comes back from the pool, the manager ends the grant itself.
+    // After what comes back from the pool, the manager ends the grant itself.
     if (match.ready == 0 && wanted > alike(live.base())) {
       wanted = alike(live.base());
       ok(kv_.match(seq, live.tokens, live.base() + wanted, match));
@@ -341,7 +341,7 @@ class KvTraffic {
     flight_ = std::move(next);
   }
 
-  // The step in flight runs and is resolved; `next` has been planned behind it.
+  // The step in flight runs and is resolved; `next` has been planned after it.
   void collect(KvLaunch* next) {
     const KvLaunch now = std::move(*flight_);
     flight_.reset();

@@ -15,7 +15,7 @@ namespace {
 constexpr size_t kMostStates = 600'000;
 constexpr uint32_t kMostUnrolled = 4;  // times that a small part is written out instead of counted
 
-// Builds from the end: every part is built in front of the state that it goes on to, once for each
+// Builds from the end: every part is built before the state that it goes on to, once for each
 // such state, so what expressions share is shared by their states.
 class Builder {
  public:
@@ -134,7 +134,7 @@ class Builder {
     return add_read(edges);
   }
 
-  // The state in front of the bytes `from` and on of a character.
+  // The state before the bytes `from` and on of a character.
   uint32_t behind_first(const Utf8Range& range, uint32_t from, uint32_t next) {
     if (from == range.length) return next;
     uint64_t rest = 0;
@@ -191,7 +191,7 @@ class Builder {
       }
       return next;
     }
-    // An end of its own: what is built in front of it belongs to this loop alone.
+    // An end of its own: what is built before it belongs to this loop alone.
     const uint32_t body_end = add({StateKind::end});
     const auto loop = static_cast<uint32_t>(out_->loops.size());
     out_->loops.push_back({body_end, next, least, most});

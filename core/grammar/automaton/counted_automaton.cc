@@ -75,7 +75,7 @@ void CountedAutomaton::find_longest() {
   }
 }
 
-// Behind[q] is how far the nearest end is from the nodes that are exactly `round` edges away from
+// After[q] is how far the nearest end is from the nodes that are exactly `round` edges away from
 // q. As one round follows from the one before, they repeat once one has been there (Brent 1980).
 Status CountedAutomaton::find_rounds() {
   const auto& nodes = graph_.nodes;

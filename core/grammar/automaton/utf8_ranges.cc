@@ -21,7 +21,7 @@ std::array<uint8_t, 4> encode(uint32_t code, uint32_t length) {
   return bytes;
 }
 
-// Cuts a range until all of its characters have the same length, and bytes behind the first that
+// Cuts a range until all of its characters have the same length, and bytes after the first that
 // differ run over all that they can be.
 void add(uint32_t first, uint32_t last, std::vector<Utf8Range>& out) {
   const uint32_t length = length_of(first);

@@ -15,7 +15,7 @@ constexpr uint8_t kBeyond = 0x80, kBehindContinuation = 0xc0;
 struct Utf8Row {
   uint8_t first, last;                // of the lead
   uint8_t second_first, second_last;  // of the next byte
-  uint32_t rest;                      // continuation bytes behind it
+  uint32_t rest;                      // continuation bytes after it
 };
 constexpr Utf8Row kUtf8Rows[] = {{0xc2, 0xdf, 0x80, 0xbf, 0}, {0xe0, 0xe0, 0xa0, 0xbf, 1},
                                  {0xe1, 0xec, 0x80, 0xbf, 1}, {0xed, 0xed, 0x80, 0x9f, 1},
@@ -44,7 +44,7 @@ class RunSearch {
   }
 
  private:
-  // A run that takes more behind its first character than as that.
+  // A run that takes more after its first character than as that.
   std::optional<Run> find_wider(ConfigId from, uint32_t most, AsciiSet first) {
     if (letters_in(first) < kFewestLetters) return std::nullopt;
     const ConfigId next = machine_.step(from, first_of(first));

@@ -11,7 +11,7 @@ constexpr uint64_t kMostWork = 4'000'000;  // pairs looked at for one mask: some
 constexpr uint32_t kMuchFreeText = 32;
 // Of the vocabulary, the part that may be tried a token at a time: all at once cost less a token.
 constexpr size_t kWorthwhilePart = 6;
-// Of so many tokens that leave a run by the same byte, those that cannot go on behind it are left
+// Of so many tokens that leave a run by the same byte, those that cannot go on after it are left
 // out where it leads to so few places.
 constexpr size_t kManyTokens = 128;
 constexpr int kFewTargets = 4;
@@ -261,7 +261,7 @@ bool Runtime::walk(const Trie& trie, uint32_t begin, uint32_t end, std::vector<u
     if (plain && node.whole && machine.free_text(here) >= node.most_below && node.most_below > 0) {
       next = node.subtree_end;
     } else if (here == path_[node.depth - 1u]) {
-      // As this byte changed nothing, those behind it may not either.
+      // As this byte changed nothing, those after it may not either.
       if (here != idle_config) idle = machine.idle_bytes(idle_config = here);
       if (node.bytes_below.is_within(idle)) next = node.subtree_end;
     }

@@ -51,7 +51,7 @@ class Runtime {
   Status make_mask(ConfigId config, std::vector<uint64_t>& mask);
   // Where few plain characters may follow, whatever they are. False where it took too long.
   bool fill_short_text(ConfigId config, std::vector<uint64_t>& mask);
-  // Where runs of characters begin that lead on together (run.h), behind a space or without one.
+  // Where runs of characters begin that lead on together (run.h), after a space or without one.
   // False where that would not be less work; `done` is false where it took too long.
   bool fill_runs(ConfigId config, std::vector<uint64_t>& mask, bool& done);
   // add(tokens) for those that may leave `run` by `byte`.

@@ -13,7 +13,7 @@ constexpr size_t kMostKept = 64;
 // Fewer tokens than that are taken out one by one.
 constexpr size_t kFewTokens = 256;
 
-// A token, and what stands behind some byte of it.
+// A token, and its bytes from some byte on.
 struct Followed {
   uint32_t next = 0;
   TokenId token = 0;

@@ -2,7 +2,7 @@
 // nothing but some characters, and which have a given one. Shared by all grammars.
 //
 // Half of a vocabulary are words with a space in front. They have an index of their own, of what
-// stands behind the space, so that a space within a token is as rare as it looks.
+// comes after the space, so that a space within a token is as rare as it looks.
 #pragma once
 
 #include <tenon/types.h>
@@ -31,7 +31,7 @@ class TokenIndex {
 
   // Tokens that have this byte of ASCII.
   std::span<const TokenId> with(uint8_t byte) const { return with_[byte]; }
-  // … and behind where it comes first this byte, or kBeyond for any beyond ASCII, or kEnd.
+  // … and after where it comes first this byte, or kBeyond for any beyond ASCII, or kEnd.
   static constexpr uint32_t kBeyond = 128, kEnd = 129;
   std::span<const TokenId> with(uint8_t byte, uint32_t next) const {
     const uint32_t* begin = &next_begins_[byte][next];

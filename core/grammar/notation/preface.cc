@@ -10,10 +10,10 @@
 namespace tenon::grammar {
 namespace {
 
-// White space behind the end: line ends, as models write them there, but not without end.
+// White space after the end: line ends, as models write them there, but not without end.
 constexpr uint32_t kMostSpaces = 8;
 
-// Any text up to the first `marker`: node i stands behind i bytes of it (Knuth, Morris, Pratt
+// Any text up to the first `marker`: node i comes after i bytes of it (Knuth, Morris, Pratt
 // 1977).
 class FirstMarker {
  public:

@@ -1,4 +1,4 @@
-// What may stand in front of the text that a grammar describes.
+// Text that may precede the one that a grammar describes.
 #pragma once
 
 #include "core/grammar/automaton/expression.h"
@@ -6,7 +6,7 @@
 
 namespace tenon::grammar {
 
-// `form` behind the preface.
+// `form` after the preface.
 ExprId behind_preface(Expressions& expressions, const Preface& preface, ExprId form);
 
 }  // namespace tenon::grammar

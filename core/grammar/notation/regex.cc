@@ -155,7 +155,7 @@ class Parser {
 };
 
 // Where a part of the pattern stands: inside, or at an end of the text that is certain, or at one
-// behind which anything may stand.
+// after which anything may stand.
 enum class Side : uint8_t { inside, closed, open };
 
 class Writer {
@@ -315,7 +315,7 @@ class CountTaker {
   }
 };
 
-// ^ in front of all and $ behind it say that the pattern is the whole text.
+// ^ before all and $ after it say that the pattern is the whole text.
 bool is_whole(const Node& node) {
   if (node.kind != Node::Kind::sequence || node.parts.empty()) return false;
   return node.parts.front().kind == Node::Kind::begin && node.parts.back().kind == Node::Kind::end;

@@ -31,7 +31,7 @@ std::string place(size_t at) {
   return "pattern, at byte " + std::to_string(at) + ": ";
 }
 
-// "\u00e4", "\u{1f600}" or a pair of surrogates, behind the u.
+// "\u00e4", "\u{1f600}" or a pair of surrogates, after the u.
 std::optional<uint32_t> take_unicode(TextReader& reader) {
   if (reader.take("{")) {
     for (size_t digits = 6; digits > 0; --digits) {

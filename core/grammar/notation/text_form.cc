@@ -40,7 +40,7 @@ ExprId write_character(Expressions& expressions, const CodeSet& codes, TextForm 
   if (!plain.empty()) parts.push_back(expressions.character(plain));
   // Escapes share what they begin with: each beginning is read once.
   std::string letters;
-  std::map<std::string, std::string> last_digits;  // of \u00.., by what stands in front of them
+  std::map<std::string, std::string> last_digits;  // of \u00.., by what comes before them
   for (unsigned char code = 0; code < 0x80; ++code) {
     if (!needs_escape(code) || !codes.contains(code)) continue;
     const std::string escape = escape_of(code);

@@ -15,7 +15,7 @@ struct TextReader {
   size_t at = 0;
 
   bool done() const { return at >= text.size(); }
-  // The byte `ahead` of here; 0 behind the end.
+  // The byte `ahead` of here; 0 after the end.
   char peek(size_t ahead = 0) const { return at + ahead < text.size() ? text[at + ahead] : '\0'; }
   bool take(std::string_view expected) {
     if (text.substr(at, expected.size()) != expected) return false;
@@ -28,7 +28,7 @@ struct TextReader {
   std::optional<uint32_t> take_hex(size_t digits);
   // Decimal digits; nothing where there are none. Errors are numbers beyond kMostCount.
   std::optional<uint32_t> take_count();
-  // "{2}", "{2,}", "{2,5}" in front of us, behind the brace. Null where it is none.
+  // "{2}", "{2,}", "{2,5}" before us, after the brace. Null where it is none.
   struct Counts {
     uint32_t least = 0, most = 0;
   };

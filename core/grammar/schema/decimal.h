@@ -10,7 +10,7 @@ namespace tenon::grammar {
 struct Decimal {
   bool negative = false;
   std::string whole;     // without zeros in front: empty is 0
-  std::string fraction;  // without zeros behind
+  std::string fraction;  // without trailing zeros
 
   // Null where it needs more than a thousand digits.
   static std::optional<Decimal> parse(std::string_view json_number);

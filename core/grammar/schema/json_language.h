@@ -1,7 +1,7 @@
 // The parts of JSON as languages: strings, white space, any value, one value.
 //
-// White space: in front of an item, a key or a closing bracket, nothing, one space, or a line end
-// and up to 32 spaces; behind a colon nothing or one space; nowhere else any.
+// White space: before an item, a key or a closing bracket, nothing, one space, or a line end
+// and up to 32 spaces; after a colon nothing or one space; nowhere else any.
 #pragma once
 
 #include <optional>
@@ -15,8 +15,8 @@ class JsonLanguage {
  public:
   explicit JsonLanguage(Expressions& expressions) : e_(expressions) {}
 
-  ExprId space();  // in front of an item, a key or a closing bracket
-  ExprId comma();  // and the space behind it
+  ExprId space();  // before an item, a key or a closing bracket
+  ExprId comma();  // and the space after it
   ExprId colon();  // likewise
   // A string of so many characters, with its quotes. Any escape may be used.
   ExprId string(uint32_t least = 0, uint32_t most = kUnbounded);

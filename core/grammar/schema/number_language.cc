@@ -176,8 +176,8 @@ class Multiples {
       : modulus_(modulus), places_(only_integers ? 0 : places), scale_(power(places)) {}
 
   ByteAutomaton run() {
-    // 0: the start; 1: behind "-"; 2: behind a leading 0; then remainders of whole numbers, then
-    // those behind a point, for each place.
+    // 0: the start; 1: after "-"; 2: after a leading 0; then remainders of whole numbers, then
+    // those after a point, for each place.
     automaton_.nodes.resize(3 + modulus_ * (places_ + 2ull));
     automaton_.nodes[0].edges = {{'-', '-', 1}, {'0', '0', 2}};
     automaton_.nodes[1].edges = {{'0', '0', 2}};

@@ -1,4 +1,4 @@
-// Objects: members in order, optional ones left out, others behind.
+// Objects: members in order, optional ones left out, others last.
 #include <algorithm>
 #include <map>
 #include <string>
@@ -73,8 +73,8 @@ Result<SchemaWriter::ObjectPlan> SchemaWriter::plan_object(const Constraint& con
   return plan;
 }
 
-// What may follow behind the first `at` members, of which `written` are there (0 or 1 where nobody
-// counts).
+// The members that may follow the first `at` members, of which `written` are there (0 or 1 where
+// nobody counts).
 ExprId SchemaWriter::object_tail(ObjectPlan& plan, size_t at, uint32_t written) {
   const auto found = plan.tails.find({at, written});
   if (found != plan.tails.end()) return found->second;
@@ -123,7 +123,7 @@ ExprId SchemaWriter::other_key(const std::vector<Member>& members) {
     std::map<uint32_t, size_t> next;  // by character
     bool is_name = false;
   };
-  std::vector<Node> nodes(1);  // of the names, those behind others later
+  std::vector<Node> nodes(1);  // of the names, those after others later
   for (const Member& member : members) {
     size_t at = 0;
     for (std::string_view rest = member.name; !rest.empty();) {

@@ -43,7 +43,7 @@ Result<ExprId> SchemaWriter::write_string(const Constraint& constraint) {
   return e_.sequence({quote, *text, quote});
 }
 
-// Patterns are joined as automata over letters; the length is counted beside them.
+// Patterns are joined as automata over letters; the length is counted alongside.
 Result<ExprId> SchemaWriter::write_common_text(const Constraint& constraint) {
   Expressions patterns;
   std::vector<ExprId> roots;

@@ -140,7 +140,7 @@ Result<ExprId> SchemaWriter::write_array(const Constraint& constraint) {
   if (constraint.prefix.empty() || most == 0) {
     return json_.list('[', value_of(constraint.items), ']', least, most);
   }
-  // From the end: behind so many items, what may follow.
+  // From the end: after so many items, what may follow.
   const ExprId end = e_.literal("]");
   const size_t drawn = std::min<size_t>(constraint.prefix.size(), most);
   ExprId tail = drawn < constraint.prefix.size() ? e_.sequence({json_.space(), end})
@@ -149,14 +149,14 @@ Result<ExprId> SchemaWriter::write_array(const Constraint& constraint) {
     const ExprId item = value_of(constraint.prefix[i]);
     const ExprId more =
         i == 0 ? e_.sequence({item, tail}) : e_.sequence({json_.comma(), item, tail});
-    // An empty array has its space behind the bracket already.
+    // An empty array has its space after the bracket already.
     const ExprId stop = i == 0 ? end : e_.sequence({json_.space(), end});
     tail = i >= least ? e_.choice({stop, more}) : more;
   }
   return e_.sequence({e_.literal("["), json_.space(), tail});
 }
 
-// Behind the items that have schemas of their own.
+// After the items that have schemas of their own.
 ExprId SchemaWriter::array_rest(const Constraint& constraint, ExprId end) {
   const auto before = static_cast<uint32_t>(constraint.prefix.size());
   const uint32_t least = constraint.least_items > before ? constraint.least_items - before : 0;

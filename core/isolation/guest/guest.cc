@@ -72,7 +72,7 @@ void end_with_program() {
   }).detach();
 }
 
-// From here on no more than so much beside what is there; sanitizers need room that looks endless.
+// From here on no more than so much in addition; sanitizers need room that looks endless.
 void limit_memory(uint64_t more_bytes) {
   rlimit none{0, 0};
   ::setrlimit(RLIMIT_CORE, &none);

@@ -81,7 +81,7 @@ class DrafterServer final : public GuestServer {
     reply.begin(status.ok() ? told : status).put_list(offered_);
   }
 
-  // Drafts lie right behind their history, as the header promises.
+  // Drafts lie directly after their history, as the header promises.
   void draft(WireReader& in, Status told, GuestReply& reply) {
     const auto rooms = in.get<DraftRooms>();
     read_requests(in);

@@ -1,4 +1,4 @@
-// Tests: what stands behind `is`.
+// Tests: the words after `is`.
 #include <algorithm>
 
 #include "core/jinja/compare.h"

@@ -10,7 +10,7 @@ namespace tenon::chat {
 namespace {
 
 // The bytes between two characters, either of which may be left out or counted from the end. A
-// beginning behind the end of the text finds nothing, not even an empty text.
+// beginning after the end of the text finds nothing, not even an empty text.
 struct SearchRange {
   std::string_view text;
   size_t begin = 0;

@@ -121,7 +121,7 @@ class Lexer {
     return lex_code(tag, "%}");
   }
 
-  // Where the text in front of a tag ends, once white space is taken off.
+  // Where the text before a tag ends, once white space is taken off.
   size_t data_end(size_t begin, size_t tag, char sign, bool strips_line) const {
     const std::string_view text = std::string_view(source_).substr(begin, tag - begin);
     if (sign == '-') return begin + stripped(text, nullptr, false, true).end;

@@ -73,7 +73,7 @@ class Parser {
   ParsedExpression parse_subscript_item(ExpressionPtr node, Position at);
   ParsedExpression parse_call(ExpressionPtr node);
   ParsedExpression parse_filter(ExpressionPtr node);
-  // Behind the '|', or behind the tag `filter`.
+  // After the '|', or after the tag `filter`.
   ParsedExpression parse_filter_name(ExpressionPtr node, Position at);
   ParsedExpression parse_test(ExpressionPtr node);
   Status parse_arguments(Expression& call);

@@ -1,5 +1,5 @@
 // Tensors of a quantised matrix as the formats of other tools publish them
-// (docs/formats/published-weights.md): the writers beside the readers of core/model/published.
+// (docs/formats/published-weights.md): the writers next to the readers of core/model/published.
 #pragma once
 
 #include <tenon/types.h>

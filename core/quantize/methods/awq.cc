@@ -14,7 +14,7 @@ namespace {
 constexpr uint32_t kExponents = 20;   // of the inputs' sizes: 0, 1/20, …
 constexpr uint64_t kRowsAtOnce = 16;  // that one core codes
 
-// Of each column the mean over rows of |w| beside the largest of its group.
+// For each column, the mean over rows of |w| relative to the largest of its group.
 std::vector<float> column_sizes(const std::vector<const std::vector<float>*>& values, uint64_t k,
                                 uint64_t group) {
   std::vector<double> sums(k);

@@ -16,7 +16,7 @@
 
 namespace tenon::quantize {
 
-// What may be scaled in front of products, and by what.
+// The inputs of products that may be scaled, and the operation that does it.
 enum class ScaleSource : uint8_t { attention_norm, v_rows, mlp_norm, up_rows };
 struct ScaledInput {
   ScaleSource source;

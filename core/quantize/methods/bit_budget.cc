@@ -98,7 +98,7 @@ class LayerLosses {
   WorkerPool& pool_;
   LayerValues values_;
   std::vector<InputStatistics> statistics_;
-  std::vector<float> states_;  // behind the layer as it is
+  std::vector<float> states_;  // after the layer as it is
 };
 
 // The next choice of a matrix that saves most for a bit, on the lower convex hull.

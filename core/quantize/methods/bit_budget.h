@@ -31,7 +31,7 @@ uint64_t stored_bits(const GridOptions& grid, uint64_t n, uint64_t k);
 
 // Bits of every matrix by the stem of its name, so that a weight takes `bits_a_weight` at most on
 // average. What a width loses is measured: each matrix is rounded alone, as `options` say, and the
-// loss is how far hidden states behind its layer move, |difference|² / |states|², over the first
+// loss is how far hidden states after its layer move, |difference|² / |states|², over the first
 // windows. Errors: invalid_argument (a budget below what the least bits take).
 using BitsOf = std::map<std::string, uint32_t>;
 Result<BitsOf> choose_bits(const Model& model, const MethodOptions& options, double bits_a_weight,

@@ -10,7 +10,7 @@ namespace tenon::quantize {
 namespace {
 
 constexpr uint64_t kStripRows = 32;      // of the matrix, that one thread works on
-constexpr uint64_t kBlockColumns = 128;  // behind which the rest is brought up to date at once
+constexpr uint64_t kBlockColumns = 128;  // after which the rest is brought up to date at once
 
 // Some rows, their columns in the order in which they are rounded.
 class Strip {

@@ -1,5 +1,5 @@
 // GPTQ (arXiv:2210.17323): columns are rounded one after the other, and what each loses is made up
-// for by those that are still to come, as far as the inputs of the calibration allow. Behind that,
+// for by those that are still to come, as far as the inputs of the calibration allow. After that,
 // in sweeps, scales and codes move where it makes the outputs better (range_search.h): the first
 // columns were rounded before anybody knew what the last ones can make up for.
 #pragma once
@@ -18,7 +18,7 @@ namespace tenon::quantize {
 struct GptqOptions {
   bool act_order = false;  // columns by falling importance; their groups are then in that order
   double damping = 0.01;   // of the mean of the Hessian's diagonal, added to it
-  uint32_t sweeps = 3;     // over scales and codes, behind it; 0: GPTQ alone
+  uint32_t sweeps = 3;     // over scales and codes, after it; 0: GPTQ alone
 };
 
 // What the weights of one input share: the order of its columns and the factor of its Hessian.

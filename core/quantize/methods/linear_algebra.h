@@ -22,7 +22,7 @@ void add_gram(const float* x, uint64_t rows, uint64_t k, uint64_t first, uint64_
 // outputs.
 double output_error(const float* e, uint64_t rows, const float* x, uint64_t samples, uint64_t k);
 // The upper triangular U with Uᵀ · U = h⁻¹, of a symmetric h [k, k]; false where h is not positive
-// definite. The same bits for any number of threads; takes 8 k² bytes beside h and u.
+// definite. The same bits for any number of threads; takes 8 k² bytes in addition to h and u.
 bool inverse_factor(const std::vector<double>& h, uint64_t k, std::vector<float>& u,
                     WorkerPool& pool);
 

@@ -15,14 +15,14 @@ class RangeSearch {
   RangeSearch(std::span<const double> gram, uint64_t k, const GridOptions& options);
 
   // Rows [first, first + count) of w [n, k] in codes. Group after group gets the range with which
-  // the outputs err least, beside what the other groups' columns do; then values go to the code
-  // above or below the nearest where that makes up for others. Any number of threads, on rows of
+  // the outputs err least, given the errors of the other groups' columns; then values go to the
+  // code above or below the nearest if that makes up for others. Any number of threads, on rows of
   // their own.
   void code_rows(const float* w, uint64_t first, uint64_t count, CodedMatrix& out) const;
 
   // Rows that are in codes already, in the gram's order of columns: codes [count, k] and grids
   // [count, groups] with fewer errors of the outputs. A group's scale becomes the best one for its
-  // codes, beside what the other groups do, then codes go up or down. Likewise for any number of
+  // codes, given the other groups, then codes go up or down. Likewise for any number of
   // threads.
   void improve_rows(const float* w, uint64_t count, uint32_t most, uint32_t sweeps, uint8_t* codes,
                     Grid* grids) const;

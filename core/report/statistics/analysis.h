@@ -52,7 +52,7 @@ struct ArmResult {
 struct Analysis {
   NoiseFloor noise = {};
   double confidence = 0;             // of each interval
-  std::vector<ArmResult> arms = {};  // beside the base
+  std::vector<ArmResult> arms = {};  // in addition to the base
   std::vector<std::string> notes = {};
 };
 

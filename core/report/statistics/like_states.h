@@ -11,7 +11,7 @@ namespace tenon {
 // other at every layer lose two to three times the time that one of them lost, so shares may differ
 // by a third of `unlike` only.
 //
-// What the machine could do around it (the geometric mean of before and behind). A probe of a few
+// The rates of the machine around it (the geometric mean of before and after). A probe of a few
 // hundredths of a second is noisy itself: where states of neighbouring pieces usually differ by
 // more than `unlike`, that is the machine's own unrest and tells nothing of a pair. Then only a
 // difference of three times the usual one is a change (docs/experiments/024-comparing.md).
@@ -20,7 +20,7 @@ class LikeStates {
   explicit LikeStates(const MeasuredComparison& measured);
 
   bool alike(const MeasuredPiece& a, const MeasuredPiece& b) const;
-  // Of two stretches of several pieces: the first one's state before, the last one's behind.
+  // For two stretches of several pieces: the first one's state before, the last one's after.
   bool alike(const MeasuredPiece& a_first, const MeasuredPiece& a_last,
              const MeasuredPiece& b_first, const MeasuredPiece& b_last) const;
 

@@ -27,7 +27,7 @@ struct RequestRow {
   std::string digest = {};  // of its logits; empty where none were computed
 };
 
-// What the machine could do just before or behind a piece.
+// The rates of the machine just before or after a piece.
 struct MachineState {
   double read_gbps = 0;
   double fma_gflops = 0;

@@ -1,4 +1,5 @@
-// Dialects beside OpenAI's completions and chats: the same calls, read and written in another way.
+// Dialects other than OpenAI's completions and chats: the same calls, read and written in another
+// way.
 #pragma once
 
 #include <memory>

@@ -188,7 +188,7 @@ class Call final : public ::grpc::ServerGenericBidiReactor,
   ::grpc::ByteBuffer message_;
   std::shared_ptr<http::BodyStream> stream_;
   std::deque<::grpc::ByteBuffer> pieces_;
-  std::optional<::grpc::Status> end_;  // behind the last piece
+  std::optional<::grpc::Status> end_;  // after the last piece
   std::function<void()> gone_;
   bool is_answered_ = false;
   bool is_writing_ = false;

@@ -1,5 +1,5 @@
-// vllm.Inference over gRPC, beside HTTP: another way to the same service, with its keys, limits,
-// log and figures. Built where TENON_GRPC is on; elsewhere open() says so.
+// vllm.Inference over gRPC, in addition to HTTP: another way to the same service, with its keys,
+// limits, log and metrics. Built if TENON_GRPC is on; otherwise open() says so.
 #pragma once
 
 #include <chrono>

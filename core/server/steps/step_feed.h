@@ -55,7 +55,7 @@ class StepFeed::Reader {
 
   struct Taken {
     std::vector<KeptStep> steps;  // in order
-    uint64_t dropped = 0;         // lost in front of them
+    uint64_t dropped = 0;         // lost before them
     bool closed = false;          // there will be no more
   };
   // At most `most` steps; none: `wake` comes when there are some.

@@ -48,7 +48,7 @@ std::optional<TraceContext> parse_trace_context(std::string_view traceparent,
   if (traceparent.size() < kWhole) return std::nullopt;
   const std::string_view version = traceparent.substr(0, 2);
   if (!is_hex(version) || version == "ff") return std::nullopt;
-  // Later versions may add fields, this one has none behind its flags.
+  // Later versions may add fields, this one has none after its flags.
   const bool longer = traceparent.size() > kWhole;
   if (longer && (version == "00" || traceparent[kWhole] != '-')) return std::nullopt;
   const size_t span = 2 + 1 + kTraceDigits + 1, flags = span + kSpanDigits + 1;

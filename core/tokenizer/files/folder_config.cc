@@ -1,4 +1,4 @@
-// The files beside a tokenizer: tokenizer_config.json and special_tokens_map.json.
+// The files next to a tokenizer: tokenizer_config.json and special_tokens_map.json.
 #include <charconv>
 
 #include "core/base/quote.h"

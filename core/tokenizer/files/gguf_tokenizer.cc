@@ -165,7 +165,7 @@ Result<Parts> make_byte_level_bpe(const GgufVocabulary& given) {
 Result<Parts> make_from_json(const GgufVocabulary& vocabulary) {
   Result<Parts> parts = read_tokenizer_json(vocabulary.json);
   if (!parts.ok()) return with_context("tokenizer.huggingface.json", parts.status());
-  // Its configuration beside it may have named more.
+  // The configuration next to it may have named more.
   TENON_RETURN_IF_ERROR(add_symbols(vocabulary, **parts));
   const std::vector<TokenId> prefix = (*parts)->prefix, suffix = (*parts)->suffix;
   name_ends(vocabulary, false, **parts);

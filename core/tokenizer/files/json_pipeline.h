@@ -10,7 +10,7 @@ namespace tenon::tok {
 Status read_normalizer(const JsonNode& node, Normalizer& normalizer);
 Status read_pre_tokenizer(const JsonNode& node, PreTokenizer& pre_tokenizer);
 Status read_decoder(const JsonNode& node, Decoder& decoder);
-// What is put around a text: appends before `suffix`, in front of `prefix`.
+// Tokens put around a text: appends those after it to `suffix`, those before it to `prefix`.
 Status read_post_processor(const JsonNode& node, TokenizerParts& parts);
 
 // {"String": "…"} or {"Regex": "…"}.

@@ -21,7 +21,7 @@ struct TokenizerJson {
 };
 
 // Errors (invalid_argument): not JSON; nested deeper than 64 levels; more than a million values
-// beside the vocabulary; a vocabulary or merges of another shape.
+// in addition to the vocabulary; a vocabulary or merges of another shape.
 Result<TokenizerJson> parse_tokenizer_json(std::string_view text);
 
 // Any other file, with the same bounds.

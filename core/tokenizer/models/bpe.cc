@@ -10,7 +10,7 @@ namespace {
 
 constexpr size_t kMostSymbols = size_t{1} << 30;  // their positions are 32 bits wide
 
-// The first position behind the front of `text` where a run of ▁ starts; its size when none.
+// The first position after the front of `text` where a run of ▁ starts; its size when none.
 size_t next_cut(std::string_view text) {
   for (size_t at = text.find(kMetaspace, 1); at != std::string_view::npos;
        at = text.find(kMetaspace, at + 1)) {

@@ -5,7 +5,8 @@
 namespace tenon::tok {
 namespace {
 
-// Of a text at a time: large beside what must be read behind it, small enough for a cache.
+// Bytes of a text at a time: large compared with the bytes read beyond it, small enough for a
+// cache.
 constexpr size_t kPartBytes = 8192;
 
 }  // namespace
@@ -97,7 +98,7 @@ uint32_t TextTrie::next(uint32_t node, uint8_t byte, uint64_t& steps) const {
   }
 }
 
-// What stands further behind a position than the longest text says nothing about it.
+// Bytes further after a position than the longest text have no effect on it.
 void TextScan::read(size_t from) {
   begin_ = from;
   end_ = std::min(text_.size(), from + std::max(kPartBytes, 8 * trie_.longest_));

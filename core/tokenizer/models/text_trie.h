@@ -28,7 +28,7 @@ class TextTrie {
 
   // Of two equal texts the first stays. Empty texts are left out.
   void add(std::string_view text, TokenId id);
-  // Behind the last `add`. Takes 16 bytes of memory for each byte of the texts at most.
+  // After the last `add`. Takes 16 bytes of memory for each byte of the texts at most.
   void build();
   bool empty() const { return matches_.empty(); }
   // Moves from node to node so far, for tests of what texts cost.
@@ -39,7 +39,7 @@ class TextTrie {
 
   // Of the automaton: a string of bytes, read backwards, at which texts may be.
   struct Node {
-    uint32_t first_child = 0;  // children stand together, sorted; the next node's begin behind them
+    uint32_t first_child = 0;  // children stand together, sorted; the next node's begin after them
     uint32_t shorter = 0;      // the node of its longest proper end that has one
     uint32_t match = 0;        // in matches_, +1: the longest text that it ends with; 0: none
     uint8_t byte = 0;          // its last one
@@ -53,7 +53,7 @@ class TextTrie {
 
   std::vector<std::pair<std::string, Match>> added_;  // until they are built
   std::vector<Match> matches_;
-  std::vector<Node> nodes_;                 // by length; one behind the last
+  std::vector<Node> nodes_;                 // by length; one after the last
   std::array<uint32_t, 256> of_byte_ = {};  // the root's children
   size_t longest_ = 0;
   uint64_t build_steps_ = 0;

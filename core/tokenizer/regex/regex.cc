@@ -104,7 +104,7 @@ class Regex::Search {
     pcre2_set_callout(workspace.context.get(), on_callout, this);
   }
 
-  // PCRE2's result of looking for a match at or behind `from`.
+  // PCRE2's result of looking for a match at or after `from`.
   int next(size_t from) {
     uint32_t limit = kFreeSteps;
     from_ = from;
@@ -172,7 +172,7 @@ class Regex::Search {
   Allowance& allowance_;
   size_t from_ = 0;          // where the search starts
   size_t start_ = 0;         // where the match that is tried starts
-  size_t only_ = kAnywhere;  // matches that start behind it are not wanted
+  size_t only_ = kAnywhere;  // matches that start after it are not wanted
   size_t repeat_ = 0;        // where the repeat that is tried starts, or was last seen to end
 };
 

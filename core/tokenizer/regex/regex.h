@@ -28,7 +28,7 @@ class Regex {
   Regex& operator=(Regex&&) noexcept;
   ~Regex();
 
-  // Appends all matches, left to right and without overlap; an empty match directly behind another
+  // Appends all matches, left to right and without overlap; an empty match directly after another
   // match is skipped. `text` is structurally valid UTF-8 and is all that lookarounds see.
   // Error: failed, when matching takes more steps than `allowance` has.
   Status find_all(std::string_view text, Allowance& allowance, std::vector<Span>& matches) const;

@@ -30,7 +30,7 @@ class Translator {
   enum class Repeat { none, simple, interval };
 
   // An expression that is nothing but "X+…" or "X*…", X one character, never has its leftmost
-  // match behind another X, unless the search starts there: one character earlier would match as
+  // match after another X, unless the search starts there: one character earlier would match as
   // well. Saying so keeps the search linear in runs of X that do not match in the end ("\\s+$").
   std::string start_guard() const {
     if (first_.empty() || has_alternatives_) return "";

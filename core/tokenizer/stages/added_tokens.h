@@ -60,7 +60,7 @@ class AddedTokens {
   // Errors: unsupported (longer than 1024 bytes, or 8 MiB with all others), invalid_argument
   // (empty; the id or the content is taken).
   Status add(AddedToken token);
-  // Behind the last `add`.
+  // After the last `add`.
   void build();
 
   // The token with this id, or this content; null when it is none of these. Borrowed.

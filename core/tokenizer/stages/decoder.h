@@ -52,7 +52,7 @@ struct Decoder {
     std::string name;
   };
 
-  // `name` stands in front of error messages.
+  // Error messages begin with `name`.
   void add(DecodeStepPtr step, std::string name) {
     stages.push_back({std::move(step), std::move(name)});
   }

@@ -42,7 +42,7 @@ NormalizeStepPtr make_byte_level_normalizer();
 
 class Normalizer {
  public:
-  // `name` stands in front of error messages.
+  // Error messages begin with `name`.
   void add(NormalizeStepPtr step, std::string name) {
     stages_.push_back({std::move(step), std::move(name)});
   }

@@ -48,7 +48,7 @@ PreTokenStepPtr make_fixed_length(size_t characters);
 
 class PreTokenizer {
  public:
-  // `name` stands in front of error messages.
+  // Error messages begin with `name`.
   void add(PreTokenStepPtr step, std::string name) {
     stages_.push_back({std::move(step), std::move(name)});
   }

@@ -125,7 +125,7 @@ class Attention {
 #endif
   }
 
-  // Queries [first, last) over one tile, all heads. `next_tile`: the one behind it comes next.
+  // Queries [first, last) over one tile, all heads. `next_tile`: the one after it comes next.
   void attend_queries(Span tile, uint32_t first, uint32_t last, const TileRows& rows,
                       bool next_tile) {
     // Queries that see nothing of the tile are left out at both ends.
@@ -343,7 +343,7 @@ class Attention {
     if constexpr (E::kShifted) least_sums_[i] = simd::reduce_add(sum);
   }
 
-  // Positions that all queries of a block see go together, those before and behind query by query.
+  // Positions that all queries of a block see go together, those before and after query by query.
   void add_values(const TileRows& rows, uint32_t base, uint64_t kv_head, uint32_t first,
                   uint32_t last, bool few, Requests& requests) {
     const uint64_t offset = kv_head * task_.v_plane.head_bytes;

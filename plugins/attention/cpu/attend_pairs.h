@@ -57,7 +57,7 @@ void Attention<E, S>::add_pairs_of_values(const TileRows& rows, uint32_t base, u
   }
 }
 
-// Pairs that all queries of a block see go together, what lies before and behind query by query.
+// Pairs that all queries of a block see go together, those before and after query by query.
 template <class E, class S>
 template <class Rows>
 void Attention<E, S>::add_block_of_pairs(const Rows& rows, uint32_t base, uint32_t first,

@@ -9,7 +9,7 @@
 namespace tenon::attention_cpu {
 namespace {
 
-// Which words of two vectors stand beside each other: 0 … 15 are of rows 0 and 1, 16 … 31 of rows
+// Which words of two vectors stand side by side: 0 … 15 are of rows 0 and 1, 16 … 31 of rows
 // 2 and 3. A constant of the library: GCC 12 makes a local one anew wherever it is read.
 struct WordOrder {
   alignas(64) uint16_t at[32];

@@ -52,7 +52,7 @@ struct ByteQuery {
   int32_t start;
 };
 
-// `dim` floats become codes, in place: bytes in the order of `load_quarters`, zero behind the end.
+// `dim` floats become codes, in place: bytes in the order of `load_quarters`, zero after the end.
 template <class E>
 ByteQuery make_codes(float* query, uint32_t dim) {
   F32 largest = simd::zero();
@@ -140,13 +140,13 @@ template <class E, bool kWhole>
   }
 }
 
-// Bytes from a row's beginning to the word in which its scale stands: with what i4 has beside it,
+// Bytes from a row's beginning to the word in which its scale stands: with the least value of i4,
 // or in the upper half.
 template <class E>
 constexpr uint64_t scale_word_at(uint32_t dim) {
   return kv_element_bytes(E::kType, dim) - (E::kShifted ? 0 : 2);
 }
-// The words `at` bytes behind the beginnings of 16 rows.
+// The words `at` bytes into 16 rows.
 [[gnu::always_inline]] inline __m512i read_words(const std::byte* const* rows, uint64_t at) {
   const auto four = [&](uint32_t i) __attribute__((always_inline)) {
     const auto word = [&](uint32_t j) __attribute__((always_inline)) {
@@ -160,7 +160,7 @@ constexpr uint64_t scale_word_at(uint32_t dim) {
   words = _mm512_inserti32x4(words, four(8), 2);
   return _mm512_inserti32x4(words, four(12), 3);
 }
-// Scales of 16 rows, and of i4 what stands beside them.
+// Scales of 16 rows, and the least values of i4.
 template <class E>
 [[gnu::always_inline]] inline void read_scales(const std::byte* const* rows, uint64_t at,
                                                float* scale, float* least) {

@@ -113,7 +113,7 @@ Status check_layer(LayerId id, const LayerShape& layer, const KvGroup& group,
   return Status();
 }
 
-// What a step over one KV group needs to know beside its plan.
+// The data that a step over one KV group needs in addition to its plan.
 struct GroupWork {
   bool bound = false;
   PlanLimits limits;

@@ -1,5 +1,5 @@
-// A row's bits: the same however a prompt is cut, whatever lies beside it, and along every path of
-// a tree.
+// A row's bits: the same however a prompt is cut, whatever else is in the batch, and along every
+// path of a tree.
 #include <numeric>
 
 #include "tests/support/attention_bits.h"

@@ -16,7 +16,7 @@ class CpuBytes : public testing::Test {
     return {
         .kv_heads = kv_heads, .group = group, .head_dim = head_dim, .dtype = dtype, .bytes = true};
   }
-  // Queries have 7 bits beside the sign, weights 8: each errs by less than a step, and errors of
+  // Queries have 7 bits and the sign, weights 8: each errs by less than a step, and errors of
   // many cancel out.
   static void expect_near(const Shape& shape, uint32_t tokens, double most = 2e-2) {
     expect_near_double(shape, tokens, kCpuAvx512Vnni, most);
@@ -139,7 +139,7 @@ TEST_F(CpuBytes, of_rows_before_a_poisoned_token_do_not_notice_it) {
   }
 }
 
-// With one slice nothing lies behind its scratch memory but the guard.
+// With one slice nothing lies after its scratch memory but the guard.
 TEST_F(CpuBytes, keep_within_their_workspace) {
   for (DType dtype : kQuantised) {
     for (uint32_t head_dim : {1u, 8u, 33u, 64u, 100u}) {

@@ -13,7 +13,7 @@ namespace tenon::attention_cpu {
 inline constexpr uint32_t kTileTokens = 64;
 // Ranges are the units that different slices may work on: each has a softmax of its own, and they
 // are merged in rising order. Short enough to share out a few thousand positions, long enough that
-// a merge (one pass over a row of `out`) costs nothing beside it.
+// a merge (one pass over a row of `out`) costs little compared with it.
 inline constexpr uint32_t kRangeTokens = 512;
 // Query rows (rows x heads of one group) that one reading of K and V serves.
 inline constexpr uint32_t kMaxQueries = 96;
@@ -112,11 +112,11 @@ struct WorkItem {
   uint32_t last_row = 0;
   uint32_t first_range = 0;
   uint32_t last_range = 0;
-  uint32_t end = 0;  // behind the last entry that any of the rows sees
+  uint32_t end = 0;  // after the last entry that any of the rows sees
   // From this entry on each row reads along its own path; kNoPath: rows are a chain.
   uint32_t path_from = 0;
   // Where results go, counted in queries: range r, query i of a head at partial + r · queries + i,
-  // the next head partial_stride behind. kWhole: the item covers all ranges and writes `out`
+  // the next head partial_stride later. kWhole: the item covers all ranges and writes `out`
   // itself.
   uint64_t partial = 0;
   uint64_t partial_stride = 0;

@@ -93,7 +93,7 @@ struct I4Elements {
   }
 };
 
-// Bytes of a row's elements, without what stands behind them.
+// Bytes of a row's elements, without the scales after them.
 template <class E>
 constexpr uint32_t element_bytes(uint32_t dim) {
   return (dim * E::kBits + 7) / 8;

@@ -38,7 +38,7 @@ template <class E>
 constexpr uint32_t words_of(uint32_t dim) {
   return E::kPerWord == 1 ? dim : (element_bytes<E>(dim) + 3) / 4;
 }
-// The whole vector at word `at`; behind the row's end zeros, which are not read.
+// The whole vector at word `at`; after the row's end zeros, which are not read.
 template <class E, bool kWhole>
 [[gnu::always_inline]] inline F32 load_words(const std::byte* row, uint32_t at, uint32_t dim) {
   if constexpr (E::kPerWord == 1) {

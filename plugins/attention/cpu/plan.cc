@@ -9,7 +9,7 @@ namespace {
 
 // Reading a tile of K and V costs about as much as multiplying this many queries with it.
 constexpr uint64_t kTileQueries = 12;
-// A slice's share is cut no finer than this: pieces behind it gain no balance worth a merge.
+// A slice's share is cut no finer than this: pieces after it gain no balance worth a merge.
 constexpr uint64_t kPiecesPerSlice = 4;
 // KV heads whose results can wait to be merged, over all rows.
 uint64_t most_splits(const PlanLimits& limits) {
@@ -28,7 +28,7 @@ uint32_t ranges_of(uint32_t tokens) {
   return (tokens + kRangeTokens - 1) / kRangeTokens;
 }
 
-// Where the arrays stand behind the StepPlan, in bytes.
+// Offsets of the arrays after the StepPlan, in bytes.
 struct Layout {
   uint64_t seen, whole, items, splits, share_begin, bytes;
 

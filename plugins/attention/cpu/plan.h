@@ -30,7 +30,7 @@ uint32_t rows_per_item(const PlanLimits& limits);
 // Partial results that a step can put to use at most.
 uint64_t useful_partials(const PlanLimits& limits);
 
-// Stands at the start of the memory that `plan` fills; the arrays lie behind it.
+// The start of the memory that `plan` fills; the arrays follow it.
 struct StepPlan {
   const BatchView* batch = nullptr;
   const BatchGroup* group = nullptr;

@@ -22,7 +22,7 @@ inline constexpr uint32_t kMaxRowsWide = simd::kRegisters == 32 ? 4 : 2;
 //
 // What `product` asks of such a type: one load of V vectors stands for kStep rows of B; element<j>
 // makes the j-th of them. Where it has an `accumulate`, that takes the place of an FMA, and where
-// it has a `between`, that is called behind each load.
+// it has a `between`, that is called after each load.
 struct WideRows {
   static constexpr uint32_t kStep = 1;
   static constexpr bool kEven = false;  // columns need not be a multiple of two vectors

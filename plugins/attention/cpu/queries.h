@@ -13,7 +13,7 @@ inline Span visible(const LayerTask& task, uint32_t row) {
 }
 
 // One query, padded_k(k_dim) floats: scaled, in base 2 unless a soft cap comes in between; zero
-// behind the end. Returns its sum where E is shifted.
+// after the end. Returns its sum where E is shifted.
 template <class E>
 float load_query(const LayerTask& task, uint32_t row, uint64_t head, float* to) {
   const F32 scale = simd::set1(task.soft_cap != 0.0f ? task.scale : task.scale * kLog2OfE);

@@ -104,7 +104,7 @@ struct Slope {
   float slope = 0;
   float from = 0;
 };
-// Adds it to the scores of a tile, which are capped in front of that.
+// Adds it to the scores of a tile, which are capped before that.
 inline void bias_scores(float soft_cap, Slope by, float* scores) {
 #pragma GCC unroll 16
   for (uint32_t v = 0; v < kTileVectors; ++v) {

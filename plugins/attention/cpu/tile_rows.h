@@ -6,7 +6,7 @@
 namespace tenon::attention_cpu {
 namespace {
 
-// K and V of head 0 at one position; head h lies h · head_bytes behind.
+// K and V of head 0 at one position; head h lies h · head_bytes further.
 struct KvAddress {
   std::byte* k;
   std::byte* v;
@@ -51,7 +51,7 @@ struct TileRows {
     fill_around(low - start, high - start);
   }
 
-  // The same along the path to `row`, which sees the entries in front of the tree and the rows
+  // The same along the path to `row`, which sees the entries before the tree and the rows
   // that lead to it. Without runs.
   void find_path(const LayerTask& task, const WorkItem& item, uint32_t row, uint32_t start,
                  uint32_t low, uint32_t high) {
@@ -98,7 +98,7 @@ class Requests {
     lines_ = static_cast<uint32_t>(bytes / 64) + runs_left_;
     advance();
   }
-  // `count` lines behind each other, and no function call in most cases: vectors stay in registers.
+  // `count` lines after each other, and no function call in most cases: vectors stay in registers.
   [[gnu::always_inline]] void ask(uint32_t count) {
     if (at_ >= end_) return;
     if (at_ + 64 * count >= end_) return ask_across_runs(count);

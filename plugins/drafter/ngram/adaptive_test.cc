@@ -53,7 +53,7 @@ class Machine {
       uint32_t right = 0;
       while (right < script.available && uniform_(random_) < script.acceptance) ++right;
       const uint32_t kept = std::min(right, offered[seq]);
-      // One token behind the drafts shows whether the next proposal would have been right.
+      // One token after the drafts shows whether the next proposal would have been right.
       const uint32_t seen = shadowed ? std::min(offered[seq] + 1, script.available) : offered[seq];
       drafts_.learn(seq, std::min(std::min(right, seen) + 1, seen), std::min(right, seen));
       tokens += 1 + kept;

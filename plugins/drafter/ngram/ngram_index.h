@@ -1,6 +1,6 @@
 // Where each n-gram of a growing text stands, for a few lengths n.
 //
-// An n-gram's place is the position behind it; the one at the very end of the text, behind which
+// An n-gram's place is the position after it; the one at the very end of the text, after which
 // nothing stands yet, is not in the index. A table of a length keeps one place an n-gram, in open
 // addressing; n-grams are compared in the text itself, so equal hashes do no harm.
 #pragma once
@@ -22,7 +22,7 @@ class NgramIndex {
   // Takes in what is new in `history`; each token costs one entry a length.
   void extend(std::span<const TokenId> history);
 
-  // The place behind an earlier occurrence of the longest n-gram that ends `history`; 0 = none.
+  // The place after an earlier occurrence of the longest n-gram that ends `history`; 0 = none.
   uint32_t find(std::span<const TokenId> history) const;
 
   // What follows that place. A match that runs into the end of the text goes on with its own

@@ -43,7 +43,7 @@ class SuffixAutomaton {
   struct Node {
     uint32_t length = 0;
     State link = kNone;
-    uint32_t first_end = 0;  // the earliest place behind its substrings
+    uint32_t first_end = 0;  // the earliest place after its substrings
     uint32_t count = 0;      // places
     uint32_t first_edge = kNone;
   };

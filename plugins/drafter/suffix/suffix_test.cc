@@ -67,7 +67,7 @@ TEST(Automaton, knows_what_followed_first_and_what_followed_most_often) {
 class SuffixDrafter : public testing::Test {
  protected:
   using Options = PluginInstance<Drafter>::Options;
-  // What a fresh drafter proposes behind `history`.
+  // The proposal of a fresh drafter after `history`.
   Tokens propose(const Tokens& history, uint32_t most, Options options = {}) {
     options.push_back({"adaptive", option_of(false)});
     PluginInstance<Drafter> drafter("suffix", host_, options);
@@ -110,7 +110,7 @@ TEST_F(SuffixDrafter, follows_the_most_frequent_way_or_the_earliest) {
 }
 
 TEST_F(SuffixDrafter, stops_where_a_way_becomes_unlikely) {
-  // Behind 1 2 each of four tokens came once.
+  // After 1 2 each of four tokens came once.
   const Tokens history = {1, 2, 3, 1, 2, 4, 1, 2, 5, 1, 2, 6, 1, 2};
   EXPECT_THAT(propose(history, 4, {{"min_share", option_of(0.3)}}), IsEmpty());
   EXPECT_EQ(propose(history, 1, {{"min_share", option_of(0.2)}}).size(), 1u);

@@ -6,7 +6,7 @@
 // its own, and a token goes at each step. Here a group of layers has one table, so heads and layers
 // are summed, and tokens go a stride at a time.
 //
-//   [ sinks | heavy ........ | stride | window .... ]     entries when a stride is behind the
+//   [ sinks | heavy ........ | stride | window .... ]     entries when a stride is after the
 //   window
 //                └─ best of both ─┘└ goes ┘
 //
@@ -211,7 +211,7 @@ void HeavyHittersManager::resolved(BlockSequence& sequence, std::span<const Toke
   }
 }
 
-// Which entries of the heavy region go, and which of the stride behind it come; both rise. Of
+// Which entries of the heavy region go, and which of the stride after it come; both rise. Of
 // equals the one that is further in front stays.
 void HeavyHittersManager::choose(const Weights& weights) {
   const uint32_t end = rule_.sink_tokens + rule_.stride_tokens;

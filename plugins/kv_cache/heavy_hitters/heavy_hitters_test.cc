@@ -50,7 +50,7 @@ class HeavyHitters : public test::KvCase {
     EXPECT_TRUE(kv().table(seq, 0, view).ok());
     return view.evicted;
   }
-  // The positions of what the next row of a sequence of `computed` tokens sees in front of it.
+  // The positions that the next row of a sequence of `computed` tokens sees before it.
   std::vector<uint32_t> held(SeqId seq, uint32_t computed) {
     const std::vector<BlockId> blocks = table(seq);
     std::vector<uint32_t> found;
@@ -59,7 +59,7 @@ class HeavyHitters : public test::KvCase {
     }
     return found;
   }
-  // A step of `rows` behind `from`; each entry whose position `heavy` names is given its weight.
+  // A step of `rows` after `from`; each entry whose position `heavy` names is given its weight.
   void step(SeqId seq, uint32_t from, uint32_t rows, const std::map<uint32_t, uint64_t>& heavy) {
     grow(seq, tokens(from + rows), from);
     carry();

@@ -1,4 +1,4 @@
-// What a manager may do behind a step that is not done yet.
+// Calls that a manager allows after a step that is not done yet.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <tenon/kv_cache.h>

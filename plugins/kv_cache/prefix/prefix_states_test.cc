@@ -1,4 +1,4 @@
-// Recurrent groups: which states stay behind a prefix, and who starts from them.
+// Recurrent groups: which states stay after a prefix, and which sequences start from them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ class PrefixStates : public test::KvCase {
  protected:
   PrefixStates() : KvCase("prefix") {}
 
-  // Blocks of four tokens beside the states.
+  // Blocks of four tokens in addition to the states.
   void bind(uint32_t slots, uint32_t swap_slots = 0) {
     KvCase::bind(
         {{.blocks = 60, .swap_blocks = swap_slots > 0 ? 20u : 0u}, states(slots, swap_slots)});

@@ -7,8 +7,8 @@
 // order. Leaves go first, the one not used for longest: whoever holds a block holds all before it
 // and gives the last one back first, so the order of giving back is that order.
 //
-// Whole blocks are found by <tenon/sdk/kv_cache/prefix_manager.h>; this file adds the tokens behind
-// them. Where layers keep recurrent state there are none to add: a sequence goes on behind a state
+// Whole blocks are found by <tenon/sdk/kv_cache/prefix_manager.h>; this file adds the tokens after
+// them. Where layers keep recurrent state there are none to add: a sequence goes on after a state
 // only, and states are kept at block ends.
 #include <tenon/sdk/kv_cache/facts.h>
 #include <tenon/sdk/kv_cache/prefix_manager.h>
@@ -25,7 +25,7 @@ using sdk::BlockSequence;
 using sdk::BlockTable;
 using sdk::NodeId;
 
-// Tokens behind a node.
+// Tokens after a node.
 struct Branch {
   NodeId parent = sdk::kNoNode;
   std::span<const TokenId> tokens;
@@ -125,7 +125,7 @@ class RadixManager final : public sdk::PrefixManager {
     tail.computed = how.parent == kNoSeq ? 0 : how.parent_tokens;
   }
 
-  // Behind the whole blocks: the longest beginning of the next one that any child holds.
+  // After the whole blocks: the longest beginning of the next one that any child holds.
   void refine(BlockSequence& sequence, std::span<const TokenId> tokens, Found& found) override {
     Tail& tail = tails_[sequence.slot];
     tail.source = sdk::kNoNode;
@@ -168,7 +168,7 @@ class RadixManager final : public sdk::PrefixManager {
     const auto last = tokens.first(sequence.computed).last(inside);
     tail.tokens.assign(last.begin(), last.end());
     tail.computed = sequence.computed;
-    // The end of a prompt can be copied while its sequence writes on behind it.
+    // The end of a prompt can be copied while its sequence writes on after it.
     if (several) keep_tail(sequence);
   }
   // What stands in a last block that is not full is worth keeping as well.
@@ -181,7 +181,7 @@ class RadixManager final : public sdk::PrefixManager {
 
  private:
   struct Tail {
-    std::vector<TokenId> tokens;   // behind the full blocks, as of the last resolve
+    std::vector<TokenId> tokens;   // after the full blocks, as of the last resolve
     uint32_t computed = 0;         // then
     NodeId source = sdk::kNoNode;  // of which the beginning is to be copied
     uint32_t source_entry = 0;

@@ -111,7 +111,7 @@ class ReplaySampler {
   }
 
  private:
-  // Behind `known` tokens.
+  // After `known` tokens.
   TokenId token_for(const SampleRow& row, size_t known) const {
     if (row.score != kNoToken) return row.score;
     const std::lock_guard lock(mutex_);

@@ -97,7 +97,7 @@ bool edited(const SampleRow& row, const Settings& settings) {
   return row.allowed != nullptr || settings.edits();
 }
 
-// What is drawn from, behind everything that was asked for; the row is loaded. False: nothing is
+// The distribution to draw from, after all stages; the row is loaded. False: nothing is
 // left.
 bool choose(Scratch& scratch, const SampleRow& row, const Settings& settings, Choice& choice) {
   const SamplingParams& params = settings.params();

@@ -18,7 +18,7 @@ struct Scratch {
   std::vector<Candidate> candidates;
   PenaltyScratch penalties;
   std::vector<float> probs;    // the target's, where drafts are verified by rejection
-  std::vector<TokenId> known;  // and a path of a tree of drafts behind it
+  std::vector<TokenId> known;  // and a path of a tree of drafts after it
 };
 
 // Draws a token, or scores the one that the row asks for; log probabilities where they are wanted.

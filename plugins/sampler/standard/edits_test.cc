@@ -89,13 +89,13 @@ TEST_F(Edits, look_back_only_as_far_as_asked) {
 }
 
 TEST_F(Edits, of_penalties_count_in_the_logits_of_their_place) {
-  // Behind a temperature of 0.5 a penalty of 1 is worth half a raw logit.
+  // After a temperature of 0.5 a penalty of 1 is worth half a raw logit.
   const SamplingStage late[] = {SamplingStage::temperature, SamplingStage::penalties};
   SamplingParams params{.temperature = 0.5f, .presence_penalty = 1.0f};
   params.order = late;
   const auto probs = filtered({0.5f, 0.5f}, params, {.history = {0}});
   EXPECT_NEAR(std::log(probs[1] / probs[0]), 1.0, 1e-5);
-  // … and behind a cut they do not bring back what was cut.
+  // … and after a cut they do not bring back what was cut.
   const SamplingStage cut[] = {SamplingStage::top_k, SamplingStage::penalties};
   params = {.top_k = 1, .presence_penalty = 50.0f};
   params.order = cut;

@@ -168,7 +168,7 @@ Segment Row::segment(const Choice& choice, uint32_t begin, uint32_t end) const {
   part.values = values_.data() + size_t{begin} * kBlock;
   part.block_max = block_max_.data() + begin;
   part.blocks = end - begin;
-  // Behind the last token's id, tokens equal to it do not count; before the first one's neither.
+  // After the last token's id, tokens equal to it do not count; before the first one's neither.
   part.low = begin * kBlock > range.last.id ? next_above(range.last.logit) : range.last.logit;
   part.high = (end - 1) * kBlock + kBlock - 1 < range.first.id ? next_below(range.first.logit)
                                                                : range.first.logit;
@@ -245,7 +245,7 @@ uint32_t Row::draw(const Choice& choice, double target) const {
   uint32_t token = best().id;
   for (uint32_t i = 0; i < kBlock; ++i) {
     if (weights[i] == 0.0f) continue;
-    // Rounding may leave the target just behind the block's last token, which is drawn then.
+    // Rounding may leave the target just after the block's last token, which is drawn then.
     token = chosen * kBlock + i;
     sum += weights[i];
     if (sum > target) break;

@@ -85,10 +85,10 @@ class Row {
 
   // The sum of weights; each block's part is kept for `draw` and `probabilities`.
   double weigh(const Choice& choice);
-  // Behind `weigh` of the same choice: the token at which the running sum of weights, in order of
+  // After `weigh` of the same choice: the token at which the running sum of weights, in order of
   // ids, passes `target`.
   uint32_t draw(const Choice& choice, double target) const;
-  // Behind `weigh` likewise: probs[id] = weight / total. [vocabulary]
+  // After `weigh` likewise: probs[id] = weight / total. [vocabulary]
   void probabilities(const Choice& choice, double total, std::span<float> probs) const;
   double weight(const Choice& choice, uint32_t id) const;
   // Σ weight · (highest - logit) · scale.
@@ -137,7 +137,7 @@ class Row {
 
   const ScanKernels& scans_;
   uint32_t vocabulary_ = 0;
-  std::vector<float> values_;  // [blocks · kBlock], -inf behind the vocabulary
+  std::vector<float> values_;  // [blocks · kBlock], -inf after the vocabulary
   std::vector<float> block_max_;
   std::vector<uint8_t> stale_;     // [blocks] whether the maximum is
   std::vector<uint32_t> changed_;  // blocks whose maximum is stale

@@ -29,7 +29,7 @@ class Settings {
   const StageOrder& stages() const { return stages_; }
   bool greedy() const { return params_.temperature <= 0.0f && !mirostat(); }
   bool mirostat() const { return params_.mirostat != 0; }
-  // Logits are changed in front of the stages: bias, watermark, allowed tokens, bad words.
+  // Logits are changed before the stages: bias, watermark, allowed tokens, bad words.
   bool edits() const;
   // Some stage looks at the tokens before.
   bool penalises() const { return penalises_; }

@@ -1,5 +1,5 @@
 // The stages that narrow a row: each keeps a part of what the stages before it left, or changes how
-// likely its tokens are beside each other.
+// likely its tokens are side by side.
 #pragma once
 
 #include <vector>
@@ -15,7 +15,7 @@ class Funnel {
 
   const Choice& choice() const { return choice_; }
   bool whole() const { return whole_; }  // nothing was taken out yet
-  // The rest goes out of the row itself, so that logits may change behind a stage that cut.
+  // The rest goes out of the row itself, so that logits may change after a stage that cut.
   void cut_row();
 
   // Divides logits; 0 leaves the most likely token alone.

@@ -130,8 +130,9 @@ struct Task {
   const float* input(size_t i) const { return static_cast<const float*>(call.inputs[i]); }
 };
 
-// Walks the rows of a sequence over one part of its state, which begins `at` floats behind that of
-// a slot: where it stands in front of a row, and where it goes. What no slot keeps goes beside.
+// Walks the rows of a sequence over one part of its state, which begins `at` floats into a slot: it
+// says where the state is before a row, and where it goes. A state that no slot keeps goes to
+// `beside`.
 class Walk {
  public:
   Walk(const Task& task, const Part& part, uint64_t at, float* beside)
@@ -274,7 +275,7 @@ class CpuStates {
     return Status();
   }
 
-  // The row that stands `back` rows in front of row `done` of its sequence.
+  // The row that stands `back` rows before row `done` of its sequence.
   const float* row_before(const Task& task, const Part& part, uint32_t done, uint32_t back) const {
     const uint64_t channels = task.layer.channels();
     if (back <= done) return task.input(0) + (part.first_row + done - back) * channels;
@@ -364,7 +365,7 @@ class CpuStates {
     }
   }
 
-  // `beside` has the steps of a row, and behind them room for the block of a state.
+  // `beside` has the steps of a row, and after them room for the block of a state.
   void scan_block(const Task& task, const Part& part, uint32_t first, uint32_t count,
                   float* beside) const {
     const Layer& layer = task.layer;

@@ -256,7 +256,7 @@ TEST(States, rows_are_what_the_formulas_say) {
   }
 }
 
-// The states behind every row, the rows of a sequence in one step or in several, any slices.
+// The states after every row, the rows of a sequence in one step or in several, any slices.
 TEST(States, cuts_ends_and_slices_change_no_bit) {
   for (const Sizes& sizes : all_sizes()) {
     SCOPED_TRACE(sizes.heads);
@@ -284,7 +284,7 @@ TEST(States, a_step_changes_neither_the_slot_that_it_starts_from_nor_those_of_ot
     OneLayer layer(sizes, detect_cpu_features(), 2);
     ASSERT_TRUE(layer.bind().ok());
     OneLayer untouched(sizes, detect_cpu_features(), 2);
-    // The second sequence has rows behind its last end, which no slot keeps.
+    // The second sequence has rows after its last end, which no slot keeps.
     layer.run({{3, {0, 4}, {5, 8}}, {6, {kNoBlock, 5}, {0, 2}}, {2, {6, 7, 8}, {9, 10, 12}}}, 0);
     for (const BlockId slot : {0, 6, 8, 9, 10, 11}) {
       EXPECT_TRUE(

@@ -8,7 +8,7 @@
 
 namespace tenon::state_cpu {
 
-// Behind `rows` rows of its sequence the state goes to `block`.
+// After `rows` rows of its sequence the state goes to `block`.
 struct End {
   uint32_t rows = 0;
   BlockId block = kNoBlock;

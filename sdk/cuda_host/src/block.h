@@ -81,7 +81,7 @@ class Block {
     boost::context::fiber caller;  // where the block goes on
     Extent index;
     bool done = false;
-    bool in_order = false;        // behind all earlier kernels
+    bool in_order = false;        // after all earlier kernels
     const char* waits = nullptr;  // for what
     Line waits_at;
     uint32_t stamp = 0;

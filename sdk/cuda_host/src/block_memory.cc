@@ -93,7 +93,7 @@ void Block::read(Region* region, int64_t offset, uint32_t bytes, Line line) {
   launch_.emulator->touch(*region, offset, bytes, Emulator::Touch::read);
 }
 
-// Kernels in front of this one may still run. What none of them ever wrote is as it will be.
+// Kernels before this one may still run. What none of them ever wrote is as it will be.
 void Block::check_early_read(Region* region, int64_t offset, uint32_t bytes, Line line) {
   if (region->shared || region->constant || threads_[running_].in_order) return;
   const auto first = static_cast<uint64_t>(offset);

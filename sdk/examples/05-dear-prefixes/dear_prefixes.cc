@@ -3,13 +3,14 @@
 // GreedyDual-Size-Frequency (Cherkasova, 1998) over prefixes. When a sequence gives its blocks
 // back, each is worth
 //   age + (1 + how often it was found) · what its sequence cost to compute
-// where a token costs 1 and, for the attention over what stands before it, another 1 every
-// `attention_tokens` tokens. The age is the worth of what was evicted last: what nobody asks for is
-// overtaken by what is new, however dear it was. A long document outlives a crowd of short prompts
-// that pass by once, which push it out where the least recently used goes first.
+// where a token costs 1 and, for the attention over the tokens before it, another 1 every
+// `attention_tokens` tokens. The age is the worth of the block that was evicted last: blocks that
+// are not used are overtaken by new ones, however expensive they were. A long document outlives a
+// crowd of short prompts that pass by once, which push it out where the least recently used goes
+// first.
 //
 // A prefix is of no use without its beginning. A block's worth therefore never falls below that of
-// a sequence that goes on behind it, and of one worth the deepest goes first.
+// a sequence that goes on after it, and of one worth the deepest goes first.
 #include <tenon/sdk/kv_cache/facts.h>
 #include <tenon/sdk/kv_cache/prefix_manager.h>
 #include <tenon/sdk/plugin.h>

@@ -161,8 +161,8 @@ void BlockManager::share_parent(BlockSequence& child, const BlockSequence& paren
   }
 }
 
-// Whoever asked did not know what would be found: all known tokens behind it, and the draft slots
-// asked for behind those, are all that can be of use.
+// The caller did not know what would be found: only the known tokens after it, and the draft slots
+// requested after those, can be of use.
 BlockManager::Range BlockManager::still_useful(Range range, uint32_t known, const Reuse& reuse) {
   if (reuse.tokens == 0 || known <= reuse.tokens) return range;
   const uint32_t drafts = range.at_most > known ? range.at_most - known : 0;

@@ -8,7 +8,7 @@
 
 namespace tenon::sdk {
 
-// Brings kept slots together behind `base`. Rising order: no source is overwritten before it was
+// Brings kept slots together after `base`. Rising order: no source is overwritten before it was
 // read.
 void BlockManager::gather(const BlockSequence& sequence, uint32_t base,
                           std::span<const uint32_t> kept) {
@@ -41,7 +41,7 @@ Status BlockManager::trim_sequence(SeqId seq, uint32_t tokens) {
   return {};
 }
 
-// Whether every recurrent group has the state behind what is kept.
+// Whether every recurrent group has the state after what is kept.
 Status BlockManager::check_states(const BlockSequence& sequence, const KvOutcome& outcome) const {
   const bool path = !outcome.kept.empty() && outcome.kept.back() + 1 != outcome.kept.size();
   if (path && !states_.empty()) {

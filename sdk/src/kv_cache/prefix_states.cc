@@ -6,7 +6,7 @@
 
 namespace tenon::sdk {
 
-// Nodes behind `from` are held by this sequence's own chain, once each. Whoever else holds one has
+// Nodes after `from` are held by this sequence's own chain, once each. Whoever else holds one has
 // it on a path of its own: the last such node is where paths part.
 PrefixManager::OnTheWay PrefixManager::worth_keeping(BlockSequence& sequence,
                                                      std::span<const TokenId> tokens, uint32_t from,
@@ -33,8 +33,8 @@ PrefixManager::OnTheWay PrefixManager::worth_keeping(BlockSequence& sequence,
   return worth;
 }
 
-// Whether others have tokens of their own behind the node, or end there: who holds it beside this
-// sequence's chain and the blocks of one sequence.
+// Whether others have tokens of their own after the node, or end there: whether anything holds it
+// in addition to this sequence's chain and the blocks of one sequence.
 bool PrefixManager::parts_here(NodeId node) const {
   uint32_t own = 1;
   for (const BlockGroup& group : groups()) own += index_.block_of(node, group.id()) != kNoBlock;

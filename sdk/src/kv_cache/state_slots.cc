@@ -36,7 +36,7 @@ void StateGroup::grow(StateTable& table, uint32_t from, uint32_t end, uint32_t k
 void StateGroup::trim(StateTable& table, uint32_t end) {
   std::vector<StateSlot>& slots = table.slots;
   while (slots.size() > table.start + 1 && slots.back().end > end) {
-    // A grant that ends among known tokens has a slot behind the last of them.
+    // A grant that ends among known tokens has a slot after the last of them.
     if (slots[slots.size() - 2].end < end) {
       slots.back().end = end;
       break;

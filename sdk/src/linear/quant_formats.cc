@@ -30,7 +30,7 @@ uint64_t column_order_key(const WeightView& weight) noexcept {
 
 namespace {
 
-// A permutation of the columns, behind the blocks.
+// A permutation of the columns, after the blocks.
 bool is_column_order(const TensorView& order, uint32_t k_in) {
   if (order.data == nullptr || order.dtype != DType::i32 || order.rank != 1 ||
       order.shape[0] != k_in || reinterpret_cast<uintptr_t>(order.data) % sizeof(int32_t) != 0) {

@@ -46,7 +46,7 @@ void read_own_content(Fields& fields, Json& out, Notes& notes) {
   const bool calls = message.contains("tool_calls") || message.contains("function_call");
   const bool may_lack = out.value("role", "") == "assistant" && (calls || has_thought(message));
   if (!may_lack) return fields.refuse("content", "is missing – expected a text");
-  // Templates write it behind what was thought.
+  // Templates write it after the reasoning.
   if (message.value("tool_calls", Json()).empty()) out["content"] = "";
 }
 

@@ -16,7 +16,7 @@ namespace tenon::api {
 
 class Fields {
  public:
-  // `where` stands in front of names in messages: "messages[2]"; empty for the body.
+  // `where` comes before names in messages: "messages[2]"; empty for the body.
   explicit Fields(const Json& object, std::string where = {})
       : object_(object), where_(std::move(where)) {}
 
@@ -26,7 +26,7 @@ class Fields {
   std::string text(std::string_view name, std::string otherwise = {});
   // Absent members, and those out of range, are none.
   std::optional<int64_t> whole(std::string_view name, int64_t least, int64_t most);
-  // A name for ignored(), once; behind the 64th they are "others".
+  // A name for ignored(), once; after the 64th they are "others".
   void note_ignored(std::string_view name);
   // What was found in an object within this one: its fault, and what has no effect.
   void absorb(const Fields& inner);

@@ -21,7 +21,7 @@ Json from_text(std::string_view text);
 // On one line. Texts of models need not be UTF-8: what is not becomes U+FFFD.
 std::string to_text(const Json& json);
 
-// "data: {…}", an event of server-sent events; with a name, "event: name" in front of it.
+// "data: {…}", an event of server-sent events; with a name, "event: name" before it.
 void append_event(const Json& json, std::string& out, std::string_view name = {});
 
 }  // namespace tenon::api

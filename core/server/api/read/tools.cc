@@ -14,7 +14,7 @@ std::string name_of(const Json& tool) {
   return tool["function"]["name"].get<std::string>();
 }
 
-// What is wrong with a tool, behind its place in the list; empty: nothing.
+// The fault of a tool, without its place in the list; empty: none.
 std::string fault_of(const Json& tool) {
   const Json function = tool.is_object() ? tool.value("function", Json()) : Json();
   if (!function.is_object() || tool.value("type", Json("function")) != Json("function")) {

@@ -38,7 +38,7 @@ class AnswerReader {
                     std::vector<AnswerPart>& out) = 0;
   // Appends what is left.
   virtual void finish(std::vector<AnswerPart>& out) = 0;
-  // Of the tokens so far, those that were thought. They stand in front of all others.
+  // The tokens of reasoning so far. They come before all others.
   virtual uint32_t reasoning_tokens() const { return 0; }
 };
 

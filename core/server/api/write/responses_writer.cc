@@ -56,7 +56,7 @@ class ResponsesWriter final : public AnswerWriter {
   bool is_whole() const { return reason_ != FinishReason::length; }
   uint64_t reasoning_tokens() const override { return reader_->reasoning_tokens(); }
 
-  // The tokens behind the last ones that were taken, without what was thought.
+  // The tokens after the last ones that were taken, without what was thought.
   std::vector<AnswerToken> take_tokens() {
     std::vector<AnswerToken> tokens = std::exchange(waiting_tokens_, {});
     const uint64_t thought = reader_->reasoning_tokens();

@@ -156,7 +156,7 @@ Json completion_logprobs(const std::vector<AnswerToken>& tokens, uint32_t top,
     texts.push_back(as_ids ? id_name(token.id) : key_text(bytes));
     offsets.push_back(offset);
     offset += characters(bytes);
-    // The first token of a prompt has nothing in front of it.
+    // The first token of a prompt has nothing before it.
     const bool is_scored = !token.top.empty();
     logprobs.push_back(is_scored ? Json(bounded(token.logprob)) : Json());
     Json likely = Json::object();

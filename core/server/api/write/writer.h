@@ -28,7 +28,7 @@ class AnswerWriter {
   virtual ~AnswerWriter() = default;
   // With `stream` the event's bytes are appended, otherwise it is kept.
   virtual void take(const AnswerEvent& event, std::string& out) = 0;
-  // Behind the last event: the end of the stream, or the whole object.
+  // After the last event: the end of the stream, or the whole object.
   virtual void finish(std::string& out) = 0;
   // In a stream: what went wrong, as its last event.
   virtual void fail(const ApiError& error, std::string& out) = 0;
@@ -49,10 +49,10 @@ class AnswerWriter {
   std::optional<ApiError> problem_;
 };
 
-// A stream's chunks differ in their choices: what stands in front of them is written down once.
+// A stream's chunks differ in their choices: the text before them is made once.
 class ChunkHead {
  public:
-  // The members in front of "choices": one at least.
+  // The members before "choices": one at least.
   explicit ChunkHead(const Json& head);
   // The event of a chunk with one choice; without `usage` it has no such member.
   void append(const Json& choice, const std::optional<Json>& usage, std::string& out) const;
@@ -78,7 +78,7 @@ Json chat_usage_json(const Usage& usage);
 // "token_id:5", which tells those apart whose texts are the same or no UTF-8.
 Json chat_logprobs(const std::vector<AnswerToken>& tokens, uint32_t top, const TokenText& text,
                    bool as_ids = false);
-// Of completions. `offset` is where the first token stands in the text; it is moved behind the
+// Of completions. `offset` is where the first token stands in the text; it is moved after the
 // last.
 Json completion_logprobs(const std::vector<AnswerToken>& tokens, uint32_t top,
                          const TokenText& text, size_t& offset, bool as_ids = false);

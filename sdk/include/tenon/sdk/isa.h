@@ -32,8 +32,8 @@ const KernelSet& best_kernels(const HostFacts& host,
 #define TENON_X86(kernels) nullptr
 #endif
 
-// Whether the processor itself fetches what one row reads front to back, so that asking for lines
-// beside it only takes bandwidth from it: Zen 4 (docs/experiments/008-linear-kernels.md).
+// Whether the processor itself fetches what one row reads front to back, so that additional
+// prefetches only take bandwidth from it: Zen 4 (docs/experiments/008-linear-kernels.md).
 inline bool fetches_by_itself([[maybe_unused]] const HostFacts& host) noexcept {
 #if defined(__x86_64__)
   return host.cpu.has(CpuFeature::avx512_vnni) && __builtin_cpu_is("amd") != 0;
@@ -42,8 +42,8 @@ inline bool fetches_by_itself([[maybe_unused]] const HostFacts& host) noexcept {
 #endif
 }
 
-// How many bytes in front of what it reads a row should ask for lines where the processor fetches
-// by itself, but too late for loops that compute much between two lines: Zen 5. 0: none.
+// How many bytes ahead of its reads a row should prefetch lines on processors that fetch by
+// themselves, but too late for loops that compute much between two lines: Zen 5. 0: none.
 inline uint32_t row_lead_bytes(const HostFacts& host) noexcept {
   constexpr uint32_t kLead = 6144;
   return fetches_by_itself(host) && host.cpu.has(CpuFeature::avx_vnni) ? kLead : 0;

@@ -1,4 +1,4 @@
-// Option tables, declared once beside the option struct:
+// Option tables, declared once next to the option struct:
 //
 //   struct Options { int64_t max_sequences = 0; bool strict = false; };
 //   constexpr OptionSpec kOptions[] = {

@@ -1,5 +1,5 @@
 // The host body of machine.h: every access is looked at, and operations of a warp or a block are
-// places where its threads meet. What is behind it stands in emulator.h.
+// places where its threads meet. The implementation is in emulator.h.
 #pragma once
 
 #include <bit>

@@ -21,8 +21,8 @@
 //                              cache keeps it
 //   copy_async_16_once         all 16, of what is read once: L2 gives it up before all else
 //   copy_async_commit(), copy_async_wait<n>()
-//                              groups; behind wait<n> all but the latest n have landed, for the
-//                              thread that asked. Others see them behind a barrier
+//                              groups; after wait<n> all but the latest n have landed, for the
+//                              thread that asked. Others see them after a barrier
 //   load_matrix_x4(r, row), load_matrix_x2, …_transposed
 //                              ldmatrix: lanes 8i … 8i + 7 point to the rows of matrix i, 8
 //                              elements of 2 bytes each, 16-aligned
@@ -37,11 +37,11 @@
 //   permute_bytes(a, b, selector)
 //                              four of the eight bytes of a and b, as __byte_perm
 //   float_bits, bits_float     a float's bits, and back
-//   let_next_start()           the kernel behind this one may have blocks on the device as soon as
+//   let_next_start()           the kernel after this one may have blocks on the device as soon as
 //                              all blocks of this one have said so or are done (sm_90)
 //   wait_for_earlier()         for all kernels in front, and what they wrote. A kernel that is
 //                              launched with `overlaps` says it in all of its threads, before any
-//                              of them returns: the kernel behind it waits for this one alone, and
+//                              of them returns: the kernel after it waits for this one alone, and
 //                              through it for those in front. Until then a thread writes nothing
 //                              to global memory, and reads what no kernel wrote since the host did
 //   exp2_approx(x)             2 to x, by the device's own approximation, whose bits are not the

@@ -77,7 +77,7 @@ class LookupDrafter {
   struct Lookup {
     explicit Lookup(Index made) : index(std::move(made)) {}
     Index index;
-    std::vector<TokenId> proposed;  // behind the first `known` tokens
+    std::vector<TokenId> proposed;  // after the first `known` tokens
     size_t known = 0;
   };
 

@@ -31,7 +31,7 @@ class StepTimes {
   // a step of as many rows. Decoding is mostly waiting for weights.
   static constexpr double kFreeRows = 24;
   static constexpr uint32_t kExact = 64;   // rows with an entry of their own
-  static constexpr uint32_t kCoarse = 16;  // rows that share one behind these
+  static constexpr uint32_t kCoarse = 16;  // rows that share one after these
   static constexpr uint32_t kEntries = 128;
 
   struct Entry {
@@ -42,7 +42,7 @@ class StepTimes {
   static uint32_t index_of(uint32_t rows);
   static double rows_of(uint32_t index);
 
-  // Between numbers of rows that were seen in proportion. Behind them as steeply as from the lowest
+  // Between numbers of rows that were seen in proportion. After them as steeply as from the lowest
   // to the highest of them, or by the rule above where that is steeper. Below them as little as can
   // be: what looks cheap is tried, and then known.
   double shape_of(double rows) const;

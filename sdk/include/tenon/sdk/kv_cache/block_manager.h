@@ -111,30 +111,29 @@ class BlockManager : public KVCacheManager {
   virtual bool shares_tails() const { return true; }
   virtual void begun(BlockSequence&, const KvSequence&, const BlockSequence* /*parent*/) {}
   virtual Found find_prefix(BlockSequence&, std::span<const TokenId>) { return {}; }
-  // The block of entry `index` that find_prefix meant, also the one to copy behind whole ones.
+  // The block of entry `index` that find_prefix meant, also the one to copy after whole ones.
   virtual BlockId found_block(const BlockSequence&, GroupId, uint32_t /*index*/) {
     return kNoBlock;
   }
-  // The slot of a recurrent group with the state behind the whole blocks that it meant, `tokens`.
+  // The slot of a recurrent group with the state after the whole blocks that it meant, `tokens`.
   virtual BlockId found_state(const BlockSequence&, GroupId, uint32_t /*tokens*/) {
     return kNoBlock;
   }
-  // Behind which of the known tokens in (from, end] the state is worth keeping, rising. A grant
-  // behind `from` computes them all; it has slots for the first ones, as far as some are to spare.
+  // After which of the known tokens in (from, end] the state is worth keeping, rising. A grant
+  // after `from` computes them all; it has slots for the first ones, as far as some are to spare.
   virtual OnTheWay worth_keeping(BlockSequence&, std::span<const TokenId>, uint32_t /*from*/,
                                  uint32_t /*end*/) {
     return {};
   }
-  // Memory for the sequence reaches `granted` now, maybe behind a step in flight; the first
+  // Memory for the sequence reaches `granted` now, maybe after a step in flight; the first
   // `shared` tokens are what was found.
   virtual void grown(BlockSequence&, std::span<const TokenId>, uint32_t /*shared*/) {}
   // Memory for the sequence reaches only to `granted` now, less than before.
   virtual void trimmed(BlockSequence&) {}
-  // The first `computed` tokens are final. The slots of states behind fewer tokens are about to be
-  // given back, and those of what lies behind as well, unless it is `in_flight`.
+  // The first `computed` tokens are final. The slots of states after fewer tokens are about to be
+  // given back, and those of later tokens as well, unless these are `in_flight`.
   virtual void passing_states(BlockSequence&, std::span<const TokenId>, bool /*in_flight*/) {}
-  // The first `computed` tokens are final; windows have not moved yet. What lies behind is in
-  // flight.
+  // The first `computed` tokens are final; windows have not moved yet. Later tokens are in flight.
   virtual void resolved(BlockSequence&, std::span<const TokenId>) {}
   // All blocks are about to be given back; then the sequence ends, if it does.
   virtual void releasing(BlockSequence&) {}
@@ -163,7 +162,7 @@ class BlockManager : public KVCacheManager {
   }
   KvCounters& counters() { return counters_; }
   const HostServices& host() const { return host_; }
-  // Of hooks that move entries of a sequence's own; make room in front of what cannot fail.
+  // Of hooks that move entries of a sequence's own; make room before what cannot fail.
   MoveQueue& moves() { return moves_; }
   // Null where there is none.
   BlockSequence* find(SeqId seq) {
@@ -244,7 +243,7 @@ class BlockManager : public KVCacheManager {
     make_free(group, 1);
     return group.pool.take();
   }
-  // The position in front of which a grant from `from` on ends, in every group.
+  // The position before which a grant from `from` on ends, in every group.
   uint32_t next_eviction(uint32_t from) const;
   // Blocks that hold `tokens`, of all groups.
   size_t blocks_for(uint32_t tokens) const;

@@ -29,7 +29,7 @@ struct BlockTable {
 
 struct BlockSequence : KvProgress {
   SeqId id = kNoSeq;
-  uint32_t slot = 0;  // a small number of its own while it lives, for arrays beside this one
+  uint32_t slot = 0;  // a small number of its own while it lives, for arrays next to this one
   std::vector<BlockTable> tables;  // [groups], empty for recurrent ones
   std::vector<StateTable> states;  // of recurrent groups
   uint32_t swapped_tokens = 0;     // in the pool; 0 = nothing is
@@ -69,7 +69,7 @@ class BlockGroup {
   }
   // Of so many leading blocks, those that are not held.
   uint32_t gone(uint32_t left_behind) const { return left_behind - sinks(left_behind); }
-  // A grant that begins at `from` ends in front of this position: there other entries are seen.
+  // A grant that begins at `from` ends before this position: there other entries are seen.
   uint32_t next_eviction(uint32_t from) const { return kept_.next(from); }
 
   // Calls `visit` with the index of each block that the table holds.

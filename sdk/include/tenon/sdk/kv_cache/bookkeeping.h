@@ -28,7 +28,7 @@ struct KvProgress {
   uint32_t granted = 0;       // slots, those of `computed` included
   uint64_t last_step = 0;     // that was planned with it
 
-  // A grant for `step`: behind what is computed, behind what steps in flight compute, or once more
+  // A grant for `step`: after what is computed, after what steps in flight compute, or once more
   // for the same step.
   Status check_grow(const KvRequest& request, uint64_t step) const;
   Status check_trim(SeqId seq, uint32_t tokens) const;
@@ -65,7 +65,7 @@ struct KvCounters {
   uint64_t copied_blocks = 0;    // written by a copy: forks, contents found in part
   uint64_t swapped_out_blocks = 0;
   uint64_t swapped_in_blocks = 0;
-  uint64_t kept_states = 0;      // behind prefixes, to start from later
+  uint64_t kept_states = 0;      // after prefixes, to start from later
   uint64_t hash_collisions = 0;  // prefixes of one hash that had to be compared
 
   void flush(const HostServices& host);

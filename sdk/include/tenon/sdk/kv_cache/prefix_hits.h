@@ -10,10 +10,10 @@ namespace tenon::sdk {
 
 class PrefixHits {
  public:
-  // The most leading blocks, `most` at most, behind which a sequence can go on. A group without a
+  // The most leading blocks, `most` at most, after which a sequence can go on. A group without a
   // window needs all of them, one with a window only those that the next row still sees. Group:
   // id(), block_tokens(), window_tokens(), passed(tokens); `there(group, block)`. And it must be
-  // possible to start behind the last of them: `starts(block)`.
+  // possible to start after the last of them: `starts(block)`.
   template <typename Groups, typename There, typename Starts>
   uint32_t longest(uint32_t most, const Groups& groups, There there, Starts starts) {
     uint32_t best = 0;

@@ -1,4 +1,4 @@
-// What cached blocks hold: a tree of contents. A node is a block's worth of tokens behind its
+// The contents of cached blocks, as a tree. A node is a block's worth of tokens after its
 // parent's, a root is the key under which sequences may share; so a node names a whole prefix, and
 // two prefixes are the same exactly when their nodes are.
 //
@@ -9,7 +9,7 @@
 // and tokens, so a collision costs time and nothing else. A node lives while it has children,
 // blocks, or sequences whose tokens it names.
 //
-// A group may be one of states: its "block" is then a slot with the state behind the whole prefix.
+// A group may be one of states: its "block" is then a slot with the state after the whole prefix.
 #pragma once
 
 #include <tenon/kv_cache.h>
@@ -35,7 +35,7 @@ class PrefixIndex {
   // The root of a key; held for the caller, who lets go of it.
   NodeId hold_root(const CacheKey& key);
 
-  // The node of `tokens` (1 … block_tokens) behind `parent`, made where there is none. Not held:
+  // The node of `tokens` (1 … block_tokens) after `parent`, made where there is none. Not held:
   // whoever keeps it holds it before anything else is called.
   NodeId intern(NodeId parent, std::span<const TokenId> tokens);
 
@@ -46,7 +46,7 @@ class PrefixIndex {
   void promise(NodeId node) { ++nodes_[node].promises; }
   void take_promise_back(NodeId node) { --nodes_[node].promises; }
   bool promised(NodeId node) const { return nodes_[node].promises > 0; }
-  // The same of the state behind the node's tokens, which may come without their blocks.
+  // The same of the state after the node's tokens, which may come without their blocks.
   void promise_state(NodeId node) { ++nodes_[node].state_promises; }
   void take_state_promise_back(NodeId node) { --nodes_[node].state_promises; }
   bool state_promised(NodeId node) const { return nodes_[node].state_promises > 0; }

@@ -4,7 +4,7 @@
 // extended as tokens come, so asking again costs no hashing. A block enters the index when its
 // step is resolved; until then its node is promised, and whoever waits for the same tokens is told.
 //
-// Of recurrent groups a node can have the state behind its prefix. A sequence goes on behind a
+// Of recurrent groups a node can have the state after its prefix. A sequence goes on after a
 // prefix only where the state is, so such a state is worth keeping in two kinds of places (after
 // Pan et al., "Marconi: Prefix Caching for the Era of Hybrid LLMs", MLSys 2025): at the last block
 // end of a prompt and of an answer, and at the last one up to which the index knows a new prompt
@@ -32,11 +32,11 @@ class PrefixManager : public BlockManager {
     uint32_t known_blocks = 0;   // leading table entries that the index knows, or that are gone
     uint32_t promised_from = 0;  // entries whose nodes are promised by this sequence
     uint32_t promised_to = 0;
-    std::vector<uint32_t> promised_states;  // entries behind which it promises states
+    std::vector<uint32_t> promised_states;  // entries after which it promises states
     uint32_t awaited_from = 0;  // positions that others had promised when it was asked about
     uint32_t awaited_to = 0;
     uint32_t prompt_tokens = 0;  // being computed; 0 once they are
-    uint32_t latest_state = 0;   // leading entries that its latest state is behind; 0 = it stays
+    uint32_t latest_state = 0;   // leading entries that its latest state follows; 0 = it stays
     uint64_t number = 0;         // of all sequences ever begun
 
     NodeId at(uint32_t index) const { return index == 0 ? root : nodes[index - 1]; }
@@ -99,7 +99,7 @@ class PrefixManager : public BlockManager {
   void extend(Chain& mine, std::span<const TokenId> tokens);
   // Whether blocks of the node's tokens are there, or being computed.
   bool comes(NodeId node) const { return index_.promised(node) || index_.in_all(groups(), node); }
-  // Whether a sequence can start behind it, as far as states are concerned.
+  // Whether a sequence can start after it, as far as states are concerned.
   bool has_state(NodeId node) const { return index_.in_all(states(), node); }
   bool state_comes(NodeId node) const { return index_.state_promised(node) || has_state(node); }
   bool parts_here(NodeId node) const;

@@ -32,7 +32,7 @@ class SequenceMap {
     put({seq, number});
     ++size_;
   }
-  // `seq` is in the map. Entries behind it move up, so that none is cut off from its place.
+  // `seq` is in the map. Entries after it move up, so that none is cut off from its place.
   void erase(SeqId seq) {
     size_t hole = place(seq);
     while (entries_[hole].seq != seq) hole = next(hole);

@@ -30,7 +30,7 @@ struct SinkWindow {
     if (!evicts() || position < seen) return 0;
     return (position - seen + 1) / stride_tokens * stride_tokens;
   }
-  // The first position behind `position` whose row does not see all that this one sees.
+  // The first position after `position` whose row does not see all that this one sees.
   uint32_t next(uint32_t position) const { return evicts() ? first() + evicted(position) : kNever; }
   uint32_t first() const { return most_tokens() - 1; }
   // Slots for all that any row sees.

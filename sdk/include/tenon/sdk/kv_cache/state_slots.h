@@ -1,14 +1,14 @@
 // Slots of recurrent groups: which one has a sequence's state, and which ones steps write.
 //
 // A step starts from one slot, which nobody writes any more, and writes a slot of its own for every
-// number of tokens that it may end behind. So rolling back is choosing another slot, forks read the
+// number of tokens after which it may end. So rolling back is choosing another slot, forks read the
 // same slot without a copy, and what a step in flight writes is where the next step starts.
 //
-//   slots    [behind 9]   [behind 12]   [behind 13] [behind 14]
+//   slots    [after 9]   [after 12]   [after 13] [after 14]
 //             final        in flight     the latest grant: one known token and one draft
 //
-// In front of the first place where it may end, a grant can have slots on its way: a manager that
-// finds prefixes keeps the states behind some of the known tokens (prefix_manager.h).
+// Before the first place where it may end, a grant can have slots on its way: a manager that
+// finds prefixes keeps the states after some of the known tokens (prefix_manager.h).
 #pragma once
 
 #include <tenon/sdk/kv_cache/block_pool.h>
@@ -23,8 +23,8 @@
 namespace tenon::sdk {
 
 struct StateSlot {
-  BlockId block = kNoBlock;  // kNoBlock: behind no tokens
-  uint32_t end = 0;          // tokens that the state is behind
+  BlockId block = kNoBlock;  // kNoBlock: after no tokens
+  uint32_t end = 0;          // number of tokens that the state follows
   uint64_t step = 0;         // that writes it
 };
 
@@ -44,10 +44,10 @@ struct StateTable {
     std::vector<BlockId> blocks;
     std::vector<uint32_t> ends;
   };
-  // In rising order: the state behind what is computed, then what steps not yet resolved write.
+  // In rising order: the state after what is computed, then what steps not yet resolved write.
   std::vector<StateSlot> slots = {{}};
   size_t start = 0;  // of `slots`: where the latest grant starts
-  // Of `slots`: the first behind which the latest grant may end; all up to it will come true. Where
+  // Of `slots`: the first after which the latest grant may end; all up to it will come true. Where
   // nothing is granted it is where the grant would start.
   size_t first_end = 0;
   // What `table` shows of the latest grant. Two, as a step in flight may still be read from the
@@ -76,8 +76,8 @@ class StateGroup {
 
   GroupId id() const { return id_; }
 
-  // The first place in (from, end] that a step may end at: behind what is known, or where the grant
-  // ends before that. Behind it, it may end behind each draft.
+  // The first place in (from, end] that a step may end at: after what is known, or where the grant
+  // ends before that. After it, it may end after each draft.
   static uint32_t first_end(uint32_t from, uint32_t end, uint32_t known) {
     return std::max(std::min(known, end), from + 1);
   }
@@ -85,28 +85,28 @@ class StateGroup {
   static uint32_t ends(uint32_t from, uint32_t end, uint32_t known) {
     return end > from ? 1 + end - first_end(from, end, known) : 0;
   }
-  // The most tokens behind `from` that so many slots are enough for.
+  // The most tokens after `from` that so many slots are enough for.
   static uint32_t most(uint32_t from, uint32_t known, uint32_t slots) {
     return slots == 0 || known <= from ? slots : known - from + slots - 1;
   }
 
-  // Whether a grant can start behind `from`: what is in flight ends there for certain.
+  // Whether a grant can start after `from`: what is in flight ends there for certain.
   static bool can_start(const StateTable& table, uint32_t from);
   // Slots that the latest grant has already, where it is asked for again.
   static uint32_t at_hand(const StateTable& table, uint32_t from) {
     const bool again = table.slots[table.start].end == from;
     return again ? static_cast<uint32_t>(table.slots.size() - table.start - 1) : 0;
   }
-  // Room for a grant behind `from` of so many slots, so that `grow` does not allocate.
+  // Room for a grant after `from` of so many slots, so that `grow` does not allocate.
   static void make_room(StateTable& table, uint32_t from, size_t slots);
-  // `on_the_way`: further numbers of tokens, rising, in front of the first end. The pool has enough
+  // `on_the_way`: further numbers of tokens, rising, before the first end. The pool has enough
   // free slots for all.
   void grow(StateTable& table, uint32_t from, uint32_t end, uint32_t known,
             std::span<const uint32_t> on_the_way, uint64_t step);
-  // The latest grant ends behind `end` tokens now.
+  // The latest grant ends after `end` tokens now.
   void trim(StateTable& table, uint32_t end);
 
-  // Whether some slot has the state behind `computed` tokens, and with steps in flight, whether
+  // Whether some slot has the state after `computed` tokens, and with steps in flight, whether
   // they start from it.
   static bool has(const StateTable& table, uint32_t computed, uint32_t in_flight);
   void resolve(StateTable& table, uint32_t computed, uint32_t in_flight);
@@ -114,11 +114,11 @@ class StateGroup {
 
   // The child starts where the parent's final state is: in the same slot, or in a copy of it.
   void share(StateTable& child, const StateTable& parent, bool copy);
-  // The empty table starts from a slot that has been found to have the state behind `tokens`.
+  // The empty table starts from a slot that has been found to have the state after `tokens`.
   void start_from(StateTable& table, BlockId found, uint32_t tokens, uint64_t step);
 
   void swap_out(StateTable& table);
-  // Of the state behind `tokens`; the table is empty.
+  // Of the state after `tokens`; the table is empty.
   void swap_in(StateTable& table, uint32_t tokens, uint64_t step);
   void drop_swapped(StateTable& table, uint64_t last_step);
 

@@ -178,7 +178,7 @@ struct MxFp4Block {
   }
 };
 
-// One f16 in front of nibbles as q4_0 has them, 32 a time.
+// One f16 before nibbles as q4_0 has them, 32 a time.
 struct TableNibbles {
   static uint64_t eight(const std::byte* block, uint32_t i) noexcept {
     return detail::nibbles_at(block + 2, 16, i);

@@ -54,7 +54,7 @@ struct Q3SuperBlock {
 inline constexpr float kIq4Levels[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
                                          1,    13,   25,  38,  53,  69,  89,  113};
 
-// Six bits each for eight scales: four in nibbles, two in a word in front of them.
+// Six bits each for eight scales: four in nibbles, two in a word before them.
 struct Iq4SuperBlock {
   static constexpr QuantShape kShape{.name = "iq4_xs",
                                      .format = QuantFormat::iq4_xs,

@@ -63,7 +63,7 @@ struct QuantPanels {
     return scales_bytes() + second_bytes() +
            (small_first() ? uint64_t{block_groups()} * columns : 0);
   }
-  // In front of each group.
+  // Before each group.
   constexpr uint64_t small_bytes() const noexcept {
     return small_first() ? 0 : uint64_t{columns} * small_bytes_of(quant_shape(format).small);
   }
@@ -89,7 +89,7 @@ struct QuantPanels {
 
 namespace detail {
 
-// `count` bits of a value, from bit `from` on, in bits `at` … of a byte behind the small scales.
+// `count` bits of a value, from bit `from` on, in bits `at` … of a byte after the small scales.
 struct BitPiece {
   uint32_t byte, at, from, count;
 };
@@ -313,7 +313,7 @@ inline QuantScale scale_of_value(const QuantPanels& panels, const std::byte* blo
   }
   return out;
 }
-// What is stored of value k, behind the bits that the panel holds.
+// The stored bits of value k beyond those that the panel holds.
 inline uint32_t whole_code(const QuantShape& shape, uint32_t columns, const std::byte* small,
                            uint32_t column, uint32_t k, uint32_t stored) noexcept {
   if (shape.small != SmallScales::shifted_halves) return stored;

@@ -94,11 +94,11 @@ struct QuantShape {
   uint32_t bits = 8;     // of a value
   uint32_t zero = 0;     // the stored value that stands for nothing but the minimum
   uint32_t scale_at = 0;
-  bool has_minimum = false;  // its f16 stands behind the scale's
+  bool has_minimum = false;  // its f16 comes after the scale's
   SmallScales small = SmallScales::none;
   float unit = 1;  // what one of the stored values stands for, before scales
   ScaleType scale_type = ScaleType::f16;
-  bool has_zero = false;         // the f16 behind the scale is what is taken from a stored value
+  bool has_zero = false;         // the f16 after the scale is subtracted from a stored value
   const float* table = nullptr;  // [16], of which 2^bits are used
   bool float8 = false;
   // The same values in blocks of 32: formats that differ in the length of blocks alone share what
@@ -112,7 +112,7 @@ struct QuantShape {
                      small == SmallScales::odd_halves || small == SmallScales::shifted_halves;
     return two ? 2 : 1;
   }
-  // Whether an f16 of its own stands behind the scale.
+  // Whether an f16 of its own comes after the scale.
   constexpr bool has_second() const noexcept { return has_minimum || has_zero; }
 };
 

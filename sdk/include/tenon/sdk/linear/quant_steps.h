@@ -115,7 +115,7 @@ struct QuantSteps {
                                                       uint32_t which) {
     return (StepWords)simd::load_u8_words(small + which * kColumns + v * simd::kLanes);
   }
-  // The f16 behind the scale.
+  // The f16 after the scale.
   [[gnu::always_inline]] static simd::F32 second(const std::byte* block, uint32_t v) {
     return simd::load_f16(block + kPanels.scales_bytes() + v * simd::kLanes * 2);
   }

@@ -1,5 +1,5 @@
 // Walking drafts from what is known to the last one that is accepted, whether they form a chain or
-// a tree: row 0 stands behind what is known, row d + 1 behind draft d.
+// a tree: row 0 follows the known tokens, row d + 1 follows draft d.
 #pragma once
 
 #include <tenon/sampler.h>
@@ -30,7 +30,7 @@ inline Status check_tree(const VerifyRows& rows, const VerifyResult& out) {
   return {};
 }
 
-// The draft that is `token` and follows what row `row` stands behind; as many as there are drafts
+// The draft that is `token` and has the same predecessor as row `row`; as many as there are drafts
 // where none does. A draft follows an earlier one, so a walk from row to row ends.
 inline size_t next_draft(const VerifyRows& rows, size_t row, TokenId token) noexcept {
   const size_t none = rows.drafts.size();

@@ -14,7 +14,7 @@
 
 namespace tenon::sdk {
 
-// The division of the vocabulary behind one context.
+// The division of the vocabulary after one context.
 class GreenList {
  public:
   // `gamma`: below 1. `context`: the last tokens, oldest first, exactly as many as the watermark

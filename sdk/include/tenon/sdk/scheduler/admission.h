@@ -1,10 +1,10 @@
-// Who of those that wait may run: shared by all schedulers.
+// Which of the waiting sequences may run: shared by all schedulers.
 //
 // In the order of a queue; one that does not fit yet is not overtaken. A prompt needs room for all
-// of it, also when only a piece is computed now, beside what prompts that were begun still need.
-// One exception to the order: a prompt whose beginning another sequence is computing right now
-// waits for it, so that a shared prefix is computed once, and those behind may go first. And one
-// exception to patience: who was interrupted is let in again after a while.
+// of it, also when only a piece is computed now, in addition to the rest of prompts that were
+// begun. One exception to the order: a prompt whose beginning another sequence is computing right
+// now waits for it, so that a shared prefix is computed once, and later ones may go first. And one
+// exception to patience: an interrupted sequence is let in again after a while.
 #pragma once
 
 #include <tenon/sdk/scheduler/plan_builder.h>
@@ -19,7 +19,7 @@ class Admission {
   explicit Admission(const SchedulingOptions& options) : options_(options) {}
 
   // First in a plan: who was interrupted in the middle of its answer and could not come back for
-  // long is let in, at the expense of those behind it.
+  // long is let in, at the expense of those after it.
   template <typename Piece>
   void let_in_overdue(PlanBuilder& plan, Piece piece) {
     rescued_seq_ = kNoSeq;
@@ -67,7 +67,7 @@ class Admission {
 
   static const SequenceView* first_interrupted(const PlanBuilder& plan);
 
-  // Of few that wait beside many that run, each would stop all of these for a step.
+  // If few wait and many run, each of the former would stop all of the latter for a step.
   bool held_back(const PlanBuilder& plan);
 
   bool defer(const PlanBuilder& plan, const SequenceView& waiting, uint32_t deferred);

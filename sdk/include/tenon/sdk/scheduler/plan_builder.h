@@ -1,7 +1,7 @@
 // A plan in the making: it keeps to the step's limits, serves running sequences in a policy's
 // order, and makes memory by preempting.
 //
-// Who may be preempted for whom: only sequences that stand behind in the policy's order, were not
+// Preemption: only sequences may be preempted that come later in the policy's order, were not
 // granted in this plan, and are not in flight. So the first of the running ones is never taken
 // from, ends in a bounded number of steps, and then another one is first. A ledger may refuse a
 // release: the sequence then goes on as if nobody had asked.
@@ -86,7 +86,7 @@ class PlanBuilder {
   // Makes a waiting sequence run. False: no memory or no budget, nothing changed.
   bool admit(const SequenceView& waiting, uint32_t tokens);
 
-  // Preempts running sequences that stand behind `waiting` in the policy's order, the last first,
+  // Preempts running sequences that come after `waiting` in the policy's order, the last first,
   // until it has a row and `tokens` of memory. Before the first grant.
   bool make_room(const SequenceView& waiting, uint32_t tokens);
 
@@ -127,14 +127,14 @@ class PlanBuilder {
     return span - std::min(span, reused);
   }
 
-  // `tokens`, and up to `drafts` behind them where memory allows.
+  // `tokens`, and up to `drafts` after them where memory allows.
   bool grant(const SequenceView& sequence, uint32_t tokens, uint32_t drafts, bool& whole);
 
   bool fits(const SequenceView& sequence, uint32_t tokens, uint32_t drafts) const;
 
   bool grant_running(size_t place, uint32_t tokens, uint32_t drafts);
 
-  // As grant_running, but those behind are preempted until there is memory, at last this one itself
+  // As grant_running, but later ones are preempted until there is memory, at last this one itself
   // unless it is the first.
   bool grant_or_preempt(size_t place, uint32_t tokens, uint32_t drafts);
 

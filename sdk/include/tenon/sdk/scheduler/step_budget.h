@@ -33,7 +33,7 @@ class CostCurve {
   double largest() const;
 
   // Cost of a step of this size; 0 when nothing is known. Flat before the first point and, until
-  // there are two, behind it; behind the last it goes on as between the last two.
+  // there are two, after it; after the last it goes on as between the last two.
   double duration_ns(double size) const;
 
   struct Anchor {

@@ -81,7 +81,7 @@ inline constexpr uint32_t kRegisters = 16;
   return F32{0, 1, 2, 3};
 }
 
-// For |a| < 2^22: adding 1.5·2^23 leaves no bits behind the point.
+// For |a| < 2^22: adding 1.5·2^23 leaves no bits after the point.
 [[gnu::always_inline]] inline F32 round(F32 a) noexcept {
   const F32 shift = set1(12582912.0f);
   return (a + shift) - shift;
