@@ -31,7 +31,7 @@ def read_notes(path):
 class Reference:
     def __init__(self, source):
         self.symbols = prose.Symbols()
-        self.symbols.checks = cases.read(source / "core/conformance")
+        self.symbols.checks = cases.read(source / "core/conformance/cases")
         self.notes = read_notes(HERE / "notes.txt")
         self.used = set()
         self.broken = []

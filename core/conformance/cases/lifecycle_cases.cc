@@ -250,12 +250,12 @@ CaseList lifecycle_cases() {
       {"any.floating_point_state",
        {},
        "host.h",
-       "This is the only way back",
+       "They are the only way back",
        &keeps_floating_point_state},
       {"any.keeps_to_the_host",
        {},
        "host.h",
-       "This is the only way back: a plugin links nothing of the core, opens no files, starts no "
+       "They are the only way back: a plugin links nothing of the core, opens no files, starts no "
        "threads and reads no clock or random device of its own.",
        &keeps_to_the_host},
       {"any.views",

@@ -375,7 +375,7 @@ CaseList state_cases() {
   constexpr std::string_view kOf = "state", kHeader = "state.h";
   return {
       {"state.formula", kOf, kHeader,
-       "writes the state behind each token count that the table names", &follows_the_formula},
+       "writes the state after each token count that the table names", &follows_the_formula},
       {"state.same_bits", kOf, kHeader,
        "A kernel promises equal bits for a row whatever else is in the batch and however the "
        "sequence "
