@@ -85,7 +85,7 @@ class AttentionCounter {
     }
     return true;
   }
-  // What stands behind a row's elements.
+  // The bytes after a row's elements.
   uint64_t scale_bytes() const {
     return shape_.cache.type == CacheType::i8 ? 2 : shape_.cache.type == CacheType::i4 ? 4 : 0;
   }

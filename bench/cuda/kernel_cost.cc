@@ -7,7 +7,7 @@
 namespace tenon::cuda::bench {
 namespace {
 
-// Into y, and what enters it beside the sums.
+// Into y, and the values that enter it in addition to the sums.
 Cost product_output(const MultiplyCall& call) {
   const uint64_t elements = call.rows * number(call.n_out);
   Cost cost = once(call.add ? elements * kWord : 0, elements * kWord);
@@ -22,7 +22,7 @@ Cost tile_inputs(const MultiplyCall& call) {
 }
 
 // Tiles of `rows` × `columns` that are filled up with the last row and column, read so many bytes
-// of each column of W, and multiply so many elements of K, zeros behind it among them.
+// of each column of W, and multiply so many elements of K, zeros after it among them.
 Cost filled_tiles(const MultiplyCall& call, uint64_t rows, uint64_t columns, uint64_t w_bytes,
                   uint64_t multiplied) {
   const uint64_t down = ceiling(call.rows, rows);

@@ -13,7 +13,7 @@ struct PartCost {
   std::string name;  // one word
   Cost cost;
 };
-// One row, behind 1,023 others where it attends: of Llama 3.1 8B with a cache of 8 or 4 bits, with
+// One row, after 1,023 others where it attends: of Llama 3.1 8B with a cache of 8 or 4 bits, with
 // slopes, and with embeddings of integers; of Mixtral 8x7B; of DeepSeek-V3.
 std::vector<PartCost> part_costs();
 

@@ -1,5 +1,5 @@
 // Meetings of the workers, one by one: barriers inside a run, and runs that begin while workers are
-// awake and after they fell asleep. Beside them the least that a meeting of two cores takes: a
+// awake and after they fell asleep. Next to them the least that a meeting of two cores takes: a
 // cache line that goes there and back.
 //
 //   barrier_bench [--threads=2]

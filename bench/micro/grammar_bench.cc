@@ -6,7 +6,7 @@
 // scripts, with and without a space in front, digits, punctuation, runs of spaces. Answers are
 // drawn at random from what is allowed, and end where they may. Each answer of a grammar uses what
 // those before it have found out, as requests of a server do; "1st" are answers of which each is
-// the first of its grammar. "thought" is what a model thinks in front of a form, in any words,
+// the first of its grammar. "thought" is what a model thinks before a form, in any words,
 // until a text or a special token ends it.
 #include <algorithm>
 #include <cstdio>

@@ -1,5 +1,5 @@
-// What KV managers cost beside the model, against each other: every iteration runs the same calls
-// on each of them in turn, so that whatever else the machine does falls on all.
+// The cost of KV managers apart from the model, against each other: every iteration runs the same
+// calls on each of them in turn, so that whatever else the machine does falls on all.
 //
 //   kv_bench --benchmark_filter='decode/256'
 //
@@ -68,7 +68,7 @@ class Served {
     leave_unless(kv_->match(seq, known, static_cast<uint32_t>(known.size()), found));
     return found.ready;
   }
-  // All that is known behind `computed`; returns where it begins.
+  // All that is known after `computed`; returns where it begins.
   uint32_t grow(SeqId seq, std::span<const TokenId> known, uint32_t computed) {
     KvGrant grant;
     const auto left = static_cast<uint32_t>(known.size()) - computed;

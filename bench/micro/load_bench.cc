@@ -1,5 +1,5 @@
 // Loading a checkpoint, against copying its weights into fresh memory with as many threads, and the
-// first steps behind it.
+// first steps after it.
 //
 //   load_bench --model=PATH [--shape=llama-3.2-1b] [--linear=auto|dense|int8] [--rounds=5]
 //

@@ -1,5 +1,5 @@
-// What a step costs beside the model: scheduler, ledger, KV manager, tables, bookkeeping, with an
-// executor and a sampler that answer at once. All sequences decode.
+// The cost of a step apart from the model: scheduler, ledger, KV manager, tables, bookkeeping, with
+// an executor and a sampler that answer at once. All sequences decode.
 //
 //   plan_bench --benchmark_filter='paged/1024'
 //   plan_bench --benchmark_filter='continuous/paged/256(/checks|/isolate)?$'   what engine.guard

@@ -1,4 +1,4 @@
-// Descriptors of other years: one that ends before `extension`, one with more behind it.
+// Descriptors of other years: one that ends before `extension`, one with more after it.
 #include "tests/bad_plugins/grants_nothing.h"
 
 namespace {
@@ -10,7 +10,7 @@ constexpr int kLeftover = 0;
 constexpr PluginDescriptor kOlder = [] {
   PluginDescriptor older = sdk::descriptor<Scheduler, GrantsNothing>(named("older"));
   older.size = offsetof(PluginDescriptor, extension);
-  // Behind the end: whatever stands there is none of the host's business.
+  // After the end: whatever stands there is none of the host's business.
   older.extension = [](void*, std::string_view) noexcept -> const void* { return &kLeftover; };
   return older;
 }();

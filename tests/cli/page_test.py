@@ -9,7 +9,7 @@ from serve_service_test import keys_file
 from server import Server
 
 HOSTILE = "<img src=x onerror=\"document.title='broken'\"><script>document.title='broken'</script>"
-# The texts beside which backgrounds they stand, as the style sheet names them.
+# The texts and the backgrounds on which they stand, as the style sheet names them.
 PAIRS = (("ink", "card"), ("ink", "paper"), ("soft", "card"), ("soft", "paper"), ("ink", "sunk"),
          ("on-wood", "wood"), ("on-kind", "prefill"), ("rejected", "card"), ("decode", "card"))
 CONTRAST = """(() => {

@@ -2,7 +2,7 @@
 import sys
 import textwrap
 
-# Answers from answers.json beside it: {"states": [read GB/s …], "decode": seconds, …}.
+# Answers from answers.json next to it: {"states": [read GB/s …], "decode": seconds, …}.
 TENON = """
     import json, os, pathlib, sys
     here = pathlib.Path(__file__).parent

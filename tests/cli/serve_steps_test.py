@@ -131,7 +131,7 @@ class Steps(unittest.TestCase):
             steps = watch.steps_until_ended()
             expected = sum_of(steps, "drafts"), sum_of(steps, "kept")
             self.assertGreater(expected[1], 0)
-            # A step is told while it ends; the figures take it up right behind that.
+            # A step is told while it ends; the figures take it up directly after that.
             end = time.monotonic() + PATIENCE
             while (found := drafts_in(server.get("/metrics")[2].decode())) != expected:
                 self.assertLess(time.monotonic(), end, f"{found} instead of {expected}")

@@ -97,7 +97,7 @@ class Traces(unittest.TestCase):
                      for edge in ("startTimeUnixNano", "endTimeUnixNano")]
             self.assertEqual(times, sorted(times))
             self.assertEqual(times[1:5:2], times[2:6:2])
-            # The clocks of the engine and of the day are read one behind the other.
+            # The clocks of the engine and of the day are read one after the other.
             slack = 50_000_000
             self.assertGreaterEqual(times[0], begun - slack)
             self.assertLessEqual(times[-1], ended + slack)

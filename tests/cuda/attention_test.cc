@@ -80,7 +80,7 @@ struct How {
 // Output rows of all sequences, [rows][heads · head_dim].
 using Rows = std::vector<std::vector<float>>;
 
-// The cache and the batch of a step. Behind what sequences store there is NaN.
+// The cache and the batch of a step. After what sequences store there is NaN.
 class Step {
  public:
   Step(const Model& model, const std::vector<Sequence>& sequences, const How& how)
@@ -391,7 +391,7 @@ TEST_P(CudaAttentionBitsTest, are_the_same_however_a_prompt_is_cut) {
   }
 }
 
-// The ways of a row: beside each other, along the ranges with few items, and with many.
+// The ways of a row: side by side, along the ranges with few items, and with many.
 constexpr AttentionWays kBesideEachOther = {.wide_items = 1 << 20};
 constexpr AttentionWays kWalkedWithFew = {.most_ranges = 0, .wide_items = 1 << 20};
 constexpr AttentionWays kWalkedWithMany = {.wide_items = 1};
@@ -421,7 +421,7 @@ TEST_P(CudaAttentionBitsTest, are_the_same_whichever_way_ranges_are_computed) {
   }
 }
 
-// Twelve rows of three roots behind `before` entries.
+// Twelve rows of three roots after `before` entries.
 Sequence a_tree(uint32_t before, uint64_t seed) {
   Sequence tree{before + 12, 12, seed};
   for (uint32_t row = 0; row < tree.rows; ++row) tree.places.push_back(5000 + row * 3);

@@ -245,7 +245,7 @@ TEST(CublasLtStepLoop, draws_on_the_device_the_tokens_of_the_sampler) {
   EXPECT_EQ(tokens_of(loop.run()), expected);
 }
 
-// A run fails in the middle of a step's launches. What comes behind it is captured all the same,
+// A run fails in the middle of a step's launches. Later launches are captured all the same,
 // and nothing is captured that was not planned.
 TEST(CublasLtStepLoop, goes_on_behind_errors_of_the_library) {
   const auto expected = StepLoop({.guest = alike}).run();

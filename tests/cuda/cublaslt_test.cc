@@ -25,7 +25,7 @@ struct Shape {
   int n, k;
 };
 
-// Arrays of a product on the emulated device. What stands behind a row's elements is no number.
+// Arrays of a product on the emulated device. What comes after a row's elements is no number.
 struct Problem {
   EmulatedDriver driver{uint64_t{1} << 30, 3};
   CublasLtDouble library{driver};

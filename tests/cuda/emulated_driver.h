@@ -3,7 +3,7 @@
 // of the host when it runs; pinned memory that was given back by then is a failure.
 //
 // A captured graph is its launches as they were recorded. Before it runs, nothing stands in a
-// step's activations, and nothing in the arrays that a step sends behind it: what a replay does not
+// step's activations, and nothing in the arrays that a step sends after it: what a replay does not
 // write itself, and what the next step does not send, is found when it is read. Copies, waiting and
 // allocation fail while launches are captured, and so does a graph that is dropped too early.
 #pragma once
@@ -48,7 +48,7 @@ class EmulatedDriver final : public Driver {
   uint64_t waiting() const { return queue_.waiting(); }
   // Copies from and to memory of the host that is not pinned: a device would make the caller wait.
   uint64_t pageable_copies() const { return pageable_copies_; }
-  // Copies to the device that were put behind results nobody had waited for yet.
+  // Copies to the device that were put after results nobody had waited for yet.
   uint64_t sent_ahead() const { return sent_ahead_; }
   // That results took on their way back.
   uint64_t fetched_bytes() const { return fetched_bytes_; }

@@ -47,7 +47,7 @@ INSTANTIATE_TEST_SUITE_P(Steps, DriverFaults, testing::Bool(), [](const auto& te
 
 TEST_P(DriverFaults, of_what_is_put_on_the_queue_fail_one_step) {
   const LoopCase c{.plan_ahead = GetParam(), .graph_bytes = GetParam() ? kGraphRoom : 0};
-  // The first copy of a step, one in its middle, and what stands behind its kernels.
+  // The first copy of a step, one in its middle, and those after its kernels.
   for (const uint64_t operations : {1u, 6u, 17u}) {
     SCOPED_TRACE(operations);
     expect_recovery(c, [&](TestDriver& driver) { driver.fail_call(operations, kFault); });

@@ -73,7 +73,7 @@ std::vector<float> multiply(Input type, const Problem& p, bool add = false, uint
   call.add = add;
   call.factor = 0.5f;
   call.tiles = tiles;
-  // What stands behind a row of x is never used.
+  // The bytes after a row of x are never used.
   const std::vector<float> x = padded(p.x, p.k, call.x_stride, NAN);
   const std::vector<float> w = padded(p.w, p.k, call.w_stride, 0.0f);
   if (type == Input::bf16) {

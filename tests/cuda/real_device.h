@@ -31,7 +31,7 @@ class RealDevice {
   T* make(uint64_t count, const std::string&) {
     return static_cast<T*>(allocate(count * sizeof(T)));
   }
-  // Behind what was launched on the default stream.
+  // After what was launched on the default stream.
   template <typename T>
   std::vector<T> download(const T* from, uint64_t count) {
     std::vector<T> values(count);

@@ -122,7 +122,7 @@ TEST(CudaRows, norms_follow_their_formulas) {
   }
 }
 
-// The same numbers `offset` elements behind an aligned address, in rows of `stride`.
+// The same numbers `offset` elements after an aligned address, in rows of `stride`.
 std::vector<float> norm_of_moved(const std::vector<float>& x, const std::vector<float>& weight,
                                  NormShape shape, int offset) {
   EmulatedDevice device;

@@ -76,7 +76,7 @@ __global__ void wrong_group(Global<const float> in, Global<float> out) {
   copy_async_wait<0>();
 }
 
-// Who waited sees the bytes; the others see them behind a barrier.
+// The thread that waited sees the bytes; the others see them after a barrier.
 template <bool bug>
 __global__ void copy_without_barrier(Global<const float> in, Global<float> out) {
   SharedArena arena;
@@ -253,7 +253,7 @@ __global__ void next_block(Global<float> out) {
   if (bug && own == 0) out[kThreads + t] = 2.0f;  // bug: next_block
 }
 
-// Behind a kernel that wrote `made`.
+// After a kernel that wrote `made`.
 template <bool bug>
 __global__ void reads_early(Global<const float> made, Global<float> out) {
   const int t = static_cast<int>(threadIdx.x);

@@ -52,7 +52,7 @@ struct Planted {
     TENON_RUN(kernel, __VA_ARGS__)                                                  \
   }
 
-// The same with `overlaps`, behind a kernel that writes `out`.
+// The same with `overlaps`, after a kernel that writes `out`.
 #define TENON_PLANTED_BEHIND(kernel, ...)                            \
   [](const LaunchConfig& in_front, const Arrays& arrays, bool bug) { \
     launch(in_front, next_block<false>, arrays.out);                 \

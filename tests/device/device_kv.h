@@ -1,5 +1,5 @@
 // The K/V and the recurrent states of a model in device memory, with the swap pool in pinned memory
-// beside them. Moves are queued.
+// next to them. Moves are queued.
 #pragma once
 
 #include <tenon/attention.h>

@@ -12,7 +12,7 @@
 
 namespace tenon::test {
 
-// A range of addresses from which pieces are taken one behind the other.
+// A range of addresses from which pieces are taken one after the other.
 class MemorySpace {
  public:
   MemorySpace(uint64_t bytes, bool accessible);

@@ -29,7 +29,7 @@ struct Table {
   uint32_t unused = 0;
 };
 
-// Arrays one behind the other, each aligned to 8.
+// Arrays one after the other, each aligned to 8.
 template <typename Byte>
 struct Cursor {
   Byte* at;

@@ -16,7 +16,7 @@ constexpr Fact kProvides[] = {
 
 constexpr uint64_t kArrays = 4;  // of pinned memory, [max_rows] each
 
-// Copies arrays one behind the other.
+// Copies arrays one after the other.
 class Copier {
  public:
   Copier(std::byte* to, std::byte* end) : at_(to), end_(end) {}

@@ -18,7 +18,7 @@
 
 namespace tenon::test {
 
-// How far behind the host the device runs.
+// How far after the host the device runs.
 //   late     nothing runs before somebody waits for it
 //   uneven   after some calls the device has caught up a little, by chance
 //   at_once  everything has run when `push` returns, on the thread that called
@@ -42,7 +42,7 @@ class LateQueue {
   // failed and the ticket is dropped.
   Status wait(uint64_t ticket);
   Status wait_for_all() { return wait(pushed_); }
-  // Runs `work` behind all that was pushed and waits for it, as a copy on the default stream does.
+  // Runs `work` after all that was pushed and waits for it, as a copy on the default stream does.
   Status run_now(std::string what, Work work) {
     return wait(push(std::move(what), std::move(work)));
   }

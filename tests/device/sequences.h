@@ -37,7 +37,7 @@ class Sequences {
   // A step: `open`, `feed` for each sequence, `close`, and `resolve` for each that was fed.
   void open();
   // False: there was no memory, and nothing is fed. What of the known tokens the manager found in
-  // its cache is not computed again; the drafts stay behind the last of them.
+  // its cache is not computed again; the drafts stay after the last of them.
   bool feed(Feed feed);
   const BatchView& close(Want want = Want::all);
   // What the step's launch must be preceded by.

@@ -37,7 +37,7 @@ class States : public testing::Test {
     sequences_.finish();
     return logits;
   }
-  // The logits behind the last of these tokens, computed in one step by a sequence of their own.
+  // The logits after the last of these tokens, computed in one step by a sequence of their own.
   std::vector<float> expected_behind(std::vector<TokenId> tokens) {
     const SeqId seq = sequences_.begin(std::move(tokens));
     std::vector<float> logits = compute_all(seq);

@@ -12,7 +12,7 @@ Status offer_up_to(uint32_t most, std::span<const DraftRequest> requests,
   return {};
 }
 
-// Where `token` stood last in front of the last of `history`; history.size() = nowhere.
+// Where `token` stood last before the last of `history`; history.size() = nowhere.
 size_t last_place(std::span<const TokenId> history, TokenId token) {
   for (size_t at = history.size() - 1; at-- > 0;) {
     if (history[at] == token) return at;

@@ -37,7 +37,7 @@ class TreeDrafter final : public Drafter {
 };
 
 // Proposes what followed before wherever the target was in a like state: it remembers the token
-// behind each pattern of signs in the last row of the final norm. Keeps a digest of every state
+// after each pattern of signs in the last row of the final norm. Keeps a digest of every state
 // that it was shown.
 class HiddenDrafter final : public Drafter {
  public:

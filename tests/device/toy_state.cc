@@ -60,7 +60,7 @@ uint64_t ToyState::plan_bytes(GroupId) const noexcept {
          binding_.max_rows * sizeof(BlockId);
 }
 
-// The state behind each row of the widest layer.
+// The state after each row of the widest layer.
 uint64_t ToyState::workspace_bytes(GroupId group) const noexcept {
   uint32_t width = 0;
   for (LayerId id = 0; id < binding_.model->layer_count; ++id) {

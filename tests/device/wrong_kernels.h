@@ -1,6 +1,6 @@
 // Kernels that compute as others do, with answers that are wrong now and then: one of a seed's
-// choice among all that a method gives back, an exception, bytes behind a room. They are plain
-// classes, so that sdk::Adaptor stands in front of them. The kernel inside computes in memory of
+// choice among all that a method gives back, an exception, bytes after a room. They are plain
+// classes, so that sdk::Adaptor wraps them. The kernel inside computes in memory of
 // its own: what is wrong harms the host alone.
 #pragma once
 
@@ -43,7 +43,7 @@ class Faults {
   }
   Status answer(Status status);
   void throw_sometimes();
-  // Up to 64 bytes behind the first `bytes` of `room`, now and then.
+  // Up to 64 bytes after the first `bytes` of `room`, now and then.
   void write_behind(const void* room, uint64_t bytes);
   float no_number();
   // What distinguishes the kernel's bits, or something else.

@@ -1,4 +1,4 @@
-// engine.guard = "checks": what is looked at beside every answer.
+// engine.guard = "checks": the checks in addition to those of every answer.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -274,7 +274,7 @@ TEST(SecondModelStatistics, are_those_that_the_two_models_agreement_predicts) {
   const std::vector<TokenId> ids = rig.result(id).ids();
   history.insert(history.end(), ids.begin(), ids.end());
   DraftStatistics predicted;
-  // The first token comes with the prompt; from then on each step drafts behind what is known.
+  // The first token comes with the prompt; from then on each step drafts after what is known.
   for (size_t known = request.prompt.size() + 1; known < history.size();) {
     const auto most = std::min<size_t>(3, history.size() - known - 1);
     uint32_t agreed = 0;

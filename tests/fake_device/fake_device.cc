@@ -209,7 +209,7 @@ void FakeDevice::store_row(size_t sequence, uint32_t row) {
   }
 }
 
-// From the state that the step starts with, row by row; the states behind the ends that the table
+// From the state that the step starts with, row by row; the states after the ends that the table
 // names are stored.
 void FakeDevice::step_states(size_t index) {
   const BatchSequence& sequence = batch_.sequences[index];

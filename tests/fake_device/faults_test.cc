@@ -198,7 +198,7 @@ TEST(BadPlan, of_grants_that_are_not_used_leaves_no_memory_behind) {
   });
   RigOptions options;
   options.own_scheduler = &scheduler;
-  options.engine.plan_ahead = false;  // this plan is for a step behind the first
+  options.engine.plan_ahead = false;  // this plan is for a step after the first
   Rig rig(options);
   rig.submit(greedy_request({1, 2, 3}, 3));
   ASSERT_TRUE(rig.engine().step().ok());
@@ -257,7 +257,7 @@ TEST(Device, that_cannot_collect_loses_the_requests_of_that_step_only) {
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-// Of a request whose prompt ends with such a row, beside a sound one.
+// A request whose prompt ends with such a row, in a batch with a sound one.
 std::string message_of_a_row(const RigOptions& options, float logits, Request bad) {
   Rig rig(options);
   const Request request = greedy_request({5, 9}, 8);

@@ -63,7 +63,7 @@ std::vector<Request> requests() {
     request.grammar = regex(i % 3 == 0 ? kAnything : kWords);
     all.push_back(request);
   }
-  all.push_back(greedy_request({7, 8, 9}, 30));  // beside them, without
+  all.push_back(greedy_request({7, 8, 9}, 30));  // with them, without
   return all;
 }
 
@@ -291,7 +291,7 @@ TEST(Grammars, what_cannot_begin_is_refused_where_it_is_submitted) {
               HasSubstr("allowed_tokens and min_tokens together ban them all"));
 }
 
-// Beside a form that is whole before them, min_tokens ask for what cannot be.
+// Next to a form that is whole before them, min_tokens ask for what cannot be.
 TEST(Grammars, a_whole_answer_ends_whatever_min_tokens_asks_for) {
   std::vector<Request> asked;
   for (const char* form : {"[a-c]{2}", "(ab|cd 1)?0", "x|yz"}) {

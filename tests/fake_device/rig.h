@@ -18,7 +18,7 @@
 
 namespace tenon {
 
-// Digests, checks of the KV manager behind every step, and planning ahead where
+// Digests, checks of the KV manager after every step, and planning ahead where
 // TENON_TEST_PLAN_AHEAD says so: every test holds in both ways.
 EngineOptions usual_engine_options();
 

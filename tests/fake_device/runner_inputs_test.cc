@@ -17,7 +17,7 @@ void input_of(TokenId token, uint32_t position, float* out) {
   }
 }
 
-// What the second model says behind a history whose every token brought its input.
+// The second model's logits after a history whose every token brought its input.
 std::vector<float> expected_logits(const ToyModel& model, std::span<const TokenId> history) {
   uint64_t state = 0;
   for (uint32_t p = 0; p < history.size(); ++p) {

@@ -1,4 +1,4 @@
-// What the engine tells a scheduler beside its sequences.
+// The engine's data for a scheduler in addition to its sequences.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -5,7 +5,7 @@
 namespace tenon {
 namespace {
 
-// The most likely token, and the one behind it.
+// The most likely token, and the one after it.
 std::pair<TokenId, TokenId> best_two(const ToyModel& model, std::span<const TokenId> history) {
   std::vector<float> logits = model.next_logits(history);
   const auto first = std::max_element(logits.begin(), logits.end()) - logits.begin();
@@ -138,7 +138,7 @@ void HiddenDrafter::take(const HiddenView& view) {
   }
 }
 
-// Behind the last token of `history` nothing is computed yet.
+// After the last token of `history` nothing is computed yet.
 void HiddenDrafter::compare(SeqId seq, std::span<const TokenId> history) {
   if (next_[seq] + 1 != history.size()) {
     complain(seq, "up to position " + std::to_string(next_[seq]) + " was shown, of " +

@@ -11,7 +11,7 @@
 
 namespace tenon {
 
-// Proposes a tree: behind what is known, and behind each node, the model's second choice and then
+// Proposes a tree: after what is known, and after each node, the model's second choice and then
 // its first, breadth first. So the path that a greedy target keeps never is the leading slots.
 class TreeDrafter final : public Drafter {
  public:

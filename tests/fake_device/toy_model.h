@@ -24,7 +24,7 @@ struct ToyModel {
   uint32_t contrary_every = 0;
   std::optional<uint32_t> second_window = {};  // of a second group
   bool recurrent = false;                      // a group of states, the last
-  // Of a manager that evicts: of groups without a window, rows see so many first tokens, and behind
+  // Of a manager that evicts: of groups without a window, rows see so many first tokens, and after
   // them all but as many strides as leave at least `kept_tokens`. 0 = all.
   uint32_t sink_tokens = 0;
   uint32_t kept_tokens = 0;
@@ -37,10 +37,10 @@ struct ToyModel {
   static uint64_t entry(TokenId token, uint32_t position);
   static uint64_t chain(uint64_t state, uint64_t entry);
   void logits(uint64_t state, float* out) const;  // [vocabulary]
-  // Behind layer 0 … kLayers.
+  // After layer 0 … kLayers.
   static void hidden(uint64_t state, uint32_t layer, float* out);  // [kHidden]
 
-  // The row behind `history`, without any cache.
+  // The row after `history`, without any cache.
   uint64_t state_behind(std::span<const TokenId> history) const;
   std::vector<float> next_logits(std::span<const TokenId> history) const;
 };

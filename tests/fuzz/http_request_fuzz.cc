@@ -49,7 +49,7 @@ Handlers answering_handlers() {
   return handlers;
 }
 
-// What came back: whole responses of known statuses, one behind the other.
+// What came back: whole responses of known statuses, one after the other.
 void check(std::string_view answers) {
   while (!answers.empty()) {
     require(answers.starts_with("HTTP/1.1 "));

@@ -200,7 +200,7 @@ TEST_F(CpuTest, an_attention_kernel_that_refuses_the_model_is_named) {
   EXPECT_EQ(driver.load_status().message(), "attention 'picky': not today");
 }
 
-// What stood behind the room is lost, so no step is right from then on.
+// The bytes after the room are lost, so no step is right from then on.
 TEST_F(CpuTest, a_linear_kernel_that_writes_behind_its_output_is_named_in_that_step_and_later) {
   StepDriver& driver = load(counting());
   const size_t sequence = driver.begin();

@@ -247,7 +247,7 @@ TEST_P(DiffusionPipelines, an_answer_ends_at_the_first_token_that_ends_a_text) {
   EXPECT_EQ(sample.record.generated_tokens, sample.ids().size());
 }
 
-// Tokens come out as soon as nothing in front of them is still a mask.
+// Tokens come out as soon as nothing before them is still a mask.
 TEST_P(DiffusionPipelines, finished_blocks_are_handed_out_while_others_are_made) {
   struct Counting final : RequestSink {
     void on_delta(const RequestDelta& delta) override {

@@ -1,4 +1,4 @@
-// Pipelines composed from a few lines of TOML, beside plugins that compute nothing (picky.cc).
+// Pipelines composed from a few lines of TOML, next to plugins that compute nothing (picky.cc).
 #pragma once
 
 #include <gmock/gmock.h>

@@ -219,7 +219,7 @@ TEST_P(RecurrentPipelines, the_next_turn_starts_behind_the_last_answer) {
     const std::vector<TokenId> prompt{5, 8, 13, 21, 34, 55, 89, 4};
     const Outcome outcome = turn(prompt, manager);
     EXPECT_EQ(outcome.samples, turn(prompt, "paged").samples);
-    // 28 tokens have a state behind them somewhere; blocks are of 16.
+    // 28 tokens have a state after them somewhere; blocks are of 16.
     EXPECT_EQ(outcome.totals.reused_tokens, std::string_view(manager) == "naive" ? 0u : 16u);
   }
 }
@@ -314,7 +314,7 @@ TEST_P(RecurrentPipelines, the_oracle_runs_them_without_kernels) {
   EXPECT_EQ(one.samples, other.samples);
 }
 
-// Two slots a sequence: the state, and the one behind the step.
+// Two slots a sequence: the state, and the one after the step.
 TEST_P(RecurrentPipelines, memory_of_states_does_not_depend_on_the_context) {
   const auto slots = [&](const Overrides& overrides) {
     auto pipeline = build(overrides);

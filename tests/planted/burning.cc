@@ -29,7 +29,7 @@ class BurningScheduler {
       : options_(options), plan_(host, options_), admission_(options_) {}
 
   void plan(const SchedulerView& view, KvLedger& ledger, PlanOut& out) {
-    // A step behind an idle time is none that took so long.
+    // A step after an idle time is none that took so long.
     if (!view.running.empty()) burn();
     const auto piece = [this](uint32_t tokens) { return plan_.whole_or_piece(tokens); };
     plan_.begin(view, ledger, out);

@@ -93,7 +93,7 @@ std::string Scenario::run(std::string_view text, const std::string& name) {
 }
 
 std::string Scenario::line(const std::string& text) {
-  // What stands behind a colon with a space is free text.
+  // The text after a colon with a space is free.
   const size_t colon = text.find(": ");
   const std::string tail = colon == text.npos ? "" : joined(split_words(text.substr(colon + 2)));
   const Words words = split_words(text.substr(0, colon));
@@ -230,7 +230,7 @@ std::string Scenario::request(const Words& words, std::string_view expected_refu
     if (key == "salt") {
       made.cache_salt = value;
     } else if (key == "common") {
-      // Behind them, tokens that no other request has at this place.
+      // After them, tokens that no other request has at this place.
       for (size_t at = value; at < made.prompt.size(); ++at) {
         made.prompt[at] = static_cast<TokenId>((at * 7 + ids_.size() * 13) % options_.vocabulary);
       }

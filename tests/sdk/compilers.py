@@ -17,7 +17,7 @@ import tempfile
 
 INTERFACES = ("scheduler", "kv_cache", "attention", "state", "linear", "sampler", "drafter")
 COMPILERS = ("g++-12", "g++", "clang++-14", "clang++-19", "clang++")
-# Behind the flags of `tenon plugins build`, which are those of a release.
+# After the flags of `tenon plugins build`, which are those of a release.
 KINDS = {"Release": (), "Debug": ("-O0", "-g", "-UNDEBUG")}
 WITHOUT = ((), ("-fno-exceptions",), ("-fno-rtti",), ("-fno-exceptions", "-fno-rtti"))
 PROMISES = ("any.defaults", "any.created_repeatedly", "any.same_answers")

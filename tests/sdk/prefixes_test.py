@@ -201,7 +201,7 @@ class Prefixes(unittest.TestCase):
                 done = call(self.tenon, "doctor", "--plugin-path", folder)
                 self.assertEqual(done.returncode, 1)
                 self.assertIn(words, done.stdout)
-                # In a folder beside others it keeps nobody from running.
+                # In a folder with others it does not keep them from running.
                 done = call(self.tenon, *PROMPT, "--plugin-path", folder)
                 self.assertEqual((done.returncode, done.stdout), (0, self.text), done.stderr)
 

@@ -28,7 +28,7 @@ inline void expect_same_bits_for_chunks(const Shape& shape, CpuFeatures isa) {
   }
 }
 
-// A tree of twelve rows of three roots, behind `before` tokens: each row has the bits that it has
+// A tree of twelve rows of three roots, after `before` tokens: each row has the bits that it has
 // at the end of a chain of the rows that lead to it; so has what follows an accepted path.
 inline void expect_same_bits_for_paths(const Shape& shape, uint32_t before, CpuFeatures isa) {
   const std::vector<int32_t> parents = {-1, 0, 0, -1, 1, 1, 4, 2, 6, 3, 8, -1};
@@ -63,7 +63,7 @@ inline void expect_same_bits_for_paths(const Shape& shape, uint32_t before, CpuF
 }
 
 // A long text's next row in blocks of several sizes that lie backwards, in one slice and in
-// three, alone and beside another sequence.
+// three, alone and with another sequence.
 inline void expect_same_bits_for_blocks(const Shape& shape, CpuFeatures isa) {
   constexpr uint32_t kTokens = 1101;
   Rig first(shape, isa, 2, 1);
@@ -81,7 +81,7 @@ inline void expect_same_bits_for_blocks(const Shape& shape, CpuFeatures isa) {
   }
 }
 
-// NaN in one token: rows before it have their bits, those behind it are NaN.
+// NaN in one token: rows before it have their bits, those after it are NaN.
 inline void expect_poison_unseen(const Shape& shape, uint32_t tokens, CpuFeatures isa) {
   const auto expected = Rig(shape, isa).step({{0, 0, tokens}});
   for (uint32_t token : {1u, 2u, 65u, 66u, 70u, 71u, 99u}) {

@@ -443,7 +443,7 @@ inline Shape latent_shape(uint32_t dim, uint32_t v_dim, uint32_t heads, DType dt
           .latent = true};
 }
 
-// What this machine runs, beside the portable code.
+// The code that this machine runs, in addition to the portable code.
 inline std::vector<CpuFeatures> distinct_isas() {
   std::vector<CpuFeatures> isas;
   for (CpuFeatures isa : runnable_isas()) {

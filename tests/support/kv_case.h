@@ -120,7 +120,7 @@ class KvCase : public testing::Test {
     EXPECT_TRUE(status.ok()) << status.message();
     return found;
   }
-  // Slots for what `known` has behind `computed`.
+  // Slots for what `known` has after `computed`.
   KvGrant grow(SeqId seq, const Tokens& known, uint32_t computed = 0) {
     KvGrant grant;
     const auto most = static_cast<uint32_t>(known.size()) - computed;
@@ -144,7 +144,7 @@ class KvCase : public testing::Test {
     expect_sound();
   }
   // Slots for a step that is planned before another one is collected: `known` tokens and `drafts`
-  // behind `computed`.
+  // after `computed`.
   Status plan(SeqId seq, uint32_t computed, uint32_t known, uint32_t drafts = 0) {
     const Tokens ids = tokens(computed);
     KvGrant grant;
@@ -159,7 +159,7 @@ class KvCase : public testing::Test {
     expect_sound();
     return status;
   }
-  // The step that began behind `base` kept `count` leading slots, and more are in flight.
+  // The step that began after `base` kept `count` leading slots, and more are in flight.
   Status settle(SeqId seq, uint32_t base, uint32_t count, uint32_t in_flight = 0) {
     std::vector<uint32_t> kept(count);
     std::iota(kept.begin(), kept.end(), 0u);
@@ -173,11 +173,11 @@ class KvCase : public testing::Test {
     expect_sound();
     return status;
   }
-  // A step of `count` behind `computed`, where nothing was to be found.
+  // A step of `count` after `computed`, where nothing was to be found.
   void compute(SeqId seq, uint32_t computed, uint32_t count) {
     EXPECT_EQ(compute(seq, tokens(computed + count), computed), 0u);
   }
-  // A step that computes everything known behind `computed`. Returns what was found.
+  // A step that computes everything known after `computed`. Returns what was found.
   uint32_t compute(SeqId seq, const Tokens& known, uint32_t computed = 0) {
     const KvGrant grant = grow(seq, known, computed);
     EXPECT_EQ(computed + grant.reused + grant.granted, known.size());

@@ -17,7 +17,7 @@
 
 namespace tenon {
 
-// Epilogues store and add with a bias, in rows wider than the product: what is behind it stays.
+// Epilogues store and add with a bias, in rows wider than the product: what is after it stays.
 inline void expect_bias_and_old_value_behind_the_sum(LinearRig& rig, const WeightView& weight) {
   const uint32_t stride = weight.n_out + 5;
   const std::vector<float> bias = random_values(8, weight.n_out);
@@ -47,7 +47,7 @@ inline void expect_bias_and_old_value_behind_the_sum(LinearRig& rig, const Weigh
   }
 }
 
-// Gates that are ended behind their products, in pieces of any length, have the bits of those that
+// Gates that are ended after their products, in pieces of any length, have the bits of those that
 // the kernel ends in one job.
 inline void expect_gates_are_ended_alone(LinearRig& rig, const WeightView& gate,
                                          const WeightView& up) {

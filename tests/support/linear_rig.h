@@ -70,7 +70,7 @@ class LinearRig {
   const GateFinish* gate_finish() const {
     return static_cast<const GateFinish*>(kernel_->extension(kGateFinish));
   }
-  // Whether a row's bits are its own, whatever is computed beside it.
+  // Whether a row's bits are its own, whatever is computed in the same batch.
   bool batch_invariant() const { return batch_invariant_; }
 
   PackedWeight pack(const WeightView& weight, uint32_t slices = 1) {

@@ -113,7 +113,7 @@ class StandardFixture : public testing::Test {
     return distribution(logs(probabilities), params, before);
   }
 
-  // What is drawn behind `history` without drafts.
+  // The token drawn after `history` without drafts.
   TokenId step(const Story& story, const std::vector<TokenId>& history, uint32_t prompt,
                const SamplingParams& params) {
     const std::vector<float> logits = story.logits_after(history);

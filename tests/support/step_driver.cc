@@ -65,7 +65,7 @@ void StepDriver::grow(Sequence& sequence, uint32_t tokens) {
   while (sequence.table.size() * block_tokens_ < tokens) sequence.table.push_back(take_block());
 }
 
-// From the state behind what is computed to one behind each row, or the last.
+// From the state after what is computed to one after each row, or the last.
 void StepDriver::add_states(Arrays& arrays, Sequence& sequence, uint32_t rows) {
   const auto from = sequence.states.find(sequence.tokens);
   ASSERT_NE(from, sequence.states.end()) << "no state behind " << sequence.tokens << " tokens";

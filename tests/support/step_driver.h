@@ -42,10 +42,10 @@ class StepDriver {
 
   // A new sequence, named by its index; `adapter` as in BatchSequence.
   size_t begin(uint64_t adapter = 0);
-  // The first `tokens` positions of `parent` are shared, not copied. Recurrent states are behind
-  // every row of a short step, and behind the last one of others.
+  // The first `tokens` positions of `parent` are shared, not copied. Recurrent states are after
+  // every row of a short step, and after the last one of others.
   size_t fork(size_t parent, uint32_t tokens);
-  // Forgets the positions behind the first `tokens`.
+  // Forgets the positions after the first `tokens`.
   void roll_back(size_t sequence, uint32_t tokens) { sequences_[sequence].tokens = tokens; }
   std::vector<BlockId>& table(size_t sequence) { return sequences_[sequence].table; }
   BlockId take_block() { return next_block_ = (next_block_ + 7) % static_cast<int>(blocks_); }
@@ -58,7 +58,7 @@ class StepDriver {
   enum class Want : uint8_t { all, last, none };
   Result<Logits> try_step(const std::vector<Feed>& feeds, Want want = Want::all);
   Logits step(const std::vector<Feed>& feeds, Want want = Want::all);
-  // One step of rows that form a tree behind a sequence's tokens: row i follows row parents[i] of
+  // One step of rows that form a tree after a sequence's tokens: row i follows row parents[i] of
   // them, or the cache (-1). Logits of all rows. The rows stay stored, one slot each.
   struct Tree {
     size_t sequence;
@@ -66,10 +66,10 @@ class StepDriver {
     std::vector<int32_t> parents;
   };
   Logits step(const Tree& tree);
-  // The slots that tree rows `path` were stored at, moved to the first ones behind `base` tokens:
-  // the sequence goes on behind them.
+  // The slots that tree rows `path` were stored at, moved to the first ones after `base` tokens:
+  // the sequence goes on after them.
   void keep_path(size_t sequence, uint32_t base, const std::vector<uint32_t>& path);
-  // What the last step handed out of these rows, behind these layers: [layers][rows].
+  // The hidden states of these rows in the last step, after these layers: [layers][rows].
   void want_hidden(std::vector<uint32_t> rows, std::vector<LayerId> layers) {
     hidden_rows_ = std::move(rows);
     hidden_layers_ = std::move(layers);
@@ -87,7 +87,7 @@ class StepDriver {
     uint32_t tokens = 0;
     uint64_t adapter = 0;
     std::vector<BlockId> table;
-    std::map<uint32_t, BlockId> states = {{0, kNoBlock}};  // by the tokens that they are behind
+    std::map<uint32_t, BlockId> states = {{0, kNoBlock}};  // by the tokens before them
   };
   // A batch under construction.
   struct Arrays {

@@ -1,6 +1,6 @@
-# What distributions install beside the program: manual pages and completions, made from its own
-# options by running it once it is linked, and the service. Where the program is built for another
-# machine, or with sanitizers, it is not run, and they are left out.
+# Files that distributions install next to the program: manual pages and completions, made from its
+# own options by running it once it is linked, and the service. Where the program is built for
+# another machine, or with sanitizers, it is not run, and they are left out.
 
 function(tenon_install_packaging)
   # Where the program is going to be is known when it is installed: --prefix may say otherwise.

@@ -7,7 +7,7 @@
 # when CMake runs again; `cmake --build` alone does not look into sources.
 # -DTENON_UNITY=OFF compiles each source by itself.
 #
-# Called once, behind all targets.
+# Called once, after all targets.
 
 set(TENON_MOST_TOGETHER 8)
 

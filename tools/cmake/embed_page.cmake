@@ -11,7 +11,7 @@ function(read_all files result)
   set(${result} "${all}" PARENT_SCOPE)
 endfunction()
 
-# What stands in front of a mark that is there once, and behind it.
+# The text before a mark that occurs once, and after it.
 function(cut text mark front back)
   string(FIND "${text}" "${mark}" place)
   string(FIND "${text}" "${mark}" last REVERSE)

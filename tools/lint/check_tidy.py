@@ -171,7 +171,7 @@ def look_at(task):
     if len(group.sources) > 1:
         whole = scratch / f"group_{number}.cc"
         whole.write_text(together(group))
-        # A header's parameter may be called as something in the source in front of it.
+        # A header's parameter may be called as something in the source before it.
         if tidy(whole, (*flags_of_all(sources, group), "-Wno-shadow"), directory)[0]:
             return [], False
     results = [tidy(ROOT / source, sources[source], directory) for source in group.sources]

@@ -25,7 +25,7 @@ void add_workload_command(CLI::App& app, Action& action);
 void add_watermark_command(CLI::App& app, Action& action);
 void add_serve_command(CLI::App& app, Action& action);
 void add_load_command(CLI::App& app, Action& action);
-void add_packaging_commands(CLI::App& app, Action& action);  // of what is installed beside it
+void add_packaging_commands(CLI::App& app, Action& action);  // of what is installed next to it
 void add_doctor_command(CLI::App& app, Action& action);
 
 // Of `plugins`' commands.

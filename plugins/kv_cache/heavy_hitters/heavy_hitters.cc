@@ -6,8 +6,7 @@
 // its own, and a token goes at each step. Here a group of layers has one table, so heads and layers
 // are summed, and tokens go a stride at a time.
 //
-//   [ sinks | heavy ........ | stride | window .... ]     entries when a stride is after the
-//   window
+//   [ sinks | heavy ........ | stride | window .... ]     once the window has passed a stride
 //                └─ best of both ─┘└ goes ┘
 //
 // The heaviest of the heavy region and of the stride stay: what the stride has of them is moved to

@@ -13,7 +13,7 @@
 
 namespace {
 
-// The sound plugin's descriptor with another class behind it.
+// The sound plugin's descriptor with another class after it.
 template <typename Interface, typename Class, typename Options = tenon::sdk::NoOptions>
 constexpr tenon::PluginDescriptor wrong(std::string_view id) {
   tenon::PluginDescriptor made = kPlugin;

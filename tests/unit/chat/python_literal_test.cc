@@ -43,7 +43,7 @@ TEST(PythonLiteral, nesting_takes_no_time_without_end) {
             std::nullopt);
 }
 
-// A call with the literal as its argument, and another behind it.
+// A call with the literal as its argument, and another after it.
 std::string shown_call(Calls format, const std::string& literal) {
   const std::string calls = "weather(x=" + literal + ", y=1)";
   const std::string answer = format == Calls::olmo3

@@ -54,7 +54,7 @@ Answer ask_script(const Script& script, const Question& question = {.model = "m"
   const ScriptedServer server({script});
   return ask(server.url(), question, silence_ms);
 }
-// What comes of a stream of these events, and nothing behind them.
+// What comes of a stream of these events, and nothing after them.
 Answer ask_events(const std::vector<std::string>& events, bool chat = false) {
   return ask_script(
       [&](Wire& wire) {

@@ -63,7 +63,7 @@ TEST(GuardedMemory, is_aligned_and_tells_who_wrote_beside_it) {
     EXPECT_EQ(reinterpret_cast<uintptr_t>(memory.get()) % 64, 0u);
     std::memset(memory.get(), 1, bytes);
     EXPECT_TRUE(memory.intact()) << bytes;
-    if (bytes % 64 == 0) continue;  // a page that nobody may touch lies right behind
+    if (bytes % 64 == 0) continue;  // a page that nobody may touch lies directly after
     memory.as<char>()[bytes] = 1;
     EXPECT_FALSE(memory.intact()) << bytes;
   }

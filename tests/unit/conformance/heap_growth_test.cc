@@ -19,7 +19,7 @@ class HeapGrowth : public testing::Test {
     asm volatile("" : : "r"(some.get()) : "memory");  // or it is left out, being of no use
     if (heap_bytes() < before + 100'000) GTEST_SKIP() << "malloc does not tell what it gave";
   }
-  // Behind each round, memory of that many bytes is kept.
+  // After each round, memory of that many bytes is kept.
   template <typename Bytes>
   std::optional<uint64_t> growth(Bytes bytes) {
     uint32_t round = 0;

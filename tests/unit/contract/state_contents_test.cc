@@ -13,7 +13,7 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-// A group of K and V, and behind it one of six slots with a pool of two. A row is named by a
+// A group of K and V, and after it one of six slots with a pool of two. A row is named by a
 // number.
 class StateNames : public testing::Test {
  protected:

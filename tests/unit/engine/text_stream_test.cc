@@ -8,7 +8,7 @@
 namespace tenon {
 namespace {
 
-// Feeds pieces; returns what was released, with the stop string behind a bar.
+// Feeds pieces; returns what was released, with the stop string after a bar.
 std::string scan(const std::vector<std::string>& stops, const std::vector<std::string>& pieces) {
   StopScanner scanner(stops);
   std::string released;

@@ -136,7 +136,7 @@ TEST_F(RefAttentionTest, slopes_weigh_the_distance_of_a_key) {
   expect_row(out, 1, 1, expected(1, 1, {0, 1}, {-2, 0}));
 }
 
-// 0 ← 1 ← 3 ← 5, and 0 ← 2 ← 4 beside it. Distances and windows count along the path.
+// 0 ← 1 ← 3 ← 5, and 0 ← 2 ← 4 as another branch. Distances and windows count along the path.
 TEST_F(RefAttentionTest, a_row_of_a_tree_sees_the_rows_that_lead_to_it) {
   parents_ = {-1, 0, 0, 1, 2, 3};
   std::vector<float> out = attend();

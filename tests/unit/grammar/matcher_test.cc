@@ -76,7 +76,7 @@ TokenId draw(const std::vector<uint64_t>& mask, std::mt19937& random) {
   return allowed[random() % allowed.size()];
 }
 
-// The mask is exactly the tokens behind which something can still follow, or the text is whole.
+// The mask is exactly the tokens after which something can still follow, or the text is whole.
 void expect_exact(const Grammar& grammar, const Vocabulary& vocabulary, const std::string& so_far,
                   const std::vector<uint64_t>& mask) {
   Machine machine(grammar.automaton());

@@ -86,7 +86,7 @@ TEST_P(LargestMagnitude, of_shares_together_is_that_of_the_whole) {
   }
 }
 
-// Half of the columns, as where two matrices stand beside each other.
+// Half of the columns, as where two matrices stand side by side.
 TEST_P(LargestMagnitude, leaves_out_what_lies_in_gaps) {
   Stored stored(GetParam());
   stored.put(3 * kColumns + 10, 2.0f);

@@ -43,7 +43,7 @@ inline std::string with_stamp(std::string bytes, const std::string& key, const s
     if (text.size() > end - note) text.erase(line, text.find('\n', line + 1) - line);
   }
   EXPECT_LE(text.size(), end - note);
-  text.resize(std::max(text.size(), end - note));  // old text behind a shorter one is cleared
+  text.resize(std::max(text.size(), end - note));  // old text after a shorter one is cleared
   return bytes.replace(note, text.size(), text);
 }
 

@@ -119,7 +119,7 @@ TEST(Library, whose_stamp_lists_other_plugins_is_refused) {
 
 TEST(Library, built_against_another_boundary_is_refused_before_its_code_runs) {
   const TemporaryFolder folder;
-  // Were it loaded, the damaged code behind the stamp would end this test.
+  // Were it loaded, the damaged code after the stamp would end this test.
   std::string bytes = with_stamp(read_bytes(bad_plugin("sound")), "boundary", "0123456789abcdef");
   const std::string path = folder.write_file("libtenon-old.so", bytes);
   EXPECT_THAT(load_message(path), HasSubstr("boundary is 0123456789abcdef"));

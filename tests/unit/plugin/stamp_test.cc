@@ -108,7 +108,7 @@ TEST(Stamp, refuses_every_truncation_of_a_plugin) {
   }
 }
 
-// Where the last of what loads ends; sections stand behind it.
+// Where the last of what loads ends; sections come after it.
 size_t segments_end(const std::string& bytes) {
   Elf64_Ehdr header;
   std::memcpy(&header, bytes.data(), sizeof header);

@@ -287,7 +287,7 @@ TEST(ResponsesWriter, has_the_logprobs_of_the_message_and_counts_what_was_though
   call.dialect = Dialect::responses;
   call.logprobs = true;
   call.top_logprobs = 1;
-  // Text lags behind tokens, and several come at once.
+  // Text lags after tokens, and several come at once.
   const std::vector<AnswerEvent> events = {letters("tt", "t"), letters("tea", "tt"),
                                            letters("bc", "eab"), letters("d", "cd"),
                                            end(FinishReason::eos)};

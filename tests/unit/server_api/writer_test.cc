@@ -147,7 +147,7 @@ TEST(ChatWriter, shows_logprobs_of_tokens_whose_text_is_held_back) {
   EXPECT_EQ(entry["top_logprobs"].size(), 1u);
 }
 
-// A call is written as <f>arguments</f>, and thoughts stand in front of a '|'.
+// A call is written as <f>arguments</f>, and reasoning comes before a '|'.
 class ToyReader final : public AnswerReader {
  public:
   void push(std::string_view text, std::span<const TokenId>,

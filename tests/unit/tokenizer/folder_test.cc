@@ -1,4 +1,4 @@
-// A model's folder: which file counts, and what the configuration beside it changes.
+// A model's folder: which file counts, and what the configuration next to it changes.
 #include <gmock/gmock.h>
 
 #include <filesystem>

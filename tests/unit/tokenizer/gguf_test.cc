@@ -202,7 +202,7 @@ TEST(GgufTokenizer, looking_words_up_first_is_no_matter_where_merges_reach_every
   auto json = nlohmann::json::parse(read_file(data_path("gpt2.json")));
   json["model"]["ignore_merges"] = true;
   EXPECT_EQ(written_for(json).pre, "gpt-2");
-  json["model"]["vocab"]["zqx"] = json["model"]["vocab"].size() + 1;  // behind the added token
+  json["model"]["vocab"]["zqx"] = json["model"]["vocab"].size() + 1;  // after the added token
   EXPECT_EQ(written_for(json).pre, "custom");
   EXPECT_THAT(written_for(json).note,
               HasSubstr("looks words up before it merges, which 'gpt-2' does not"));

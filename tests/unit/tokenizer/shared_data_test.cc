@@ -1,4 +1,4 @@
-// Published tokenizers, where the shared data lies beside the project.
+// Published tokenizers, where the shared data lies next to the project.
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -34,7 +34,7 @@ std::vector<std::string> texts_of(const std::string& file) {
     texts.push_back(all.substr(begin, at - begin));
     begin = at + separator.size();
   }
-  return texts;  // the last one, too, has a separator behind it
+  return texts;  // the last one, too, has a separator after it
 }
 
 // The cases of llama.cpp: texts, and their ids a line each, without <s>.

@@ -30,7 +30,7 @@ Speed speed_of(double seconds, const BenchWork& work, const BenchLoad& load,
                const std::optional<MachineLimits>& limits);
 
 // What the process holds against what it cannot do without. Memory only grows while a pipeline
-// lives, so what is held behind a repetition is the most so far.
+// lives, so what is held after a repetition is the most so far.
 struct MemoryUse {
   uint64_t weights = 0;  // packed
   uint64_t kv = 0;       // the whole cache; it is backed as far as it was used

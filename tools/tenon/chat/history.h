@@ -21,7 +21,7 @@ class ChatHistory {
   // Calls of the last answer that wait for a result.
   size_t open_calls() const;
 
-  // The last thing that the user said, and all behind it. False: there is none.
+  // The last thing that the user said, and all after it. False: there is none.
   bool undo();
   // The last answer, with its calls and their results. False: nothing was answered yet.
   bool drop_answer();
@@ -31,7 +31,7 @@ class ChatHistory {
   void reset();
 
   bool empty() const { return messages_.empty(); }
-  // Messages beside the system's.
+  // Messages other than the system's.
   size_t spoken() const;
   // A JSON list; negative: on one line.
   std::string text(int indent = -1) const;

@@ -15,7 +15,7 @@ namespace {
 
 struct Slash {
   const char* name;
-  const char* takes;  // behind it, for people; empty: nothing
+  const char* takes;  // after it, for people; empty: nothing
   const char* does;
   Result<SlashDoes> (*run)(const std::string& rest, ChatSession& session);
 };

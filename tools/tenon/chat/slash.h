@@ -10,7 +10,7 @@
 namespace tenon {
 
 enum class SlashDoes : uint8_t {
-  nothing,  // beside what it did
+  nothing,  // in addition to its effect
   answers,  // the conversation is to be answered as it stands
   quits,
 };

@@ -109,7 +109,7 @@ struct ComparedFigures {
   }
 };
 
-// The first layer behind which anything differs, and the one that adds most.
+// The first layer after which anything differs, and the one that adds most.
 struct LayerFindings {
   size_t first = 0, most = 0;
   bool any = false;

@@ -28,7 +28,7 @@ struct BuildFlags {
   std::vector<std::string> sources;
   std::string out;  // empty = by what it holds, in build/plugins
   std::string compiler;
-  std::vector<std::string> more;  // for the compiler, behind ours
+  std::vector<std::string> more;  // for the compiler, after ours
 };
 
 // The file of a command's name, as a shell finds it; empty when there is none.
@@ -42,7 +42,7 @@ std::string find_program(const std::string& name) {
   return "";
 }
 
-// The compiler with what stands in front of its arguments: CXX may be "ccache g++".
+// The compiler with what comes before its arguments: CXX may be "ccache g++".
 Result<Command> find_compiler(const std::string& wanted) {
   const char* environment = std::getenv("CXX");
   const std::string named = !wanted.empty() ? wanted : environment == nullptr ? "" : environment;

@@ -29,14 +29,14 @@
 namespace tenon {
 namespace {
 
-constexpr std::string_view kMark = "tenon-verdict: ";  // in front of a case's own answer
+constexpr std::string_view kMark = "tenon-verdict: ";  // before a case's own answer
 constexpr std::string_view kLoadCase = "file.loads";
 constexpr NumberSpec kTimeLimit = whole_number("--time-limit", 1, 86400);
 
 struct CheckFlags {
   std::string library;
   std::string plugin;              // "scheduler/acme.mine"; empty = every one of the file
-  std::vector<std::string> cases;  // names, or the words in front of their dots; empty = all
+  std::vector<std::string> cases;  // names, or the words before their dots; empty = all
   std::vector<std::string> options;
   std::string junit, html;
   std::string fuzz;     // a duration, "60s"; empty = none

@@ -203,7 +203,7 @@ Result<Scaffold> write_scaffold(const ScaffoldRequest& request) {
   if (folder.filename().empty()) folder = folder.parent_path();  // "mine/"
   TENON_RETURN_IF_ERROR(check_folder(folder));
   TENON_ASSIGN_OR_RETURN(const std::vector<File> files, make_files(request, *kind));
-  // Beside its place until it is whole: nobody finds half of it.
+  // Next to its place until it is whole: nobody finds half of it.
   const fs::path unfinished = folder.string() + "." + std::to_string(::getpid()) + ".partial";
   std::error_code error;
   Status status = write_files(unfinished, files);

@@ -12,7 +12,7 @@ namespace tenon {
 struct ScaffoldRequest {
   std::string interface;  // "scheduler"
   std::string id;         // "acme.mine"
-  std::string folder;     // to write; empty = the name behind the vendor's, in the current folder
+  std::string folder;     // to write; empty = the name after the vendor's, in the current folder
   std::string templates;  // folder of the templates
   std::string model;      // of the pipeline: an absolute path
   std::string prefix;     // where Tenon is installed, for the README

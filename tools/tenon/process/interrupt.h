@@ -24,8 +24,8 @@ int interrupted_status();
 // shows of it.
 class GracefulEnd {
  public:
-  // `late` runs on a thread of its own, beside the command. False: what is printed must not be
-  // touched.
+  // `late` runs on a thread of its own, in parallel with the command. False: what is printed must
+  // not be touched.
   explicit GracefulEnd(std::function<bool()> late);
   GracefulEnd(const GracefulEnd&) = delete;
   GracefulEnd& operator=(const GracefulEnd&) = delete;

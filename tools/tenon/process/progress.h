@@ -10,7 +10,7 @@ namespace tenon {
 
 class Progress {
  public:
-  // `unit` is shown behind the numbers; bytes are shown as MB, parts as per cent with the time that
+  // `unit` is shown after the numbers; bytes are shown as MB, parts as per cent with the time that
   // the rest may take.
   enum class Unit { bytes, items, parts };
   Progress(std::string label, Unit unit, bool enabled);

@@ -24,7 +24,7 @@ int finish_output(int status);
 
 // A line on standard error, escaped (core/base/quote.h), in one piece.
 void say(std::string_view line);
-// The same behind "tenon: ".
+// The same after "tenon: ".
 void tell(std::string_view message);
 
 }  // namespace tenon

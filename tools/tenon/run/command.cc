@@ -46,7 +46,7 @@ OutputStyle style_of(const RunFlags& flags, size_t prompts) {
 // A request on its way to the engine.
 struct Submission {
   Request request;
-  std::string shown;       // the prompt as it is repeated in front of the text
+  std::string shown;       // the prompt as it is repeated before the text
   int64_t arrival_ns = 0;  // after the start
 };
 

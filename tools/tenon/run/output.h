@@ -20,7 +20,7 @@ class RunOutput {
   // `total` samples are expected, for the progress line.
   RunOutput(OutputStyle style, size_t total);
 
-  // The sink for the next request; `prompt` is shown in front of its text.
+  // The sink for the next request; `prompt` is shown before its text.
   std::shared_ptr<RequestSink> add(std::string prompt);
   // Prints blocks that are complete and in turn; `all` prints the rest as it stands.
   void flush(bool all);

@@ -44,7 +44,7 @@ Result<std::vector<TokenId>> tokens_of(const Flags& flags) {
   return tokenizer->encode(text, {.add_special = false});
 }
 
-// A context and the token behind it count once, however often the text repeats them: they are no
+// A context and the token after it count once, however often the text repeats them: they are no
 // independent evidence.
 sdk::WatermarkScore score(const Flags& flags, std::span<const TokenId> tokens) {
   const SamplingParams& params = flags.params;

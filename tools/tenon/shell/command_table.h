@@ -29,7 +29,7 @@ struct CommandEntry {
 
 // The program itself, with everything below it.
 CommandEntry command_table(const CLI::App& app);
-// All of them, each in front of those below it.
+// All of them, each before those below it.
 std::vector<const CommandEntry*> all_commands(const CommandEntry& root);
 
 }  // namespace tenon

@@ -1,5 +1,5 @@
-// `tenon completion` and `tenon man`: what distributions install beside the program, made from its
-// own options.
+// `tenon completion` and `tenon man`: files that distributions install next to the program, made
+// from its own options.
 #include <filesystem>
 #include <memory>
 

@@ -42,7 +42,7 @@ struct OpenedPipeline {
 };
 
 Result<PipelineConfig> load_config(const PipelineFlags& flags);
-// Where the files are that a configuration names, and those beside it.
+// The places of the files that a configuration names, and of those next to it.
 PluginSearch plugin_search(const PipelineFlags& flags, const PipelineConfig& config);
 // Shows progress of loading on a terminal. Without weights, everything but the executor is ready.
 // `shared` (may be null) outlives the pipeline.

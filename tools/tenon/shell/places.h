@@ -1,4 +1,4 @@
-// Where the program's own files are: installed beside it, or in the source tree that it was built
+// Where the program's own files are: installed next to it, or in the source tree that it was built
 // from when it still lies in its build folder. Never the current folder.
 #pragma once
 

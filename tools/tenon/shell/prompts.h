@@ -35,7 +35,7 @@ struct Prompt {
 Result<std::vector<Prompt>> read_prompt_file(const std::string& path);
 // The requests of a workload file (core/config/workload.h).
 Result<std::vector<Prompt>> read_workload_prompts(const std::string& path);
-// Standard input as one prompt; the line end that shells and editors put behind a text is not part
+// Standard input as one prompt; the line end that shells and editors put after a text is not part
 // of it.
 Result<Prompt> read_prompt_stdin();
 // What a command was given: one prompt as an argument ("-": standard input), a file of them, or

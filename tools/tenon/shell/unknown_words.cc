@@ -52,7 +52,7 @@ std::string unknown_command(const std::string& name, const CommandEntry& command
          " – expected one of " + join(known);
 }
 
-// The part of a sentence of the parser's that stands in front of something.
+// The part of a sentence of the parser's that comes before something.
 std::string before(std::string_view sentence, std::string_view mark) {
   return std::string(sentence.substr(0, sentence.find(mark)));
 }
