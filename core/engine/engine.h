@@ -4,11 +4,12 @@
 //   submit → inbox → step(): admit · offer · plan · move · draft · assemble · launch · collect ·
 //                            sample · resolve · deliver · record
 //
-// With EngineOptions::plan_ahead, what stands in front of launch is done for the next step while
+// With EngineOptions::plan_ahead, what comes before launch is done for the next step while
 // the device computes this one.
 //
-// step.cc has the order; each phase is an object of its own (planner.h, sampling.h, …) that takes a
-// Step (step.h) and the context that all of them share (context.h).
+// step.cc has the order; each phase is an object of its own (planner.h, results.h, …) that takes a
+// Step (step.h) and the context that all of them share (context.h). What a sequence is to give, a
+// text, a beam or a vector, is its own affair (answers/answer_kind.h).
 //
 // Faults stay where they belong: a plan that fails runs nothing, a row that fails ends its request,
 // a forward pass that fails ends the requests of that step; the engine goes on.
@@ -23,20 +24,17 @@
 #include <vector>
 
 #include "core/base/result.h"
-#include "core/engine/answers/beam_groups.h"
-#include "core/engine/answers/grammar_masks.h"
 #include "core/engine/engine_parts.h"
 #include "core/engine/records/observing.h"
 #include "core/engine/requests/request_fault.h"
 #include "core/engine/step/admission.h"
 #include "core/engine/step/context.h"
 #include "core/engine/step/drafting.h"
-#include "core/engine/step/finishing.h"
 #include "core/engine/step/forward.h"
 #include "core/engine/step/inbox.h"
 #include "core/engine/step/planner.h"
-#include "core/engine/step/progress_guard.h"
-#include "core/engine/step/sampling.h"
+#include "core/engine/step/guards/progress_guard.h"
+#include "core/engine/step/results.h"
 #include "core/engine/step/step.h"
 
 namespace tenon {
@@ -79,7 +77,10 @@ class Engine {
   uint32_t sequence_limit_tokens() const { return context_.sequence_limit_tokens; }
 
  private:
+  Status step_plain();
+  Status step_overlapped();
   void prepare(Step& step, Planning planning);
+  Step& launch_first();
   bool may_plan_ahead(const Step& step) const;
   void plan_ahead(const Step& step, Step& next);
   bool launch_ahead(const Step& step, Step& next);
@@ -91,13 +92,10 @@ class Engine {
   EngineContext context_;
   Inbox inbox_;
   Admission admission_;
-  BeamGroups beam_groups_;
   Drafting drafting_;
   Planner planner_;
   Forward forward_;
-  GrammarMasks grammar_masks_;
-  Sampling sampling_;
-  Finishing finishing_;
+  Results results_;
   ProgressGuard progress_guard_;
   Observing observing_;
   Step steps_[2];           // the second for planning ahead

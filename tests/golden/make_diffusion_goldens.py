@@ -8,7 +8,7 @@ transformers does not have, with the logits and the answers of the published mat
 Each folder has config.json by the published keys, model.safetensors by the published names, tokens.npy
 (int32 [tokens]) with logits.npy (float32 [tokens, rows of the embedding]) of one forward pass over them,
 and answers.json: prompts, settings, and the tokens that the published algorithm makes of them. Where that
-draws (remasking "random"), its numbers are those of core/engine/answers/canvas.cc.
+draws (remasking "random"), its numbers are those of core/engine/answers/diffusion/canvas.cc.
 """
 import json
 import pathlib

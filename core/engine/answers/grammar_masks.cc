@@ -10,7 +10,7 @@ using grammar::Matcher;
 
 void GrammarMasks::fill(Step& step) {
   const auto follows = [](const Share& share) {
-    return share.logits_rows > 0 && share.sequence->matcher != nullptr &&
+    return share.logits_rows > 0 && share.sequence->grammar.binds() &&
            share.sequence->state != SequenceState::ended;
   };
   step.mask_words = (uint64_t{context_.parts.shape->vocabulary} + 63) / 64;
@@ -31,7 +31,7 @@ void GrammarMasks::fill(Step& step) {
 
 void GrammarMasks::fill_share(Step& step, Share& share) {
   Sequence& sequence = *share.sequence;
-  Matcher& matcher = *sequence.matcher;
+  Matcher& matcher = sequence.grammar.matcher();
   const auto row = [&](size_t i) {
     return std::span(step.masks).subspan((share.first_mask + i) * step.mask_words, step.mask_words);
   };
@@ -57,7 +57,7 @@ void GrammarMasks::fill_share(Step& step, Share& share) {
       const uint32_t position = sequence.known + static_cast<uint32_t>(taken);
       (void)fill_row(sequence, mask, position);
       // What is drawn behind a whole answer is dropped.
-      if (ends_with_grammar(sequence)) std::fill(mask.begin(), mask.end(), ~uint64_t{0});
+      if (sequence.grammar.ends()) std::fill(mask.begin(), mask.end(), ~uint64_t{0});
     }
     matcher.rollback(taken);
   }
@@ -69,10 +69,10 @@ std::string GrammarMasks::fill_row(Sequence& sequence, std::span<uint64_t> mask,
   const RequestState& request = *sequence.request;
   const EndRules rules{position - sequence.prompt_tokens >= request.request.min_tokens,
                        request.not_ending, request.permitted};
-  if (Status status = fill_allowed(*sequence.matcher, rules, mask); !status.ok()) {
+  if (Status status = fill_allowed(sequence.grammar.matcher(), rules, mask); !status.ok()) {
     return message_of(status);
   }
-  return is_empty(mask) ? form_dead_end(*sequence.matcher, position, mask) : std::string();
+  return is_empty(mask) ? form_dead_end(sequence.grammar.matcher(), position, mask) : std::string();
 }
 
 void GrammarMasks::fail(Step& step) {
@@ -81,27 +81,6 @@ void GrammarMasks::fail(Step& step) {
     context_.refuse_request(*sequence->request, fault);
   }
   step.mask_faults.clear();
-}
-
-uint32_t legal_drafts(Sequence& sequence, std::span<const TokenId> drafts) {
-  if (sequence.matcher == nullptr) return static_cast<uint32_t>(drafts.size());
-  uint32_t taken = 0;
-  while (taken < drafts.size() && sequence.matcher->accept(drafts[taken])) ++taken;
-  sequence.matcher->rollback(taken);
-  return taken;
-}
-
-Status follow_grammar(Sequence& sequence, TokenId token) {
-  // Behind an end nothing counts any more.
-  if (sequence.matcher == nullptr || sequence.matcher->has_ended()) return {};
-  if (sequence.matcher->accept(token)) return {};
-  return internal("token " + std::to_string(token) +
-                  " was drawn, which the grammar does not allow");
-}
-
-bool ends_with_grammar(const Sequence& sequence) {
-  return sequence.matcher != nullptr && sequence.request->ending_tokens.empty() &&
-         sequence.matcher->is_finished();
 }
 
 }  // namespace tenon

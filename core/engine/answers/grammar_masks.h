@@ -27,11 +27,4 @@ class GrammarMasks {
   EngineContext& context_;
 };
 
-// How many of these drafts, one behind the other, the sequence's grammar allows.
-uint32_t legal_drafts(Sequence& sequence, std::span<const TokenId> drafts);
-// The grammar hears of a token that was drawn. Error: it does not allow that.
-Status follow_grammar(Sequence& sequence, TokenId token);
-// The answer is whole, nothing may follow it, and the model has no token that says so.
-bool ends_with_grammar(const Sequence& sequence);
-
 }  // namespace tenon

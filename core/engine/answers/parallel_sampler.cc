@@ -48,4 +48,9 @@ Status ParallelSampler::verify(std::span<const VerifyRows> rows, std::span<Verif
       });
 }
 
+void ParallelSampler::failed(const std::vector<Share*>& shares, const Status& status) {
+  context_.fail_sequences(sequences_of(shares),
+                          plugin_fault("sampler", context_.parts.sampler_name, "failed", status));
+}
+
 }  // namespace tenon

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/engine/step/context.h"
+#include "core/engine/step/step.h"
 
 namespace tenon {
 
@@ -19,6 +20,8 @@ class ParallelSampler {
   // As the methods of Sampler. The first run that fails counts.
   Status sample(std::span<const SampleRow> rows, std::span<SampleResult> results);
   Status verify(std::span<const VerifyRows> rows, std::span<VerifyResult> results);
+  // Fails the requests of these shares, which the sampler did not answer.
+  void failed(const std::vector<Share*>& shares, const Status& status);
 
  private:
   template <typename SequenceOf, typename Body>

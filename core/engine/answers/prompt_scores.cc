@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string>
 
-#include "core/engine/step/finite_logits.h"
+#include "core/engine/answers/no_token.h"
 
 namespace tenon {
 
@@ -28,9 +28,7 @@ void PromptScores::score(Step& step) {
       results_[row++].top = {top, wanted};
   }
   if (Status status = sampler_.sample(rows_, results_); !status.ok()) {
-    context_.fail_sequences(sequences_of(scored_),
-                            plugin_fault("sampler", context_.parts.sampler_name, "failed", status));
-    return;
+    return sampler_.failed(scored_, status);
   }
   row = 0;
   for (Share* share : scored_) {

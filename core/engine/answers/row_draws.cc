@@ -63,9 +63,9 @@ std::optional<RowDraw> row_draw_of(const Request& request, std::span<const Sampl
 bool RowDraws::may_draw(const Share& share) const {
   const Sequence& sequence = *share.sequence;
   const RequestState& request = *sequence.request;
-  return share.logits_rows > 0 && share.draft_probs == nullptr && sequence.beam == nullptr &&
-         sequence.canvas == nullptr && sequence.matcher == nullptr && request.not_ending.empty() &&
-         request.beam_group == nullptr && request.forked_samples >= request.request.samples;
+  return share.logits_rows > 0 && share.draft_probs == nullptr &&
+         sequence.answer->traits.device_draw && !sequence.grammar.binds() &&
+         request.not_ending.empty() && request.forked_samples >= request.request.samples;
 }
 
 void RowDraws::add(const Share& share) {

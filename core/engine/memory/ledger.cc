@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "core/engine/answers/beam_memory.h"
 #include "core/engine/step/eviction.h"
 
 namespace tenon {
@@ -82,13 +81,13 @@ CachedTokens Ledger::cached(SeqId seq) noexcept {
   return {found.ready, found.promised};
 }
 
-// Where the beams of a group fork behind these tokens, what the forks will take is among it.
+// Where a group forks after these tokens, what the forks will take is among it.
 uint64_t Ledger::cost(SeqId seq, uint32_t tokens) noexcept {
   KvMatch found;
   if (!match(seq, tokens, found)) return 0;
   const Sequence& sequence = *table_.find(seq);
   const bool all = sequence.computed_ahead() + tokens >= sequence.known_ahead();
-  return found.tokens_needed + (all ? fork_tokens(sequence, block_tokens_) : 0);
+  return found.tokens_needed + (all ? sequence.answer->fork_tokens(block_tokens_) : 0);
 }
 
 HeldTokens Ledger::held(SeqId seq) noexcept {
@@ -105,7 +104,7 @@ uint64_t Ledger::free_tokens() noexcept {
   uint64_t promised = 0;
   for (const Sequence* sequence : grown_) {
     const uint32_t end = sequence->computed_ahead() + sequence->growth.granted;
-    if (end >= sequence->known_ahead()) promised += fork_tokens(*sequence, block_tokens_);
+    if (end >= sequence->known_ahead()) promised += sequence->answer->fork_tokens(block_tokens_);
   }
   return usage.free_tokens - std::min(usage.free_tokens, promised);
 }
@@ -116,31 +115,18 @@ bool Ledger::nobody_else_holds(const Sequence& sequence) const {
   const bool alone = running.empty() || (running.size() == 1 && running.front() == &sequence);
   const bool others_grown = std::any_of(grown_.begin(), grown_.end(),
                                         [&](const Sequence* grown) { return grown != &sequence; });
-  return alone && !others_grown && sequence.beam == nullptr && planning_ == Planning::now;
+  return alone && !others_grown && !sequence.answer->traits.grouped && planning_ == Planning::now;
 }
 
 GrowResult Ledger::try_grow(SeqId seq, uint32_t at_least, uint32_t at_most) noexcept {
   PluginCall call(clock_, time_ns_);
   Sequence* sequence = table_.find(seq);
   if (sequence == nullptr || at_least == 0 || at_least > at_most) return {};
-  if (is_held_back(*sequence)) return {};
+  if (sequence->answer->held_back()) return {};
   const GrowResult result = grow(*sequence, at_least, at_most);
   const bool whole = result.granted > 0 && grow_siblings(*sequence);
   refused_ = whole ? nullptr : sequence;
   return whole ? result : GrowResult();
-}
-
-// Of the same group: whoever has something to compute and was not granted anything yet. Where that
-// fails, what the others took stays with them until the plan is made: what is given back while a
-// step is planned is free only when that step is done, and the scheduler may ask again.
-bool Ledger::grow_siblings(const Sequence& beam) {
-  if (beam.beam == nullptr) return true;
-  for (Sequence* sibling : beam.request->beam_group->running) {
-    if (is_held_back(*sibling) || sibling->growth.in_plan) continue;
-    const uint32_t left = sibling->known_ahead() - sibling->computed_ahead();
-    if (grow(*sibling, left, left).granted == 0) return false;
-  }
-  return true;
 }
 
 GrowResult Ledger::grow(Sequence& sequence, uint32_t at_least, uint32_t at_most) {
@@ -191,25 +177,13 @@ GrowResult Ledger::grow(Sequence& sequence, uint32_t at_least, uint32_t at_most)
   return {growth.granted, found.reused};
 }
 
-// Not what was granted; but a group of which only some could grow was not.
-bool Ledger::may_release(const BeamGroup& group) {
-  bool granted = true;
-  for (const Sequence* beam : group.running) {
-    if (beam->in_flight > 0) return false;
-    granted &= is_held_back(*beam) || beam->growth.in_plan;
-  }
-  return !granted;
-}
-
 bool Ledger::release(SeqId seq, ReleaseHow how) noexcept {
   PluginCall call(clock_, time_ns_);
   Sequence* sequence = table_.find(seq);
   const bool can = sequence != nullptr && how <= ReleaseHow::swap &&
                    sequence->state == SequenceState::running && sequence->in_flight == 0;
   if (!can) return false;
-  const bool grouped =
-      sequence->beam != nullptr && sequence->request->beam_group->running.size() > 1;
-  if (grouped) return release_beams(*sequence, how);
+  if (sequence->answer->group().size() > 1) return release_group(*sequence, how);
   if (sequence->growth.in_plan) return false;
   if (Status status = manager_.release(seq, how); !status.ok()) {
     const bool refused =
@@ -219,25 +193,6 @@ bool Ledger::release(SeqId seq, ReleaseHow how) noexcept {
   }
   if (how == ReleaseHow::swap) swapped_out_tokens_ += sequence->computed;
   table_.preempt(*sequence);
-  ++preemptions_;
-  return true;
-}
-
-// What beams share would be moved to the host, and back, once for each: they are computed again.
-// And none is given up for another one of its group, which could do nothing without it.
-bool Ledger::release_beams(Sequence& beam, ReleaseHow how) {
-  BeamGroup& group = *beam.request->beam_group;
-  const bool for_sibling =
-      refused_ != nullptr && refused_ != &beam && refused_->request == beam.request;
-  if (how == ReleaseHow::swap || for_sibling) return false;
-  if (!may_release(group)) return false;
-  for (Sequence* sibling : group.running) {
-    if (!sibling->growth.in_plan) continue;
-    std::erase(grown_, sibling);
-    sibling->growth = {};
-  }
-  note(release_group(group, manager_, table_), beam.id);
-  if (beam.state == SequenceState::running) return false;
   ++preemptions_;
   return true;
 }

@@ -3,8 +3,8 @@
 // Every growth can be taken back when the plan fails. Preemptions stay: a released sequence
 // waits again.
 //
-// A beam group is granted memory as one and loses it as one: the first of its beams that grows in a
-// plan grows all that have something to compute, or none; releasing one releases all.
+// Sequences that are grouped are granted memory as one and lose it as one: the first that grows in
+// a plan grows all that have something to compute, or none; releasing one releases all.
 #pragma once
 
 #include <tenon/kv_cache.h>
@@ -61,9 +61,9 @@ class Ledger final : public KvLedger {
   bool match(SeqId seq, uint32_t more_tokens, KvMatch& out);
   void note(Status status, SeqId seq);
   GrowResult grow(Sequence& sequence, uint32_t at_least, uint32_t at_most);
-  bool grow_siblings(const Sequence& beam);
-  static bool may_release(const BeamGroup& group);
-  bool release_beams(Sequence& beam, ReleaseHow how);
+  bool grow_siblings(const Sequence& sequence);
+  static bool may_release(std::span<Sequence* const> group);
+  bool release_group(Sequence& sequence, ReleaseHow how);
 
   KVCacheManager& manager_;
   const KvEviction* const eviction_;

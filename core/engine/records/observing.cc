@@ -57,7 +57,7 @@ void Observing::add_share(const Share& share) {
   if (places_.size() == before || share.parent != nullptr) return;
   ObservedSequence& observed = observed_.sequences.back();
   const Sequence& sequence = *share.sequence;
-  if (sequence.canvas != nullptr) {
+  if (sequence.answer->traits.whole) {
     observed.prefill_rows = std::min(share.tokens, sequence.prompt_tokens);
     observed.decode_rows = share.tokens - observed.prefill_rows;
     return;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/engine/answers/beams/beam_answer.h"
+
 namespace tenon {
 namespace {
 
@@ -21,6 +23,9 @@ void insert_by_arrival(std::vector<Sequence*>& waiting, Sequence* sequence) {
 
 }  // namespace
 
+RequestState::RequestState() = default;
+RequestState::~RequestState() = default;
+
 Sequence& SequenceTable::add(RequestState& request, uint32_t sample, int64_t arrival_ns) {
   while (next_id_ == kNoSeq || by_id_.contains(next_id_)) ++next_id_;
   auto made = std::make_unique<Sequence>();
@@ -31,7 +36,6 @@ Sequence& SequenceTable::add(RequestState& request, uint32_t sample, int64_t arr
   sequence.prompt_tokens = static_cast<uint32_t>(request.request.prompt.size());
   sequence.known = sequence.prompt_tokens;
   sequence.tokens = request.request.prompt;
-  if (request.request.pooling != Pooling::none) sequence.pool = std::make_unique<PooledStates>();
   sequence.record.request = request.id;
   sequence.record.sample = sample;
   sequence.record.prompt_tokens = sequence.prompt_tokens;
@@ -108,31 +112,6 @@ SampleRow sample_row_of(const Sequence& sequence, std::span<const TokenId> histo
   return row;
 }
 
-bool is_held_back(const Sequence& sequence) {
-  if (sequence.beam == nullptr) return false;
-  const BeamGroup& group = *sequence.request->beam_group;
-  return sequence.beam->sampled || (group.trunk != nullptr && group.trunk != &sequence);
-}
-
-namespace {
-
-// Rows that it takes, or will: those held back count with the first of their group that is not.
-uint32_t rows_of(const Sequence& sequence) {
-  const RequestState& state = *sequence.request;
-  const Request& request = state.request;
-  const bool undivided = sequence.generated() + sequence.undrawn == 0;
-  if (sequence.beam == nullptr) return undivided ? request.samples : 1;
-  const std::vector<Sequence*>& beams = state.beam_group->running;
-  if (undivided && beams.size() == 1) return request.beams;
-  const auto held = static_cast<uint32_t>(
-      std::count_if(beams.begin(), beams.end(), [](auto* beam) { return is_held_back(*beam); }));
-  const auto first = std::find_if(beams.begin(), beams.end(),
-                                  [](const Sequence* beam) { return !is_held_back(*beam); });
-  return first != beams.end() && *first == &sequence ? 1 + held : 1;
-}
-
-}  // namespace
-
 SequenceView view_of(const Sequence& sequence) {
   const RequestState& request = *sequence.request;
   SequenceView view;
@@ -145,13 +124,15 @@ SequenceView view_of(const Sequence& sequence) {
   view.offered_drafts = sequence.offered_drafts;
   // Ids of requests rise by one; 32 bits tell apart any that are alive together.
   view.fork_group = static_cast<uint32_t>(request.id);
-  view.samples = rows_of(sequence);
+  view.samples = sequence.answer->rows_ahead();
   view.tenant = request.request.tenant;
   view.adapter = request.adapter;
   view.priority = request.request.priority;
   view.arrival_ns = sequence.record.arrival_ns;
   view.deadline_ns = sequence.record.deadline_ns;
-  if (sequence.canvas != nullptr) view.whole_tokens = view.known_tokens - view.computed_tokens;
+  if (sequence.answer->traits.whole) {
+    view.whole_tokens = view.known_tokens - view.computed_tokens;
+  }
   return view;
 }
 
@@ -162,11 +143,7 @@ SequenceEvent event_of(EventKind kind, const Sequence& sequence, uint64_t step_i
   event.step_id = step_id;
   event.tenant = sequence.request->request.tenant;
   event.prompt_tokens = sequence.prompt_tokens;
-  event.known_tokens = sequence.known;
-  // What came to be known, masks aside, is what a sequence was served.
-  if (sequence.canvas != nullptr) {
-    event.known_tokens = sequence.prompt_tokens + sequence.canvas->revealed();
-  }
+  event.known_tokens = sequence.answer->served();
   event.computed_tokens = sequence.computed;
   return event;
 }

@@ -89,20 +89,9 @@ void BatchBuilder::add_rows(Share& share) {
   share.first_score = static_cast<uint32_t>(logits_rows_.size());
   share.first_hidden = static_cast<uint32_t>(hidden_rows_.size());
   share.score_rows = share.logits_rows = share.hidden_rows = 0;
-  const bool scores = sequence.request->request.prompt_logprobs;
   for (uint32_t i = 0; i < share.rows(); ++i) {
     const uint32_t position = share.base + i;
-    const uint32_t next = position + 1;
-    // The last known token and each draft behind it say what comes next.
-    const bool drawn_from = next >= sequence.known + sequence.undrawn;
-    if (sequence.pool != nullptr) {
-      want_pooled(share, position);
-    } else if (sequence.canvas != nullptr) {
-      want(share, sequence.canvas->wants(sequence.known_tokens(), position), false);
-    } else {
-      want(share, drawn_from,
-           !drawn_from && scores && next >= sequence.scored && next < sequence.prompt_tokens);
-    }
+    want(share, sequence.answer->use_of(position));
     tokens_.push_back(position < sequence.tokens.size() ? sequence.tokens[position] : kNoToken);
     const bool in_tree = i >= share.tokens && !share.parents.empty();
     if (!in_tree) add_positions(position);
@@ -117,40 +106,19 @@ void BatchBuilder::add_positions(uint32_t position) {
   positions_.insert(positions_.end(), shape_.position_axes, position);
 }
 
-void BatchBuilder::want(Share& share, bool drawn_from, bool scored) {
+void BatchBuilder::want(Share& share, RowUse use) {
   const auto row = static_cast<uint32_t>(tokens_.size());
-  if (drawn_from || scored) {
+  const bool drawn = use == RowUse::drawn, pooled = use == RowUse::pooled;
+  if (drawn || use == RowUse::scored) {
     logits_rows_.push_back(row);
-    ++(drawn_from ? share.logits_rows : share.score_rows);
+    ++(drawn ? share.logits_rows : share.score_rows);
   }
   const bool seen = seen_layers_ > 0 && share.sequence->in_drafter;
-  if (seen && (drawn_from || !hidden_drawn_only_)) {
+  if (pooled || (seen && (drawn || !hidden_drawn_only_))) {
     hidden_rows_.push_back(row);
     ++share.hidden_rows;
   }
-}
-
-// A prompt that was preempted is computed again, and what was added up is not wanted twice.
-void BatchBuilder::want_pooled(Share& share, uint32_t position) {
-  const Sequence& sequence = *share.sequence;
-  bool wanted = false;
-  switch (sequence.request->request.pooling) {
-    case Pooling::none:
-      break;
-    case Pooling::last:
-      wanted = position + 1 == sequence.prompt_tokens;
-      break;
-    case Pooling::mean:
-      wanted = position >= sequence.pool->rows;
-      break;
-    case Pooling::first:
-      wanted = position == 0 && sequence.pool->rows == 0;
-      break;
-  }
-  pools_ = true;
-  if (!wanted) return;
-  hidden_rows_.push_back(static_cast<uint32_t>(tokens_.size()));
-  ++share.hidden_rows;
+  pools_ |= pooled;
 }
 
 // Which row each row of the share follows; the positions of drafts that form a tree rise with

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/engine/engine_parts.h"
-#include "core/engine/memory/share.h"
+#include "core/engine/requests/sequence.h"
 
 namespace tenon {
 
@@ -38,8 +38,7 @@ class BatchBuilder {
   void add_rows(Share& share);
   void add_positions(uint32_t position);
   void add_tree(const Share& share);
-  void want(Share& share, bool drawn_from, bool scored);
-  void want_pooled(Share& share, uint32_t position);
+  void want(Share& share, RowUse use);
   Status add_tables(const Share& share, KVCacheManager& manager);
   void copy_tables(Group& group);
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/base/log.h"
+#include "core/engine/answers/beams/beam_answer.h"
 
 namespace tenon {
 namespace {
@@ -159,6 +160,14 @@ KvUsage EngineContext::kv_usage() {
   if (status.ok()) return usage;
   fault(plugin_fault("kv_cache", parts.kv_cache_name, "could not say what is used", status));
   return {};
+}
+
+void EngineContext::tell_accepted(const Sequence& sequence, uint32_t drafted, uint32_t accepted) {
+  if (!sequence.in_drafter) return;
+  PluginCall call(*parts.clock, times.drafter_ns);
+  Status status = parts.drafter->accept(sequence.id, sequence.known_tokens(), drafted, accepted);
+  if (status.ok()) return;
+  fault(plugin_fault("drafter", parts.drafter_name, "could not take a result", status));
 }
 
 void EngineContext::tell_progress(Sequence& sequence, uint32_t accepted_drafts) {

@@ -81,6 +81,9 @@ struct EngineContext {
   void retire(Sequence& sequence, EventKind how);
   // Of the ledger's group; nothing where the manager cannot tell.
   KvUsage kv_usage();
+  // Tells the drafter how many of a sequence's drafts were kept; `known_tokens` has what is known
+  // now.
+  void tell_accepted(const Sequence& sequence, uint32_t drafted, uint32_t accepted);
   // Tells the scheduler what became of a sequence in this step.
   void tell_progress(Sequence& sequence, uint32_t accepted_drafts);
   void end_sample(Sequence& sequence, FinishReason reason, std::string_view message,

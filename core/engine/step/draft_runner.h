@@ -19,6 +19,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/engine/requests/sequence_table.h"
 #include "core/engine/step/step.h"
 #include "core/exec/executor.h"
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/engine/answers/grammar_masks.h"
 #include "core/engine/step/draft_runner.h"
 
 namespace tenon {
@@ -139,7 +138,7 @@ void Drafting::make_room(Step& step) {
 void Drafting::take_drafts(Step& step, Share& share, const DraftOut& out, uint32_t most) {
   Sequence& sequence = *share.sequence;
   uint32_t count = std::min(out.count, most);
-  if (!out.is_tree) count = legal_drafts(sequence, out.tokens.first(count));
+  if (!out.is_tree) count = sequence.grammar.legal_drafts(out.tokens.first(count));
   share.drafts = count;
   share.parents = out.is_tree ? out.parents.first(count) : std::span<const int32_t>();
   share.draft_probs = out.has_probs && !out.is_tree ? out.probs : nullptr;
@@ -222,14 +221,6 @@ void Drafting::make_views(const Step& step) {
                       .layers = context_.parts.hidden_layers,
                       .states = std::span(tensors_).subspan(i * layers, layers)});
   }
-}
-
-void Drafting::tell_accepted(const Sequence& sequence, uint32_t drafted, uint32_t accepted) {
-  if (!sequence.in_drafter) return;
-  const EngineParts& parts = context_.parts;
-  PluginCall call(*parts.clock, context_.times.drafter_ns);
-  Status status = parts.drafter->accept(sequence.id, sequence.known_tokens(), drafted, accepted);
-  if (!status.ok()) fault("could not take a result", status);
 }
 
 void Drafting::tell_cost(const StepCost& cost, const StepRecord& record) {

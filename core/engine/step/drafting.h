@@ -20,8 +20,6 @@ class Drafting {
 
   // Shows the hidden states of what a step computed and kept, where they were asked for.
   void observe(const Step& step);
-  // Of a sequence's drafts some were kept; `known_tokens` has what is known now.
-  void tell_accepted(const Sequence& sequence, uint32_t drafted, uint32_t accepted);
   void tell_cost(const StepCost& cost, const StepRecord& record);
 
  private:

@@ -32,7 +32,6 @@ class Forward {
  private:
   Status apply(std::span<KvMove> moves);
   Status take_output(Step& step);
-  Status check_output(const Step& step) const;
   void fail(Step& step, const std::vector<Sequence*>& sequences, const std::string& message);
 
   EngineContext& context_;

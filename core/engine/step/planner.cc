@@ -4,10 +4,9 @@
 #include <string>
 #include <utility>
 
-#include "core/base/log.h"
 #include "core/base/quote.h"
-#include "core/base/text.h"
-#include "core/engine/step/alone.h"
+#include "core/engine/step/guards/alone.h"
+#include "core/engine/step/guards/grant_check.h"
 
 namespace tenon {
 namespace {
@@ -19,14 +18,12 @@ std::string named(SeqId seq) {
   return "sequence " + text(seq);
 }
 
-// Longer than any delay that fills a batch.
-constexpr int64_t kTellOfWaitNs = int64_t{5} * 1'000'000'000;
-
 }  // namespace
 
 void Planner::plan(Step& step, Planning planning) {
   at_fault_ = kNoSeq;
-  wake_ns_ = 0;
+  stall_guard_.begin_plan();
+  if (planning == Planning::now) regroup();
   clear_for_one_alone(step, planning);
   Status status = ask_scheduler(step, planning);
   PartTimes& times = context_.times;
@@ -44,11 +41,20 @@ void Planner::plan(Step& step, Planning planning) {
     }
   }
   take_grants(step);
-  watch_for_stall(step, planning);
+  stall_guard_.watch(plan_, step, planning);
+}
+
+// Groups that lost their memory may change who runs.
+void Planner::regroup() {
+  grouped_.clear();
+  for (Sequence* sequence : context_.table.running()) {
+    if (sequence->answer->traits.grouped) grouped_.push_back(sequence);
+  }
+  for (Sequence* sequence : grouped_) sequence->answer->before_plan();
 }
 
 bool Planner::may_be_seen(const Sequence& sequence) const {
-  return !is_held_back(sequence) && context_.may_run(sequence);
+  return !sequence.answer->held_back() && context_.may_run(sequence);
 }
 
 // Where one runs alone it finds everything free.
@@ -131,30 +137,6 @@ Status Planner::check_plan() {
   return {};
 }
 
-Status Planner::check_grant(const Grant& grant, const Sequence& sequence) const {
-  const uint32_t left = sequence.known_ahead() - sequence.computed_ahead();
-  if (sequence.growth.used) return failed("the plan grants " + named(grant.seq) + " twice");
-  if (grant.tokens == 0 || grant.tokens > left) {
-    return failed("the plan grants " + named(grant.seq) + " " + text(grant.tokens) +
-                  " tokens – it has " + text(left) + " to compute");
-  }
-  if (sequence.canvas != nullptr && grant.tokens < left) {
-    return failed("the plan grants " + named(grant.seq) + " " + text(grant.tokens) + " of " +
-                  text(left) + " tokens that must be computed together");
-  }
-  if (grant.drafts > 0 && (grant.tokens < left || grant.drafts > sequence.offered_drafts)) {
-    return failed("the plan grants " + named(grant.seq) + " " + text(grant.drafts) +
-                  " draft slots behind " + text(grant.tokens) + " of " + text(left) + " tokens – " +
-                  text(sequence.offered_drafts) + " were offered, behind all known tokens");
-  }
-  const uint64_t taken = uint64_t{grant.tokens} + grant.drafts;
-  if (taken > sequence.growth.granted) {
-    return failed("the plan grants " + named(grant.seq) + " " + text(taken) +
-                  " tokens – the ledger granted " + text(sequence.growth.granted));
-  }
-  return {};
-}
-
 void Planner::take_grants(Step& step) {
   for (const Grant& grant : granted()) {
     Sequence& sequence = *context_.table.find(grant.seq);
@@ -192,68 +174,6 @@ void Planner::plan_failed(const Status& status) {
   } else {
     context_.fail_sequences(context_.table.all(), message);
   }
-}
-
-// A plan on what is to come may be empty: the next is one on what is. And a scheduler may say that
-// it waits on purpose, for a while.
-void Planner::watch_for_stall(const Step& step, Planning planning) {
-  wake_ns_ = plan_.wake_ns;
-  if (planning == Planning::ahead) return;
-  if (!step.empty() || context_.table.empty()) {
-    empty_plans_ = 0;
-    waiting_since_ns_.reset();
-    return;
-  }
-  const EngineOptions& options = context_.options;
-  const int64_t now_ns = step.record.start_ns;
-  if (plan_.wake_ns > now_ns) {
-    wait_on_purpose(now_ns);
-  } else if (++empty_plans_ >= options.stall_steps) {
-    stalled("in " + text(options.stall_steps) + " steps in a row");
-  }
-}
-
-// People are told of what lasts, each time later, and who waits for too long is let go.
-void Planner::wait_on_purpose(int64_t now_ns) {
-  const int64_t limit_ns = context_.options.longest_wait_ns;
-  if (!waiting_since_ns_) {
-    waiting_since_ns_ = now_ns;
-    tell_ns_ = kTellOfWaitNs;
-  }
-  const int64_t waited_ns = now_ns - *waiting_since_ns_;
-  if (waited_ns >= limit_ns) {
-    return stalled("on purpose for " + approximate_duration(waited_ns) + " (engine.wait_limit)");
-  }
-  if (waited_ns >= tell_ns_) {
-    tell_of_wait(waited_ns, now_ns);
-    tell_ns_ = 4 * waited_ns;
-  }
-  wake_ns_ = std::min(plan_.wake_ns, *waiting_since_ns_ + std::min(tell_ns_, limit_ns));
-}
-
-void Planner::tell_of_wait(int64_t waited_ns, int64_t now_ns) const {
-  log(LogLevel::warning, "engine",
-      "scheduler " + in_quotes(context_.parts.scheduler_name) +
-          " has planned nothing on purpose for " + approximate_duration(waited_ns) + ", while " +
-          how_many_wait() + "; it wishes to wait " + approximate_duration(plan_.wake_ns - now_ns) +
-          " more – after " + format_duration(context_.options.longest_wait_ns) +
-          " (engine.wait_limit) they end with an error");
-}
-
-std::string Planner::how_many_wait() const {
-  const SequenceTable& table = context_.table;
-  return text(table.waiting().size()) + " sequences wait and " + text(table.running().size()) +
-         " run";
-}
-
-void Planner::stalled(const std::string& how_long) {
-  empty_plans_ = 0;
-  waiting_since_ns_.reset();
-  ++context_.totals.plan_faults;
-  context_.fail_sequences(context_.table.all(), "scheduler " +
-                                                    in_quotes(context_.parts.scheduler_name) +
-                                                    " planned nothing " + how_long + " – " +
-                                                    how_many_wait() + " – use another scheduler");
 }
 
 }  // namespace tenon

@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/engine/memory/share.h"
 #include "core/engine/records/metrics.h"
+#include "core/engine/requests/sequence.h"
 #include "core/engine/step/batch_builder.h"
 #include "core/exec/executor.h"
 

@@ -1,4 +1,4 @@
-#include "core/engine/answers/canvas.h"
+#include "core/engine/answers/diffusion/canvas.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

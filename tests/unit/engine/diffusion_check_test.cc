@@ -1,4 +1,4 @@
-#include "core/engine/answers/diffusion_check.h"
+#include "core/engine/answers/diffusion/diffusion_check.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

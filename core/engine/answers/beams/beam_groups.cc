@@ -1,4 +1,4 @@
-#include "core/engine/answers/beam_groups.h"
+#include "core/engine/answers/beams/beam_groups.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,17 +7,17 @@
 #include <utility>
 
 #include "core/base/quote.h"
-#include "core/engine/answers/beam_memory.h"
-#include "core/engine/answers/grammar_masks.h"
+#include "core/engine/answers/beams/beam_memory.h"
+#include "core/engine/answers/no_token.h"
 #include "core/engine/records/digest.h"
-#include "core/engine/step/finite_logits.h"
+#include "core/engine/step/joining.h"
 
 namespace tenon {
 namespace {
 
 BeamPath::Token token_of(const Sequence& sequence, const BeamCandidate& candidate,
                          uint32_t alternatives) {
-  const std::vector<TokenLogprob>& top = sequence.beam->top;
+  const std::vector<TokenLogprob>& top = path_of(sequence).top;
   BeamPath::Token token;
   token.token = candidate.token;
   token.logprob = top[candidate.entry].logprob;
@@ -28,7 +28,7 @@ BeamPath::Token token_of(const Sequence& sequence, const BeamCandidate& candidat
 
 // Answers that better ones displaced.
 void drop_answers(BeamGroup& group) {
-  std::erase_if(group.answers, [&](const BeamAnswer& answer) {
+  std::erase_if(group.answers, [&](const KeptAnswer& answer) {
     return std::none_of(group.search.kept().begin(), group.search.kept().end(),
                         [&](const auto& kept) { return kept.answer == answer.number; });
   });
@@ -46,7 +46,6 @@ void begin_beam_group(RequestState& state, Sequence& first) {
   state.beam_group = std::make_unique<BeamGroup>(BeamGroup{BeamSearch(rules), {&first}, {}});
   // Beams fork when the search says so, not when the prompt is computed.
   state.forked_samples = request.samples;
-  first.beam = std::make_unique<BeamPath>();
 }
 
 uint32_t candidates_per_beam(const RequestState& state, const ModelShape& shape) {
@@ -62,7 +61,7 @@ void BeamGroups::take_result(const Step& step, const Share& share) {
   const SampleResult& result = step.results[share.first_result];
   const std::span<const TokenLogprob> top =
       result.top.first(std::min<size_t>(result.top_count, result.top.size()));
-  if (sequence.matcher != nullptr) return take_allowed(step, share);
+  if (sequence.grammar.binds()) return take_allowed(step, share);
   if (result.token == kNoToken && result.top_count == 0) {
     const std::string why = no_finite_logit(context_, step.rows[share.first_result]);
     if (!why.empty()) return context_.fail_request(*sequence.request, why);
@@ -85,15 +84,16 @@ void BeamGroups::take_result(const Step& step, const Share& share) {
 void BeamGroups::keep_result(const Step& step, const Share& share,
                              std::span<const TokenLogprob> top) {
   Sequence& sequence = *share.sequence;
-  sequence.beam->top.assign(top.begin(), top.end());
-  sequence.beam->sampled = true;
-  sequence.beam->digest = context_.options.logits_digest
-                              ? extend_digest(sequence.digest, step.rows[share.first_result].logits,
-                                              step.output.vocabulary)
-                              : 0;
+  path_of(sequence).top.assign(top.begin(), top.end());
+  path_of(sequence).sampled = true;
+  path_of(sequence).digest =
+      context_.options.logits_digest
+          ? extend_digest(sequence.digest, step.rows[share.first_result].logits,
+                          step.output.vocabulary)
+          : 0;
   BeamGroup& group = *sequence.request->beam_group;
   group.ready = std::all_of(group.running.begin(), group.running.end(),
-                            [](const Sequence* beam) { return beam->beam->sampled; });
+                            [](const Sequence* beam) { return path_of(*beam).sampled; });
 }
 
 // Of the tokens that the beam's grammar allows, the most likely ones, by the model's own log
@@ -135,20 +135,7 @@ void BeamGroups::take_allowed(const Step& step, const Share& share) {
   keep_result(step, share, all);
 }
 
-// Every group that is ready takes its step.
-void BeamGroups::advance(Step& step) {
-  advancing_.clear();
-  for (const Share& share : step.shares) {
-    RequestState& state = *share.sequence->request;
-    if (state.beam_group == nullptr || !state.beam_group->ready || state.live_samples == 0)
-      continue;
-    state.beam_group->ready = false;
-    advancing_.push_back(&state);
-  }
-  for (RequestState* state : advancing_) advance_group(step, *state);
-}
-
-void BeamGroups::advance_group(Step& step, RequestState& state) {
+void BeamGroups::advance(Step& step, RequestState& state) {
   BeamGroup& group = *state.beam_group;
   const Sequence& any = *group.running.front();
   const uint32_t length = any.generated() + 1;
@@ -177,12 +164,12 @@ void BeamGroups::gather_candidates(const RequestState& state, bool last) {
   const std::vector<Sequence*>& running = state.beam_group->running;
   for (uint32_t b = 0; b < running.size(); ++b) {
     const bool may_end = running[b]->generated() >= state.request.min_tokens;
-    const BeamPath& path = *running[b]->beam;
+    const BeamPath& path = path_of(*running[b]);
     for (uint32_t entry = 0; entry < path.top.size(); ++entry) {
       const TokenId token = path.top[entry].token;
       const bool ends = std::binary_search(ending.begin(), ending.end(), token);
       // A grammar's mask has held back what may not come yet.
-      if (ends && !may_end && running[b]->matcher == nullptr) continue;
+      if (ends && !may_end && !running[b]->grammar.binds()) continue;
       candidates_.push_back(
           {b, entry, token, path.sum + static_cast<double>(path.top[entry].logprob), ends || last});
     }
@@ -191,14 +178,14 @@ void BeamGroups::gather_candidates(const RequestState& state, bool last) {
 
 void BeamGroups::keep_answer(RequestState& state, const BeamSearch::Ended& ended) {
   const Sequence& sequence = *state.beam_group->running[ended.candidate.beam];
-  BeamAnswer answer;
+  KeptAnswer answer;
   answer.number = ended.answer;
-  answer.tokens = sequence.beam->tokens;
+  answer.tokens = path_of(sequence).tokens;
   answer.tokens.push_back(token_of(sequence, ended.candidate, state.request.sampling.logprobs));
   answer.record = sequence.record;
   answer.record.token_ns.push_back(context_.parts.clock->now_ns());
   answer.record.generated_tokens = static_cast<uint32_t>(answer.tokens.size());
-  answer.record.logits_digest = sequence.beam->digest;
+  answer.record.logits_digest = path_of(sequence).digest;
   const auto& ending = state.ending_tokens;
   const auto& stops = state.request.stop_tokens;
   const TokenId token = ended.candidate.token;
@@ -251,32 +238,22 @@ Sequence* BeamGroups::fork(const Sequence& parent) {
   child.scored = parent.scored;
   child.digest = parent.digest;
   child.record = parent.record;
-  child.beam = std::make_unique<BeamPath>(*parent.beam);
-  if (Status status = admission_.introduce_fork(child, parent); !status.ok()) {
+  child.answer = std::make_unique<BeamAnswer>(context_, child, path_of(parent));
+  if (Status status = introduce_fork(context_, child, parent); !status.ok()) {
     context_.fail_request(state, message_of(status));
     return nullptr;
   }
-  admission_.place_fork(child, parent, parent.computed);
+  place_fork(context_, child, parent, parent.computed);
   return child.state == SequenceState::ended ? nullptr : &child;
 }
 
-void BeamGroups::rejoin() {
-  advancing_.clear();
-  for (const Sequence* sequence : context_.table.running()) {
-    if (sequence->stop_at > 0 && sequence->computed == sequence->stop_at) {
-      advancing_.push_back(sequence->request);
-    }
-  }
-  for (RequestState* state : advancing_) rejoin_group(*state);
-}
-
-void BeamGroups::rejoin_group(RequestState& state) {
+void BeamGroups::rejoin(RequestState& state) {
   BeamGroup& group = *state.beam_group;
   Sequence& trunk = *std::exchange(group.trunk, nullptr);
   const uint32_t tokens = std::exchange(trunk.stop_at, 0);
   for (Sequence* beam : group.running) {
     if (beam == &trunk) continue;
-    admission_.fork_anew(*beam, trunk, tokens);
+    fork_anew(context_, *beam, trunk, tokens);
     if (state.live_samples == 0) return;  // the request has failed
   }
   release_unless_whole(state);
@@ -298,14 +275,15 @@ void BeamGroups::release_unless_whole(RequestState& state) {
 }
 
 void BeamGroups::extend(const Step& step, Sequence& beam, const BeamCandidate& candidate) {
-  beam.beam->tokens.push_back(token_of(beam, candidate, beam.request->request.sampling.logprobs));
-  beam.beam->sum = candidate.sum;
-  beam.beam->sampled = false;
-  beam.digest = beam.beam->digest;
+  BeamPath& path = path_of(beam);
+  path.tokens.push_back(token_of(beam, candidate, beam.request->request.sampling.logprobs));
+  path.sum = candidate.sum;
+  path.sampled = false;
+  beam.digest = path.digest;
   beam.tokens.resize(beam.known);
   beam.tokens.push_back(candidate.token);
   ++beam.known;
-  if (Status followed = follow_grammar(beam, candidate.token); !followed.ok()) {
+  if (Status followed = beam.grammar.follow(candidate.token); !followed.ok()) {
     return context_.fail_request(*beam.request, message_of(followed));
   }
   beam.record.token_ns.push_back(context_.parts.clock->now_ns());
@@ -329,7 +307,7 @@ void BeamGroups::finish(Step& step, RequestState& state) {
                           Blame::request);
 }
 
-void BeamGroups::deliver(Step& step, RequestState& state, uint32_t sample, BeamAnswer& answer) {
+void BeamGroups::deliver(Step& step, RequestState& state, uint32_t sample, KeptAnswer& answer) {
   const Request& request = state.request;
   TextStream text(context_.parts.text ? context_.parts.text(request) : nullptr, {});
   tokens_.clear();

@@ -1,4 +1,4 @@
-#include "core/engine/answers/beam_search.h"
+#include "core/engine/answers/beams/beam_search.h"
 
 #include <algorithm>
 #include <cmath>

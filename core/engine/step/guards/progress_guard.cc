@@ -1,10 +1,10 @@
-#include "core/engine/step/progress_guard.h"
+#include "core/engine/step/guards/progress_guard.h"
 
 #include <algorithm>
 #include <utility>
 #include <vector>
 
-#include "core/engine/step/alone.h"
+#include "core/engine/step/guards/alone.h"
 
 namespace tenon {
 namespace {
@@ -17,7 +17,7 @@ std::string text(uint64_t number) {
 }
 
 const char* awaited_by(const Sequence& sequence) {
-  if (is_held_back(sequence)) return "waits for other beams of its search";
+  if (sequence.answer->held_back()) return "waits for other beams of its search";
   return sequence.state == SequenceState::waiting ? "waits for memory or a row"
                                                   : "waits for a step";
 }
@@ -55,7 +55,7 @@ bool ProgressGuard::got_on(const Step& step) {
   bool further = ended != samples_ended_ || step.record.tokens > 0;
   for (const Share& share : step.shares) {
     Sequence& sequence = *share.sequence;
-    further |= sequence.canvas != nullptr && share.result_count > 0;
+    further |= sequence.answer->traits.whole && share.result_count > 0;
     if (sequence.computed <= sequence.furthest) continue;
     sequence.furthest = sequence.computed;
     further = true;

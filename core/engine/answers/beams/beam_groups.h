@@ -8,46 +8,37 @@
 
 #include <vector>
 
-#include "core/engine/step/admission.h"
-#include "core/engine/step/context.h"
-#include "core/engine/step/step.h"
+#include "core/engine/answers/beams/beam_answer.h"
 
 namespace tenon {
 
-// Makes a request's first sequence the first beam of a group.
-void begin_beam_group(RequestState& state, Sequence& first);
 // The most likely tokens that the search must be told of at each row.
 uint32_t candidates_per_beam(const RequestState& state, const ModelShape& shape);
 
 class BeamGroups {
  public:
-  BeamGroups(EngineContext& context, Admission& admission)
-      : context_(context), admission_(admission) {}
+  explicit BeamGroups(EngineContext& context) : context_(context) {}
 
-  // Groups whose trunk is computed fork from it anew.
-  void rejoin();
+  // The beams of a group whose trunk is computed fork from it anew.
+  void rejoin(RequestState& state);
   // Keeps what one beam's row says.
   void take_result(const Step& step, const Share& share);
-  // Every group whose beams were all sampled takes a step of its search.
-  void advance(Step& step);
+  // A group whose beams were all sampled takes a step of its search.
+  void advance(Step& step, RequestState& state);
 
  private:
   void take_allowed(const Step& step, const Share& share);
   void keep_result(const Step& step, const Share& share, std::span<const TokenLogprob> top);
-  void advance_group(Step& step, RequestState& state);
   void gather_candidates(const RequestState& state, bool last);
   void keep_answer(RequestState& state, const BeamSearch::Ended& ended);
   void go_on(const Step& step, RequestState& state);
   void extend(const Step& step, Sequence& beam, const BeamCandidate& candidate);
   Sequence* fork(const Sequence& parent);
-  void rejoin_group(RequestState& state);
   void release_unless_whole(RequestState& state);
   void finish(Step& step, RequestState& state);
-  void deliver(Step& step, RequestState& state, uint32_t sample, BeamAnswer& answer);
+  void deliver(Step& step, RequestState& state, uint32_t sample, KeptAnswer& answer);
 
   EngineContext& context_;
-  Admission& admission_;
-  std::vector<RequestState*> advancing_;
   std::vector<BeamCandidate> candidates_;
   std::vector<GeneratedToken> tokens_;
 };

@@ -1,4 +1,4 @@
-#include "core/engine/answers/beam_memory.h"
+#include "core/engine/answers/beams/beam_memory.h"
 
 #include <algorithm>
 
@@ -40,7 +40,6 @@ uint64_t beam_slots(uint64_t beams) {
 }
 
 uint64_t fork_tokens(const Sequence& sequence, uint32_t block_tokens) {
-  if (sequence.beam == nullptr) return 0;
   const RequestState& state = *sequence.request;
   const std::vector<Sequence*>& beams = state.beam_group->running;
   const bool forks = sequence.stop_at > 0 || (beams.size() == 1 && sequence.generated() == 0 &&
@@ -74,7 +73,7 @@ Status release_group(BeamGroup& group, KVCacheManager& manager, SequenceTable& t
   }
   for (Sequence* beam : group.running) {
     beam->stop_at = 0;
-    beam->beam->sampled = false;
+    path_of(*beam).sampled = false;
   }
   group.ready = false;
   if (group.running.size() < 2) return worst;

@@ -1,5 +1,5 @@
 // Beam search over candidates: which beams go on, which answers are kept, and when it is over.
-// Knows no sequences and no memory; core/engine/answers/beam_groups.h moves those.
+// Knows no sequences and no memory; core/engine/answers/beams/beam_groups.h moves those.
 //
 // The rules are those of Hugging Face transformers: of the best candidates, as many as there are
 // beams go on, those that do not end; one that ends is an answer if it is among the first

@@ -8,7 +8,7 @@
 
 #include <tenon/kv_cache.h>
 
-#include "core/engine/requests/sequence_table.h"
+#include "core/engine/answers/beams/beam_answer.h"
 
 namespace tenon {
 
@@ -19,9 +19,9 @@ uint64_t beam_tokens(uint64_t prompt, uint64_t limit, uint64_t beams, uint64_t b
 // Most slots of state: each beam has its own, and a slot for the next one.
 uint64_t beam_slots(uint64_t beams);
 
-// Slots of K/V (of state, where `block_tokens` is 0) that the group of `sequence` takes once its
-// forks have computed what they know, beyond what the sequence itself takes until it forks. 0 where
-// it is not about to.
+// Slots of K/V (of state, where `block_tokens` is 0) that the group of a beam takes once its
+// forks have computed what they know, beyond what the beam itself takes until it forks. 0 where it
+// is not about to.
 uint64_t fork_tokens(const Sequence& sequence, uint32_t block_tokens);
 
 // Takes the memory of all its beams; they wait. Error: the manager's first; nothing has changed

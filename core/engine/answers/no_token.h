@@ -1,4 +1,5 @@
-// Rows from which nothing can be drawn: a model's weights, or what computes with them, is at fault.
+// Rows from which nothing can be drawn: a request bans all there is, or a model's weights, or what
+// computes with them, are at fault.
 #pragma once
 
 #include <tenon/sampler.h>
@@ -9,9 +10,9 @@
 
 namespace tenon {
 
-// How many logits of a row are finite and allowed.
-uint32_t finite_logits(const SampleRow& row);
 // Why the row gives no token, where that is its logits; empty: it has a finite one that is allowed.
 std::string no_finite_logit(const EngineContext& context, const SampleRow& row);
+// Fails the request of a sequence whose row gave no token, and says whose fault that is.
+void no_token(EngineContext& context, Sequence& sequence, const SampleRow& row);
 
 }  // namespace tenon

@@ -1,9 +1,9 @@
-#include "core/engine/answers/diffusion_check.h"
+#include "core/engine/answers/diffusion/diffusion_check.h"
 
 #include <algorithm>
 
 #include "core/base/quote.h"
-#include "core/engine/answers/canvas.h"
+#include "core/engine/answers/diffusion/canvas.h"
 #include "core/request/sampling_keys.h"
 
 namespace tenon {

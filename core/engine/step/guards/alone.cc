@@ -1,9 +1,7 @@
-#include "core/engine/step/alone.h"
+#include "core/engine/step/guards/alone.h"
 
 #include <algorithm>
 #include <vector>
-
-#include "core/engine/answers/beam_memory.h"
 
 namespace tenon {
 
@@ -11,7 +9,7 @@ bool let_first_run_alone(EngineContext& context) {
   const auto& running = context.table.running();
   if (running.empty()) return false;
   const Sequence& first = *running.front();
-  context.alone = RunsAlone{first.request->id, first.beam != nullptr ? kNoSeq : first.id};
+  context.alone = RunsAlone{first.request->id, first.answer->traits.grouped ? kNoSeq : first.id};
   return true;
 }
 
@@ -30,14 +28,7 @@ Status release_all_others(EngineContext& context, uint32_t& preemptions) {
     if (context.may_run(*one) || one->state != SequenceState::running || one->in_flight > 0) {
       continue;
     }
-    Status status;
-    if (one->beam != nullptr) {
-      status = release_group(*one->request->beam_group, *context.parts.kv_cache, context.table);
-    } else {
-      status = context.parts.kv_cache->release(one->id, ReleaseHow::recompute);
-      if (status.ok()) context.table.preempt(*one);
-    }
-    if (!status.ok()) return status;
+    TENON_RETURN_IF_ERROR(one->answer->release());
     ++preemptions;
   }
   return {};

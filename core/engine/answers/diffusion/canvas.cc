@@ -1,4 +1,4 @@
-#include "core/engine/answers/canvas.h"
+#include "core/engine/answers/diffusion/canvas.h"
 
 #include <algorithm>
 #include <numeric>

@@ -1,0 +1,39 @@
+// The grammar that a sequence follows, as far as its known tokens.
+#pragma once
+
+#include <tenon/types.h>
+
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "core/base/result.h"
+#include "core/grammar/matcher.h"
+
+namespace tenon {
+
+// A copy goes its own way, as forks do.
+class FollowedGrammar {
+ public:
+  // None: everything is allowed, and nothing ends.
+  FollowedGrammar() = default;
+  explicit FollowedGrammar(grammar::Matcher matcher, bool model_has_ends)
+      : matcher_(std::move(matcher)), model_has_ends_(model_has_ends) {}
+
+  // Whether there is one.
+  bool binds() const { return matcher_.has_value(); }
+  // The one that there is. Only where it binds.
+  grammar::Matcher& matcher() { return *matcher_; }
+  // How many of these drafts, one after the other, it allows.
+  uint32_t legal_drafts(std::span<const TokenId> drafts);
+  // Hears of a token that was drawn. Error: it does not allow that.
+  Status follow(TokenId token);
+  // The answer is whole, nothing may follow it, and the model has no token that says so.
+  bool ends() const { return binds() && !model_has_ends_ && matcher_->is_finished(); }
+
+ private:
+  std::optional<grammar::Matcher> matcher_;
+  bool model_has_ends_ = true;  // tokens that end an answer of the request
+};
+
+}  // namespace tenon
