@@ -18,7 +18,7 @@ struct Asked {
   std::string keys;  // what to lower
 };
 
-Asked asked_of_host(const Pipeline& pipeline, bool kv_on_host) {
+Asked asked_of_host(const PipelineSettings& pipeline, bool kv_on_host) {
   const auto& memory = pipeline.config.kv_memory_bytes;
   const auto& swap = pipeline.config.kv_swap_bytes;
   const uint64_t kv = kv_on_host ? memory.value.value_or(0) : 0;
@@ -46,14 +46,14 @@ std::string or_less(const Asked& asked, uint64_t fits) {
 }  // namespace
 
 // Weights that another pipeline holds are no longer among what is available.
-uint64_t memory_beside_weights(const PipelineRequest& request, const Pipeline& pipeline) {
+uint64_t memory_beside_weights(const PipelineRequest& request, const OpenedModels& pipeline) {
   const bool held =
       request.shared_weights != nullptr && request.shared_weights->holds(weight_files(pipeline));
   const uint64_t weights = held ? 0 : pipeline.weight_bytes();  // below 2^51
   return request.available_memory_bytes - std::min(request.available_memory_bytes, weights);
 }
 
-Status check_asked_memory(const PipelineRequest& request, const Pipeline& pipeline) {
+Status check_asked_memory(const PipelineRequest& request, const PlacedModels& pipeline) {
   const std::optional<uint64_t> device = pipeline.executor->device_bytes();
   const auto& memory = pipeline.config.kv_memory_bytes;
   if (device && memory.value.value_or(0) > *device) {

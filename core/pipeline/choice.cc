@@ -379,7 +379,7 @@ void choose_fallback(Chooser& chooser, const PipelineConfig& config, ChosenPlugi
 
 }  // namespace
 
-Result<ChosenPlugins> choose_plugins(const PipelineRequest& request, const Pipeline& pipeline) {
+Result<ChosenPlugins> choose_plugins(const PipelineRequest& request, const PlacedModels& pipeline) {
   const PipelineConfig& config = request.config;
   const Model& model = *pipeline.model;
   const Model* second = pipeline.second ? pipeline.second->model.get() : nullptr;

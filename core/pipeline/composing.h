@@ -1,4 +1,5 @@
-// The steps of composing a pipeline, one concern each; `build_pipeline` calls them in order.
+// The steps of composing a pipeline, one concern each; `build_pipeline` calls them in order. Each
+// takes the stage (stages.h) that it completes, or reads.
 #pragma once
 
 #include <memory>
@@ -38,7 +39,7 @@ struct ChosenPlugins {
 };
 
 // For the pipeline's models, adapters and executor.
-Result<ChosenPlugins> choose_plugins(const PipelineRequest& request, const Pipeline& pipeline);
+Result<ChosenPlugins> choose_plugins(const PipelineRequest& request, const PlacedModels& pipeline);
 
 Result<ResolvedFacts> negotiate_pipeline(const PipelineRequest& request, const HostFacts& host,
                                          const Model& model, const Executor& executor,
@@ -46,34 +47,34 @@ Result<ResolvedFacts> negotiate_pipeline(const PipelineRequest& request, const H
 
 // Opens the second model that the configuration names, if it does, and holds it against the first:
 // both must speak the same vocabulary.
-Status open_second_model(Pipeline& pipeline);
+Status open_second_model(OpenedModels& pipeline);
 // Whether the chosen drafter and the configuration mean the same about a second model.
 Status check_second_model(const PipelineConfig& config, const ChosenPlugins& chosen);
 // Whether the chosen kernel can attend for the second model too, with the K/V that was agreed upon.
-Status fit_second_model(const PipelineRequest& request, const Pipeline& pipeline,
+Status fit_second_model(const PipelineRequest& request, const NegotiatedPipeline& pipeline,
                         const ChosenPlugins& chosen);
 // Makes what drafters reach as model_runner/1; the executor behind it is loaded later.
-Status create_second_model(Pipeline& pipeline, const ChosenPlugins& chosen,
+Status create_second_model(PlannedMemory& pipeline, const ChosenPlugins& chosen,
                            const PluginSurroundings& surroundings);
-Status load_second_model(Pipeline& pipeline, const LinearResolver& linear);
+Status load_second_model(BoundPlugins& pipeline, const LinearResolver& linear);
 
 // Reads the file of [drafter] text, if there is one, as the model's tokens. Drafters find them as
 // extension "drafter_text/1", a `const std::span<const TokenId>`.
-Status read_draft_text(Pipeline& pipeline);
+Status read_draft_text(BoundPlugins& pipeline);
 // Whether the drafter, which was created, asked for the text that it was given.
-Status check_draft_text(const Pipeline& pipeline);
+Status check_draft_text(const BoundPlugins& pipeline);
 // How closely calls of this pipeline's plugins are looked at.
 CallChecks call_checks(const PipelineConfig& config);
 // From here on the registry loads, or isolates, as the configuration says.
 void guard_registry(const PipelineRequest& request);
 // Who plans where the isolated scheduler's process is lost; the scheduler is there already.
-Status create_fallback(Pipeline& pipeline, ChosenPlugins& chosen,
+Status create_fallback(StrategyPlugins& pipeline, ChosenPlugins& chosen,
                        const PluginSurroundings& surroundings);
 // What an isolated scheduler hears of a plan that was refused; empty where there is none.
-std::function<void()> refusal_of_plans(const Pipeline& pipeline);
+std::function<void()> refusal_of_plans(const StrategyPlugins& pipeline);
 
 // Tells the drafter what the target looks like, and learns which hidden states it wants to see.
-Status bind_drafter(Pipeline& pipeline);
+Status bind_drafter(BoundPlugins& pipeline);
 
 // The words that a plugin provides under a key.
 std::vector<std::string> words_provided(const PluginDescriptor& descriptor, std::string_view key);
@@ -97,33 +98,33 @@ Status not_a_plugin(const Configured<std::string>& name, const Status& unknown);
 
 // Whether the memory that the configuration asks for is there, before anything grows with it:
 // refused where the machine has not that much, and a warning where others hold it now.
-Status check_asked_memory(const PipelineRequest& request, const Pipeline& pipeline);
+Status check_asked_memory(const PipelineRequest& request, const PlacedModels& pipeline);
 // What the host can still give once the weights are in memory.
-uint64_t memory_beside_weights(const PipelineRequest& request, const Pipeline& pipeline);
+uint64_t memory_beside_weights(const PipelineRequest& request, const OpenedModels& pipeline);
 
 // Block size, element type and number of blocks, from the facts, the memory that is allowed, and
 // how much of a sequence the KV manager keeps.
-Status plan_kv_memory(const PipelineRequest& request, Pipeline& pipeline);
+Status plan_kv_memory(const PipelineRequest& request, PlannedMemory& pipeline);
 
 // The files that weights come from, with what tells one that was changed: what an executor that
 // shares weights goes by. Those of a pipeline are its model's and its adapters'.
 std::string weight_files(const Model& model);
-std::string weight_files(const Pipeline& pipeline);
+std::string weight_files(const OpenedModels& pipeline);
 
 // Whether any layer of the model does.
 bool attends(const ModelPlan& plan);
 bool recurs(const ModelPlan& plan);
 
 // As an executor takes them; `decode` may be empty.
-AttentionKernels kernels_of(Pipeline& pipeline, const PluginInstance<AttentionKernel>& prefill,
+AttentionKernels kernels_of(BoundPlugins& pipeline, const PluginInstance<AttentionKernel>& prefill,
                             const PluginInstance<AttentionKernel>& decode);
 
 // What the pipeline's plugins may reach.
-PluginSurroundings surroundings_of(const Pipeline& pipeline);
+PluginSurroundings surroundings_of(const NegotiatedPipeline& pipeline);
 
 // Notes it among the pipeline's components, then makes it.
 template <typename T>
-Status create_plugin(Pipeline& pipeline, ChosenPlugin& chosen, PluginInstance<T>& out) {
+Status create_plugin(NegotiatedPipeline& pipeline, ChosenPlugin& chosen, PluginInstance<T>& out) {
   const auto items = chosen.options.items();
   pipeline.components.push_back(
       {chosen.section, std::string(chosen.plugin.descriptor->id), {items.begin(), items.end()}});
@@ -133,17 +134,15 @@ Status create_plugin(Pipeline& pipeline, ChosenPlugin& chosen, PluginInstance<T>
 }
 
 // Whether the manager takes out tokens of a sequence before the context is full, and by what.
-Status learn_eviction(Pipeline& pipeline);
+Status learn_eviction(StrategyPlugins& pipeline);
 // Those that a manager may evict from by what weight entries got.
 std::vector<GroupId> scored_groups(const ModelShape& shape);
-Status bind_kv_cache(Pipeline& pipeline);
+Status bind_kv_cache(PlannedMemory& pipeline);
 
 // The best kernel of each format; others are made when a weight asks for them.
-Status create_linear(Pipeline& pipeline, const ChosenPlugins& chosen);
+Status create_linear(BoundPlugins& pipeline, const ChosenPlugins& chosen);
 
-// Creates what was chosen, with the KV cache's memory planned for its manager.
-Status create_plugins(const PipelineRequest& request, Pipeline& pipeline, ChosenPlugins& chosen);
 // Keeps pointers to both arguments.
-LinearResolver make_linear_resolver(Pipeline& pipeline, ChosenPlugins& chosen);
+LinearResolver make_linear_resolver(BoundPlugins& pipeline, ChosenPlugins& chosen);
 
 }  // namespace tenon

@@ -11,13 +11,13 @@ namespace {
 
 constexpr std::string_view kDrafterText = "drafter_text/1";
 
-std::string drafter_name(const Pipeline& pipeline) {
+std::string drafter_name(const BoundPlugins& pipeline) {
   return "drafter " + in_quotes(pipeline.drafter.object().descriptor().id);
 }
 
 }  // namespace
 
-Status read_draft_text(Pipeline& pipeline) {
+Status read_draft_text(BoundPlugins& pipeline) {
   const auto& path = pipeline.config.draft_text_path;
   if (path.value.empty()) return {};
   const auto refuse = [&](const Status& status) {
@@ -34,14 +34,14 @@ Status read_draft_text(Pipeline& pipeline) {
   return {};
 }
 
-Status check_draft_text(const Pipeline& pipeline) {
+Status check_draft_text(const BoundPlugins& pipeline) {
   const auto& path = pipeline.config.draft_text_path;
   if (path.value.empty() || pipeline.extensions.asked(kDrafterText)) return {};
   return invalid_argument(path.origin.text() + ": drafter.text is set, but " +
                           drafter_name(pipeline) + " looks in no text; remove it");
 }
 
-Status bind_drafter(Pipeline& pipeline) {
+Status bind_drafter(BoundPlugins& pipeline) {
   const ModelShape& shape = pipeline.shape->shape();
   std::vector<LayerId> layers(shape.layer_count + 1);
   HiddenLayersOut wanted;

@@ -8,7 +8,7 @@ namespace tenon {
 namespace {
 
 // Only where another one is there to take its place.
-IsolatedScheduler* isolated_scheduler(const Pipeline& pipeline) {
+IsolatedScheduler* isolated_scheduler(const StrategyPlugins& pipeline) {
   return static_cast<IsolatedScheduler*>(pipeline.scheduler.get());
 }
 
@@ -18,7 +18,7 @@ CallChecks call_checks(const PipelineConfig& config) {
   return config.guard.value == GuardLevel::off ? CallChecks::usual : CallChecks::more;
 }
 
-AttentionKernels kernels_of(Pipeline& pipeline, const PluginInstance<AttentionKernel>& prefill,
+AttentionKernels kernels_of(BoundPlugins& pipeline, const PluginInstance<AttentionKernel>& prefill,
                             const PluginInstance<AttentionKernel>& decode) {
   const auto named = [&](const PluginInstance<AttentionKernel>& kernel) {
     const std::string id(kernel.object().descriptor().id);
@@ -45,12 +45,12 @@ void guard_registry(const PipelineRequest& request) {
               : PluginRegistry::Isolate());
 }
 
-std::function<void()> refusal_of_plans(const Pipeline& pipeline) {
+std::function<void()> refusal_of_plans(const StrategyPlugins& pipeline) {
   if (!pipeline.fallback_scheduler) return {};
   return [scheduler = isolated_scheduler(pipeline)] { scheduler->plan_refused(); };
 }
 
-Status create_fallback(Pipeline& pipeline, ChosenPlugins& chosen,
+Status create_fallback(StrategyPlugins& pipeline, ChosenPlugins& chosen,
                        const PluginSurroundings& surroundings) {
   if (!chosen.fallback_scheduler) return {};
   ChosenPlugin& other = *chosen.fallback_scheduler;

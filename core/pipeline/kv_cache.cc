@@ -6,12 +6,12 @@
 namespace tenon {
 namespace {
 
-std::string kv_cache_name(const Pipeline& pipeline) {
+std::string kv_cache_name(const StrategyPlugins& pipeline) {
   return "kv_cache '" + std::string(pipeline.kv_cache.object().descriptor().id) + "'";
 }
 
 // Whether the manager evicts by the weight that entries got; if so, whoever attends must tell.
-Status learn_scores(Pipeline& pipeline, const std::string& name) {
+Status learn_scores(StrategyPlugins& pipeline, const std::string& name) {
   pipeline.scores = pipeline.kv_cache.extension<KvScores>(kKvScores);
   if (pipeline.scores == nullptr) return {};
   if (pipeline.scores->add == nullptr) {
@@ -44,7 +44,7 @@ std::vector<GroupId> scored_groups(const ModelShape& shape) {
   return scored;
 }
 
-Status learn_eviction(Pipeline& pipeline) {
+Status learn_eviction(StrategyPlugins& pipeline) {
   const std::string name = kv_cache_name(pipeline);
   const RunningCall call(name_call("extension", name));
   const auto* stated = pipeline.kv_cache.extension<KvEviction>(kKvEviction);
@@ -70,7 +70,7 @@ Status learn_eviction(Pipeline& pipeline) {
   return learn_scores(pipeline, name);
 }
 
-Status bind_kv_cache(Pipeline& pipeline) {
+Status bind_kv_cache(PlannedMemory& pipeline) {
   const std::string name = kv_cache_name(pipeline);
   const RunningCall call(name_call("bind", name));
   const Status bound = readable(pipeline.kv_cache->bind(pipeline.kv_shape(), pipeline.geometry));

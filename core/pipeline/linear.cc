@@ -9,7 +9,7 @@ namespace tenon {
 namespace {
 
 // How often experts repeat a row at most, in both models.
-uint32_t most_experts_chosen(const Pipeline& pipeline) {
+uint32_t most_experts_chosen(const BoundPlugins& pipeline) {
   uint32_t most = 1;
   const auto look_at = [&most](const Model* model) {
     for (const LayerPlan& layer :
@@ -23,7 +23,7 @@ uint32_t most_experts_chosen(const Pipeline& pipeline) {
 }
 
 // Plugin, options, and what its packed form may follow from.
-std::string packing_of(const Pipeline& pipeline, const PluginRef& plugin) {
+std::string packing_of(const BoundPlugins& pipeline, const PluginRef& plugin) {
   std::string text = plugin.library->path + "\n" + std::string(plugin.descriptor->id) + "\n" +
                      std::to_string(pipeline.host.cpu.bits) +
                      (pipeline.host.slow_bf16_dot ? " slow_bf16_dot" : "") + "\n" +
@@ -34,14 +34,14 @@ std::string packing_of(const Pipeline& pipeline, const PluginRef& plugin) {
   return text;
 }
 
-ChosenLinear bound_linear(const Pipeline& pipeline, size_t index) {
+ChosenLinear bound_linear(const BoundPlugins& pipeline, size_t index) {
   ChosenLinear chosen(pipeline.checked_linear[index].get(), pipeline.linear_finish[index]);
   chosen.packs_as = pipeline.linear_packs_as[index];
   return chosen;
 }
 
 // The instance of a kernel, made when the first weight asks for it, for both models' steps.
-Result<ChosenLinear> linear_instance(Pipeline& pipeline, const PluginRef& plugin) {
+Result<ChosenLinear> linear_instance(BoundPlugins& pipeline, const PluginRef& plugin) {
   for (size_t i = 0; i < pipeline.linear.size(); ++i) {
     if (&pipeline.linear[i].object().descriptor() == plugin.descriptor) {
       return bound_linear(pipeline, i);
@@ -71,7 +71,7 @@ Result<ChosenLinear> linear_instance(Pipeline& pipeline, const PluginRef& plugin
 
 }  // namespace
 
-Status create_linear(Pipeline& pipeline, const ChosenPlugins& chosen) {
+Status create_linear(BoundPlugins& pipeline, const ChosenPlugins& chosen) {
   for (const LinearChoice& choice : chosen.linear) {
     Result<ChosenLinear> best = linear_instance(pipeline, choice.candidates.front());
     if (!best.ok()) return best.take_status();
@@ -79,7 +79,7 @@ Status create_linear(Pipeline& pipeline, const ChosenPlugins& chosen) {
   return {};
 }
 
-LinearResolver make_linear_resolver(Pipeline& pipeline, ChosenPlugins& chosen) {
+LinearResolver make_linear_resolver(BoundPlugins& pipeline, ChosenPlugins& chosen) {
   return [&pipeline, &chosen](const WeightView& weight) -> Result<ChosenLinear> {
     std::vector<std::string> reasons;
     for (const LinearChoice& choice : chosen.linear) {

@@ -38,7 +38,7 @@ struct StateNeeds {
   uint64_t most_bytes() const { return saturating_mul(most_slots, slot_bytes); }
 };
 
-StateNeeds state_needs(const Pipeline& pipeline) {
+StateNeeds state_needs(const StrategyPlugins& pipeline) {
   const ModelShape& shape = pipeline.kv_shape();
   StateNeeds needs;
   for (GroupId group = 0; group < shape.group_count; ++group) {
@@ -59,7 +59,7 @@ StateNeeds state_needs(const Pipeline& pipeline) {
 // States take what all sequences may hold, but no more than half of the memory where tokens want
 // some too (or what these leave over), and leave room for one sequence of full length. Of memory
 // that someone asked for, states that are kept for prefixes take all of that share.
-uint64_t slots_of(const Pipeline& pipeline, const StateNeeds& needs, uint64_t memory,
+uint64_t slots_of(const StrategyPlugins& pipeline, const StateNeeds& needs, uint64_t memory,
                   uint64_t sequence_bytes) {
   if (needs.slot_bytes == 0) return 0;
   const uint64_t left = memory - sequence_bytes;
@@ -72,7 +72,7 @@ uint64_t slots_of(const Pipeline& pipeline, const StateNeeds& needs, uint64_t me
 }
 
 // Half of what is left once the weights are in memory, but never more than all sequences need.
-uint64_t automatic_bytes(const PipelineRequest& request, const Pipeline& pipeline,
+uint64_t automatic_bytes(const PipelineRequest& request, const StrategyPlugins& pipeline,
                          uint64_t sequence_bytes, const StateNeeds& states) {
   const uint64_t available = memory_beside_weights(request, pipeline);
   const uint64_t swap = pipeline.config.kv_swap_bytes.value;
@@ -82,7 +82,7 @@ uint64_t automatic_bytes(const PipelineRequest& request, const Pipeline& pipelin
 }
 
 // Slots that one sequence of full length holds at most, in the group that keeps most of it.
-uint64_t held_tokens(const Pipeline& pipeline, uint64_t block_tokens) {
+uint64_t held_tokens(const StrategyPlugins& pipeline, uint64_t block_tokens) {
   const uint64_t all = round_up(pipeline.limits.context_tokens, block_tokens);
   if (!pipeline.eviction) return all;
   const ModelShape& shape = pipeline.kv_shape();
@@ -97,7 +97,7 @@ uint64_t held_tokens(const Pipeline& pipeline, uint64_t block_tokens) {
 }
 
 // `fits`: tokens of the longest sequence that would fit.
-Status too_little(const Pipeline& pipeline, uint64_t memory, uint64_t sequence_bytes,
+Status too_little(const StrategyPlugins& pipeline, uint64_t memory, uint64_t sequence_bytes,
                   const StateNeeds& states, uint64_t fits) {
   const auto& configured = pipeline.config.kv_memory_bytes;
   const std::string context = std::to_string(pipeline.limits.context_tokens);
@@ -134,7 +134,7 @@ struct SwapPool {
   uint32_t blocks = 0;
   uint32_t slots = 0;
 };
-Result<SwapPool> swap_pool(const Pipeline& pipeline, uint64_t block_bytes,
+Result<SwapPool> swap_pool(const StrategyPlugins& pipeline, uint64_t block_bytes,
                            const StateNeeds& states) {
   const auto& configured = pipeline.config.kv_swap_bytes;
   SwapPool pool;
@@ -164,7 +164,7 @@ Result<SwapPool> swap_pool(const Pipeline& pipeline, uint64_t block_bytes,
 }
 
 // What "auto" became, so that the resolved configuration and its hash say it.
-void settle_config(Pipeline& pipeline, uint32_t block_tokens) {
+void settle_config(PlannedMemory& pipeline, uint32_t block_tokens) {
   PipelineConfig& config = pipeline.config;
   config.kv_dtype.value = pipeline.kv_dtype;
   config.kv_block_tokens.value = block_tokens;
@@ -174,7 +174,7 @@ void settle_config(Pipeline& pipeline, uint32_t block_tokens) {
 
 }  // namespace
 
-Status plan_kv_memory(const PipelineRequest& request, Pipeline& pipeline) {
+Status plan_kv_memory(const PipelineRequest& request, PlannedMemory& pipeline) {
   TENON_RETURN_IF_ERROR(check_asked_memory(request, pipeline));
   const ModelShape& shape = pipeline.kv_shape();
   const ResolvedFact* dtype = pipeline.facts.find("kv.dtype");

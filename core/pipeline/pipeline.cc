@@ -40,7 +40,7 @@ class TokenizerDecoder final : public TextDecoder {
   StreamingDetokenizer stream_;
 };
 
-Status open_adapters(Pipeline& pipeline) {
+Status open_adapters(OpenedModels& pipeline) {
   for (const NamedAdapter& adapter : pipeline.config.adapters) {
     Result<std::unique_ptr<Adapter>> opened =
         open_adapter(adapter.name, adapter.path.value, *pipeline.model);
@@ -61,7 +61,7 @@ Status refuse_drafter(const PipelineConfig& config, const Model& model) {
                      " model generates by diffusion, which has no next token to draft; remove it");
 }
 
-Status open_inputs(const PipelineRequest& request, Pipeline& pipeline) {
+Status open_inputs(const PipelineRequest& request, OpenedModels& pipeline) {
   pipeline.config = request.config;
   pipeline.host = request.host;
   pipeline.shared_weights = request.shared_weights;
@@ -97,7 +97,7 @@ Status open_inputs(const PipelineRequest& request, Pipeline& pipeline) {
   return open_second_model(pipeline);
 }
 
-Status set_limits(Pipeline& pipeline) {
+Status set_limits(OpenedModels& pipeline) {
   const PipelineConfig& config = pipeline.config;
   const uint32_t most = pipeline.model->plan.context_tokens;
   const uint32_t context = config.context_tokens.value.value_or(most);
@@ -156,7 +156,7 @@ Result<ExecutorFactory> executor_factory(const PipelineRequest& request) {
       name.origin.text() + ": " + message_of(found.status()) + (missing ? instead : ""));
 }
 
-Status make_executor(const PipelineRequest& request, Pipeline& pipeline) {
+Status make_executor(const PipelineRequest& request, PlacedModels& pipeline) {
   const auto& name = request.config.executor;
   TENON_ASSIGN_OR_RETURN(const ExecutorFactory factory, executor_factory(request));
   auto made = factory(pipeline.host);
@@ -176,7 +176,7 @@ Status make_executor(const PipelineRequest& request, Pipeline& pipeline) {
   return {};
 }
 
-NamedState state_kernel_of(Pipeline& pipeline) {
+NamedState state_kernel_of(BoundPlugins& pipeline) {
   if (!pipeline.state) return {};
   const std::string id(pipeline.state.object().descriptor().id);
   pipeline.checked_state =
@@ -213,7 +213,7 @@ Status load_executor(const PipelineRequest& request, Pipeline& pipeline, ChosenP
 }
 
 // A row's bits are the same as part of a prompt and alone only where both kernels make the same.
-Status settle_numerics(Pipeline& pipeline, const ChosenPlugin& decode) {
+Status settle_numerics(StrategyPlugins& pipeline, const ChosenPlugin& decode) {
   const std::string of_prompts = one_line(pipeline.attention->numerics());
   const std::string of_rows = one_line(pipeline.attention_decode->numerics());
   if (of_prompts == of_rows) return {};
@@ -233,15 +233,16 @@ Status settle_numerics(Pipeline& pipeline, const ChosenPlugin& decode) {
 
 }  // namespace
 
-PluginSurroundings surroundings_of(const Pipeline& pipeline) {
+PluginSurroundings surroundings_of(const NegotiatedPipeline& pipeline) {
   return {.host = &pipeline.host,
           .clock = pipeline.clock,
           .facts = &pipeline.fact_view,
           .extensions = &pipeline.extensions};
 }
 
-Status create_plugins(const PipelineRequest& request, Pipeline& pipeline, ChosenPlugins& chosen) {
-  pipeline.fact_view = pipeline.facts.facts();
+namespace {
+
+Status create_strategies(StrategyPlugins& pipeline, ChosenPlugins& chosen) {
   // First, since what two kernels say may lower a fact that all others are shown.
   if (chosen.attention) {
     TENON_RETURN_IF_ERROR(create_plugin(pipeline, *chosen.attention, pipeline.attention));
@@ -255,8 +256,10 @@ Status create_plugins(const PipelineRequest& request, Pipeline& pipeline, Chosen
   TENON_RETURN_IF_ERROR(create_plugin(pipeline, chosen.scheduler, pipeline.scheduler));
   TENON_RETURN_IF_ERROR(create_fallback(pipeline, chosen, surroundings_of(pipeline)));
   TENON_RETURN_IF_ERROR(create_plugin(pipeline, chosen.kv_cache, pipeline.kv_cache));
-  TENON_RETURN_IF_ERROR(learn_eviction(pipeline));
-  TENON_RETURN_IF_ERROR(plan_kv_memory(request, pipeline));
+  return learn_eviction(pipeline);
+}
+
+Status create_others(BoundPlugins& pipeline, ChosenPlugins& chosen) {
   if (pipeline.second) {
     TENON_RETURN_IF_ERROR(create_second_model(pipeline, chosen, surroundings_of(pipeline)));
   }
@@ -271,11 +274,21 @@ Status create_plugins(const PipelineRequest& request, Pipeline& pipeline, Chosen
   return bind_kv_cache(pipeline);
 }
 
+}  // namespace
+
+// Executors use kernels, and a drafter may use the second model: whoever uses another ends first.
+Pipeline::~Pipeline() {
+  executor.reset();
+  drafter = {};
+  sampler = {};
+  second.reset();
+}
+
 uint64_t Pipeline::kv_bytes() const {
   return executor->kv_bytes() + (second ? second->executor->kv_bytes() : 0);
 }
 
-uint64_t Pipeline::weight_bytes() const {
+uint64_t OpenedModels::weight_bytes() const {
   uint64_t bytes = model->weight_bytes() + (second ? second->model->weight_bytes() : 0);
   for (const auto& adapter : adapters) bytes += adapter->weight_bytes();
   return bytes;
@@ -370,7 +383,10 @@ Result<std::unique_ptr<Pipeline>> build_pipeline(PipelineRequest request) {
       negotiate_pipeline(request, pipeline->host, *pipeline->model, *pipeline->executor,
                          pipeline->limits.context_tokens, chosen));
   if (pipeline->second) TENON_RETURN_IF_ERROR(fit_second_model(request, *pipeline, chosen));
-  TENON_RETURN_IF_ERROR(create_plugins(request, *pipeline, chosen));
+  pipeline->fact_view = pipeline->facts.facts();
+  TENON_RETURN_IF_ERROR(create_strategies(*pipeline, chosen));
+  TENON_RETURN_IF_ERROR(plan_kv_memory(request, *pipeline));
+  TENON_RETURN_IF_ERROR(create_others(*pipeline, chosen));
   pipeline->advice = followed_advice(*pipeline);
   warn_of_unused(pipeline->advice);
   if (request.load_weights) {

@@ -22,7 +22,8 @@ std::optional<TokenId> first_difference(const Tokenizer& a, const Tokenizer& b) 
   return std::nullopt;
 }
 
-Status check_vocabulary(const Pipeline& pipeline, const Model& second, const std::string& where) {
+Status check_vocabulary(const OpenedModels& pipeline, const Model& second,
+                        const std::string& where) {
   const uint32_t target = pipeline.model->plan.vocabulary;
   const uint32_t draft = second.plan.vocabulary;
   if (target != draft) {
@@ -55,7 +56,7 @@ bool needs_model(const PluginDescriptor& drafter) {
 
 }  // namespace
 
-Status open_second_model(Pipeline& pipeline) {
+Status open_second_model(OpenedModels& pipeline) {
   const auto& path = pipeline.config.draft_model_path;
   if (path.value.empty()) return {};
   Result<std::unique_ptr<Model>> model = open_model(path.value);
@@ -92,7 +93,7 @@ Status check_second_model(const PipelineConfig& config, const ChosenPlugins& cho
   return {};
 }
 
-Status fit_second_model(const PipelineRequest& request, const Pipeline& pipeline,
+Status fit_second_model(const PipelineRequest& request, const NegotiatedPipeline& pipeline,
                         const ChosenPlugins& chosen) {
   if (chosen.attention == nullptr) return {};
   const ResolvedFact* dtype = pipeline.facts.find("kv.dtype");
@@ -116,7 +117,7 @@ Status fit_second_model(const PipelineRequest& request, const Pipeline& pipeline
   return negotiate(negotiation).take_status();
 }
 
-Status create_second_model(Pipeline& pipeline, const ChosenPlugins& chosen,
+Status create_second_model(PlannedMemory& pipeline, const ChosenPlugins& chosen,
                            const PluginSurroundings& surroundings) {
   SecondModel& second = *pipeline.second;
   const auto create = [&](const ChosenPlugin* kernel,
@@ -143,7 +144,7 @@ Status create_second_model(Pipeline& pipeline, const ChosenPlugins& chosen,
   return {};
 }
 
-Status load_second_model(Pipeline& pipeline, const LinearResolver& linear) {
+Status load_second_model(BoundPlugins& pipeline, const LinearResolver& linear) {
   SecondModel& second = *pipeline.second;
   ExecutorSetup setup;
   setup.model = second.model.get();

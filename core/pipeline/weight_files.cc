@@ -41,7 +41,7 @@ std::string weight_files(const Model& model) {
   return text;
 }
 
-std::string weight_files(const Pipeline& pipeline) {
+std::string weight_files(const OpenedModels& pipeline) {
   std::string text = weight_files(*pipeline.model);
   for (const NamedAdapter& adapter : pipeline.config.adapters) {
     text += adapter.name + "\n";

@@ -1,0 +1,121 @@
+// The stages in which a pipeline is composed. Each is a struct of what is known from then on, and
+// has all stages before it as its base: a function that takes one can use nothing that comes later.
+//
+//   PipelineSettings → OpenedModels → PlacedModels → NegotiatedPipeline → StrategyPlugins →
+//   PlannedMemory → BoundPlugins → Pipeline (pipeline.h)
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/clock.h"
+#include "core/base/text_end.h"
+#include "core/config/pipeline_config.h"
+#include "core/contract/checked_attention.h"
+#include "core/contract/checked_linear.h"
+#include "core/contract/checked_state.h"
+#include "core/engine/step/draft_runner.h"
+#include "core/exec/executor.h"
+#include "core/model/adapters/adapter.h"
+#include "core/model/model.h"
+#include "core/plugin/instance.h"
+#include "core/plugin/negotiation.h"
+#include "core/tokenizer/tokenizer.h"
+
+namespace tenon {
+
+// A smaller model beside the one that generates, for drafters that run one ([drafter] model). It
+// runs on the same workers, its K/V lies in groups of the same memory.
+struct SecondModel {
+  std::unique_ptr<Model> model;
+  std::unique_ptr<ModelShapeStorage> shape;
+  KvGeometry geometry;  // of its groups
+  PluginInstance<AttentionKernel> attention, attention_decode;
+  std::unique_ptr<Executor> executor;
+  std::unique_ptr<DraftRunner> runner;
+  ModelRunner* runner_view = nullptr;  // what the extension leads to
+};
+
+// The resolved configuration, and the machine as that sees it.
+struct PipelineSettings {
+  PipelineSettings() = default;
+  PipelineSettings(const PipelineSettings&) = delete;
+  PipelineSettings& operator=(const PipelineSettings&) = delete;
+
+  PipelineConfig config;
+  HostFacts host;
+  WallClock wall_clock;
+  const Clock* clock = &wall_clock;         // that plugins and the engine are given
+  SharedWeights* shared_weights = nullptr;  // as the request has it
+};
+
+// Models and tokenizer are opened, and how long and wide steps may be is settled.
+struct OpenedModels : PipelineSettings {
+  std::unique_ptr<Model> model;
+  std::vector<std::unique_ptr<Adapter>> adapters;  // of the model, by name
+  std::unique_ptr<Tokenizer> tokenizer;            // null: the model's folder has none
+  Status tokenizer_problem;                        // why
+  std::vector<TextEnd> ends;                       // what ends a text, and who says so
+  std::unique_ptr<SecondModel> second;             // null without [drafter] model
+  SchedulerLimits limits;
+  std::unique_ptr<ModelShapeStorage> shape;
+  std::unique_ptr<ModelShapeStorage> joint_shape;  // with a second model: both, for the KV manager
+
+  // The groups of all models that run here, as KV managers see them.
+  const ModelShape& kv_shape() const { return (joint_shape ? joint_shape : shape)->shape(); }
+  uint64_t weight_bytes() const;  // as stored in the checkpoints
+};
+
+// There are executors for the models, not loaded yet: `host` has their workers.
+struct PlacedModels : OpenedModels {
+  std::unique_ptr<Executor> executor;
+};
+
+// What was chosen fits together.
+struct NegotiatedPipeline : PlacedModels {
+  ResolvedFacts facts;
+  PipelineFacts fact_view;                    // what plugins hold on to
+  ExtensionTable extensions;                  // as well
+  std::vector<ResolvedComponent> components;  // the plugins made so far
+};
+
+// The plugins are made that decide how much memory is needed for K and V.
+struct StrategyPlugins : NegotiatedPipeline {
+  PluginInstance<Scheduler> fallback_scheduler;  // where `scheduler` is isolated
+  PluginInstance<Scheduler> scheduler;
+  PluginInstance<KVCacheManager> kv_cache;
+  std::string evicts;                         // what it says for the numerics id, where it evicts
+  std::optional<KvEviction> eviction;         // within the context; `numerics` is `evicts`
+  const KvScores* scores = nullptr;           // not null: by what weight entries got
+  PluginInstance<AttentionKernel> attention;  // empty when the executor uses no kernels
+  PluginInstance<AttentionKernel> attention_decode;  // where single rows have one of their own
+  PluginInstance<StateKernel> state;                 // where layers have a recurrence
+};
+
+// Memory for K and V is cut into blocks, and `config` says what "auto" became.
+struct PlannedMemory : StrategyPlugins {
+  std::vector<KvGroupGeometry> group_geometry;
+  KvGeometry geometry;  // of all groups, the second model's after the target's
+  DType kv_dtype = DType::f32;
+};
+
+// All plugins are made and know what they work with.
+struct BoundPlugins : PlannedMemory {
+  std::vector<PluginInstance<LinearKernel>> linear;  // those that a weight asked for
+  // What executors are given instead of the kernels: of each of `linear`, and of all attention.
+  std::vector<std::unique_ptr<CheckedLinear>> checked_linear;
+  std::vector<const GateFinish*> linear_finish;  // of each of `linear`; null: it offers none
+  std::vector<std::string> linear_packs_as;      // of each of `linear` (ChosenLinear::packs_as)
+  std::vector<std::unique_ptr<CheckedAttention>> checked_attention;
+  std::unique_ptr<CheckedState> checked_state;
+  std::vector<TokenId> draft_text;  // of the file [drafter] text; empty without
+  std::span<const TokenId> draft_text_view;
+  PluginInstance<Sampler> sampler;
+  PluginInstance<Drafter> drafter;     // empty without speculation
+  std::vector<LayerId> hidden_layers;  // whose hidden states it asked for
+  bool hidden_drawn_only = false;
+};
+
+}  // namespace tenon
