@@ -5,6 +5,7 @@
 
 #include "core/base/log.h"
 #include "core/base/presence.h"
+#include "core/model/blocks/block.h"
 #include "core/model/checkpoint/gguf_checkpoint.h"
 #include "core/model/families/family.h"
 #include "core/model/families/json_fields.h"
@@ -50,19 +51,24 @@ void take_embeddings(TensorTaker& tensors, Model& model) {
 
 // Norms that the checkpoint has no weights for.
 void fill_plain_norms(Model& model) {
-  const ModelPlan& plan = model.plan;
-  const auto fill = [](const NormPlan& norm, uint64_t width, std::vector<float>& scale) {
-    if (norm && !norm.weight) scale.assign(width, 1.0f);
+  const auto fill = [&](std::span<const BlockTensor> tensors, const LayerPlan& layer,
+                        int32_t index) {
+    for (const BlockTensor& tensor : tensors) {
+      if (tensor.norm == nullptr) continue;
+      const NormPlan& norm = tensor.norm(model.plan, layer);
+      if (!norm || norm.weight) continue;
+      for (const TensorPlace& place : places_of(model, tensor, index, false)) {
+        place.vector->assign(place.rows, 1.0f);
+      }
+    }
   };
-  fill(plan.embedding_norm, plan.hidden, model.embedding_norm);
-  fill(plan.final_norm, plan.hidden, model.final_norm);
-  for (size_t i = 0; i < plan.layers.size(); ++i) {
-    const LayerPlan& layer = plan.layers[i];
-    LayerWeights& weights = model.layers[i];
-    fill(layer.attention_norm, plan.hidden, weights.attention_norm);
-    fill(layer.attention_post_norm, plan.hidden, weights.attention_post_norm);
-    fill(layer.mlp_norm, plan.hidden, weights.mlp_norm);
-    fill(layer.mlp_post_norm, plan.hidden, weights.mlp_post_norm);
+  fill(tensors_before_layers(), {}, -1);
+  fill(tensors_after_layers(), {}, -1);
+  for (size_t i = 0; i < model.layers.size(); ++i) {
+    const LayerPlan& layer = model.plan.layers[i];
+    for (const Block* block : layer_blocks()) {
+      if (block->is_in(layer)) fill(block->tensors, layer, static_cast<int32_t>(i));
+    }
   }
 }
 
@@ -177,25 +183,23 @@ void for_each_matrix(const Model& model, Visit visit) {
 
 std::vector<const Weight*> LayerWeights::matrices() const {
   std::vector<const Weight*> all;
+  // Blocks share members: latent attention has the q and the output of attention.
   const auto add = [&all](const Weight& weight) {
-    if (weight.n_out != 0) all.push_back(&weight);
+    if (std::ranges::find(all, &weight) == all.end()) all.push_back(&weight);
   };
-  for (const Weight* weight : {&q, &k, &v, &output, &gate, &up, &down, &router, &q_a, &kv_a}) {
-    add(*weight);
+  for (const Block* block : layer_blocks()) {
+    for (const BlockTensor& tensor : block->tensors) {
+      if (tensor.in_layer.matrix != nullptr) add(this->*tensor.in_layer.matrix);
+      if (tensor.in_heads == nullptr) continue;
+      for (const Weight& weight : this->*tensor.in_heads) all.push_back(&weight);
+    }
   }
   for (const ExpertWeights& expert : experts) {
-    for (const Weight* weight : {&expert.gate, &expert.up, &expert.down}) add(*weight);
+    for (const BlockTensor& tensor : kExperts.tensors) {
+      if (tensor.in_experts) all.push_back(&(expert.*tensor.in_experts.matrix));
+    }
   }
-  for (const Weight* weight : {&shared_gate, &shared_up, &shared_down, &shared_router}) {
-    add(*weight);
-  }
-  for (const std::vector<Weight>* heads : {&k_absorb, &v_expand}) {
-    for (const Weight& weight : *heads) all.push_back(&weight);
-  }
-  for (const Weight* weight :
-       {&ssm_in, &ssm_gate, &ssm_step, &ssm_low, &ssm_bc, &ssm_dt, &ssm_out}) {
-    add(*weight);
-  }
+  std::erase_if(all, [](const Weight* weight) { return weight->n_out == 0; });
   return all;
 }
 

@@ -75,12 +75,15 @@ std::function<void(uint64_t, uint64_t, std::byte*)> filler(DType dtype, double m
   return random_filler<float>(mean, deviation, key, columns, [](float value) { return value; });
 }
 
+const Draw& draw_of(const TensorSpec& spec) {
+  return spec.bias ? spec.tensor->bias_draw : spec.tensor->draw;
+}
+
 // Deviations that keep the residual stream near 1 through all layers, and logits near 2.
 double deviation_of(const TensorSpec& spec, const ModelPlan& plan) {
   if (norm_of(plan, spec) != nullptr) return 0.1;
-  if (spec.bias || spec.role == Role::ssm_d) return 0.05;
-  if (spec.role == Role::ssm_conv) return 0.5;
-  if (spec.role == Role::ssm_a || spec.role == Role::ssm_dt_bias) return 0.7;
+  if (draw_of(spec).deviation > 0.0) return draw_of(spec).deviation;
+  if (spec.bias) return 0.05;
   if (spec.columns == 0) return 0.5;  // sinks, corrections of a choice
   if (spec.rows_axis == Axis::vocabulary) return 2.0 / std::sqrt(plan.hidden);
   const double layers = static_cast<double>(plan.layers.size());
@@ -89,9 +92,7 @@ double deviation_of(const TensorSpec& spec, const ModelPlan& plan) {
 }
 
 double mean_of(const TensorSpec& spec, const ModelPlan& plan) {
-  // Steps near 1/50 and decays near e: states remember some tens of tokens.
-  if (spec.role == Role::ssm_dt_bias || (spec.role == Role::ssm_dt && spec.bias)) return -4.0;
-  if (spec.role == Role::ssm_a || spec.role == Role::ssm_d) return 1.0;
+  if (draw_of(spec).deviation > 0.0) return draw_of(spec).mean;
   const NormPlan* norm = norm_of(plan, spec);
   return norm == nullptr || spec.bias || norm->plus_one ? 0.0 : 1.0;
 }

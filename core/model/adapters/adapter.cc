@@ -29,15 +29,6 @@ struct Halves {
   std::string name_a, name_b;  // of the tensors; empty: missing
 };
 
-// Matrices that the executors multiply by as they are. Others are chosen (experts), turned (latent
-// heads), gathered (embeddings) or multiplied by a state kernel's side.
-bool takes_adapters(Role role) {
-  constexpr std::array kRoles = {Role::q,    Role::k,    Role::v,       Role::qkv,    Role::output,
-                                 Role::gate, Role::up,   Role::gate_up, Role::down,   Role::q_a,
-                                 Role::q_b,  Role::kv_a, Role::ssm_in,  Role::ssm_out};
-  return std::ranges::find(kRoles, role) != kRoles.end();
-}
-
 std::string extents(uint64_t rows, uint64_t columns) {
   return "[" + std::to_string(rows) + ", " + std::to_string(columns) + "]";
 }
@@ -152,7 +143,7 @@ class AdapterReader {
       return "is for experts' matrices, whose adapters are not built";
     }
     if (spec == nullptr) return "fits no matrix of the model " + path_in_quotes(model_.path);
-    if (!takes_adapters(spec->role)) {
+    if (!spec->tensor->adapters) {
       return "is for " + in_quotes(spec->name) +
              ", a matrix that adapters cannot change here; there are those of attention, of plain "
              "and gated MLPs, and the first and last of recurrences";

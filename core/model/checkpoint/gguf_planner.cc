@@ -17,7 +17,8 @@ uint64_t unpaired(uint64_t row, uint64_t head_dim) {
 }  // namespace
 
 GgufPlanner::GgufPlanner(const Model& model, uint64_t head_dim, const ConvertOptions& options)
-    : family_(family_of(model.plan)),
+    : plan_(model.plan),
+      family_(family_of(model.plan)),
       names_(model.plan),
       head_dim_(head_dim),
       // What a chosen encoding is for is written by it alone.
@@ -26,7 +27,7 @@ GgufPlanner::GgufPlanner(const Model& model, uint64_t head_dim, const ConvertOpt
 
 void GgufPlanner::add(const ModelTensor& tensor) {
   if (holds_gate_and_up(tensor.spec.role) && family_.tensors.gguf_parts_gate_up) {
-    return add_gate_and_up(tensor);
+    return add_parts(tensor);
   }
   const bool paired = tensor.rotated_heads > 0 && family_.gguf_pairs_rows;
   const uint64_t head_dim = paired ? head_dim_ : 0;
@@ -35,7 +36,7 @@ void GgufPlanner::add(const ModelTensor& tensor) {
   const std::string name = names_.stored(tensor.spec.name);
   const Weight& weight = *tensor.places.front().matrix;
   // Other programs keep routers in f32, too.
-  const bool routes = tensor.spec.role == Role::router || tensor.spec.role == Role::shared_router;
+  const bool routes = tensor.spec.tensor->exact;
   if (!routes && choose_ && add_encoded(tensor, name, head_dim)) return;
   const TensorType* type = routes ? find_tensor_type(kGgufF32) : &type_for(weight, name);
   const uint64_t row_bytes = uint64_t{weight.k_in} / type->block_elements * type->block_bytes;
@@ -101,13 +102,11 @@ void GgufPlanner::add_latent_heads(const ModelTensor& tensor) {
   }
 }
 
-void GgufPlanner::add_gate_and_up(const ModelTensor& both) {
-  for (const size_t part : {size_t{0}, size_t{1}}) {
-    ModelTensor one = both;
-    one.spec.role = gate_and_up(both.spec.role)[part];
-    one.spec.name = names_.stem(one.spec.role, both.spec.layer) + ".weight";
-    one.spec.rows = both.spec.rows / 2;
-    one.places = {both.places[part]};
+void GgufPlanner::add_parts(const ModelTensor& whole) {
+  for (size_t part = 0; part < whole.places.size(); ++part) {
+    ModelTensor one = whole;
+    one.spec = part_of(whole.spec, whole.spec.tensor->parts[part], plan_, names_);
+    one.places = {whole.places[part]};
     add(one);
   }
 }

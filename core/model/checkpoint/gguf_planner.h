@@ -29,11 +29,12 @@ class GgufPlanner {
   const TensorType& type_for(const Weight& weight, const std::string& name);
   bool add_encoded(const ModelTensor& tensor, const std::string& name, uint64_t head_dim);
   void add_latent_heads(const ModelTensor& tensor);
-  void add_gate_and_up(const ModelTensor& both);
+  void add_parts(const ModelTensor& whole);
   void add_vector(const ModelTensor& tensor, uint64_t head_dim);
   void add_values(const std::string& name, std::vector<float> values,
                   std::vector<uint64_t> extents);
 
+  const ModelPlan& plan_;
   const Family& family_;
   const TensorNames names_;
   const uint64_t head_dim_;

@@ -45,7 +45,8 @@ std::vector<float> folder_values(const ModelTensor& tensor) {
     for (const float value : *place.vector)
       values.push_back(tensor.plus_one ? value - 1.0f : value);
   }
-  if (tensor.spec.role == Role::ssm_a) std::ranges::transform(values, values.begin(), log_of_decay);
+  if (tensor.spec.tensor->log_in_folders)
+    std::ranges::transform(values, values.begin(), log_of_decay);
   return values;
 }
 

@@ -6,13 +6,13 @@ namespace tenon {
 namespace {
 
 constexpr TensorName kNames[] = {
-    {Role::embedding, "transformer.word_embeddings", "token_embd"},
-    {Role::embedding_norm, "transformer.word_embeddings_layernorm", "token_embd_norm"},
-    {Role::final_norm, "transformer.ln_f", "output_norm"},
-    {Role::qkv, "self_attention.query_key_value", "attn_qkv"},
-    {Role::output, "self_attention.dense", "attn_output"},
-    {Role::up, "mlp.dense_h_to_4h", "ffn_up"},
-    {Role::down, "mlp.dense_4h_to_h", "ffn_down"},
+    {Role::embedding, "transformer.word_embeddings"},
+    {Role::embedding_norm, "transformer.word_embeddings_layernorm"},
+    {Role::final_norm, "transformer.ln_f"},
+    {Role::qkv, "self_attention.query_key_value"},
+    {Role::output, "self_attention.dense"},
+    {Role::up, "mlp.dense_h_to_4h"},
+    {Role::down, "mlp.dense_4h_to_h"},
 };
 
 void read(const JsonFields& config, ModelPlan& plan) {

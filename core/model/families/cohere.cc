@@ -6,7 +6,7 @@
 namespace tenon {
 namespace {
 
-constexpr TensorName kNames[] = {{Role::mlp_norm, "", ""}};
+constexpr TensorName kNames[] = {{Role::mlp_norm, ""}};
 
 void read(const JsonFields& config, ModelPlan& plan) {
   const Shape shape = read_shape(config,

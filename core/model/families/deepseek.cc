@@ -12,18 +12,10 @@ namespace tenon {
 namespace {
 
 constexpr TensorName kNames[] = {
-    {Role::k, "", ""},
-    {Role::v, "", ""},
-    {Role::q_norm, "", ""},
-    {Role::k_norm, "", ""},
-    {Role::q_a, "self_attn.q_a_proj", "attn_q_a"},
-    {Role::q_a_norm, "self_attn.q_a_layernorm", "attn_q_a_norm"},
-    {Role::q_b, "self_attn.q_b_proj", "attn_q_b"},
-    {Role::kv_a, "self_attn.kv_a_proj_with_mqa", "attn_kv_a_mqa"},
-    {Role::kv_a_norm, "self_attn.kv_a_layernorm", "attn_kv_a_norm"},
-    {Role::kv_b, "self_attn.kv_b_proj", "attn_kv_b"},
-    {Role::k_b, "self_attn.k_b_proj", "attn_k_b"},
-    {Role::v_b, "self_attn.v_b_proj", "attn_v_b"},
+    {Role::k, ""},
+    {Role::v, ""},
+    {Role::q_norm, ""},
+    {Role::k_norm, ""},
 };
 
 // Heads have sizes of their own, so that the general one counts for nothing.

@@ -7,12 +7,12 @@ namespace tenon {
 namespace {
 
 constexpr TensorName kNames[] = {
-    {Role::embedding, "transformer.word_embeddings", "token_embd"},
-    {Role::final_norm, "transformer.ln_f", "output_norm"},
-    {Role::qkv, "self_attention.query_key_value", "attn_qkv"},
-    {Role::output, "self_attention.dense", "attn_output"},
-    {Role::up, "mlp.dense_h_to_4h", "ffn_up"},
-    {Role::down, "mlp.dense_4h_to_h", "ffn_down"},
+    {Role::embedding, "transformer.word_embeddings"},
+    {Role::final_norm, "transformer.ln_f"},
+    {Role::qkv, "self_attention.query_key_value"},
+    {Role::output, "self_attention.dense"},
+    {Role::up, "mlp.dense_h_to_4h"},
+    {Role::down, "mlp.dense_4h_to_h"},
 };
 constexpr TensorName kTwoNormNames[] = {
     {Role::attention_norm, "ln_attn", "attn_norm_2"},

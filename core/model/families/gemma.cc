@@ -9,9 +9,9 @@ namespace tenon {
 namespace {
 
 constexpr TensorName kNames[] = {
-    {Role::attention_post_norm, "post_attention_layernorm", "post_attention_norm"},
-    {Role::mlp_norm, "pre_feedforward_layernorm", "ffn_norm"},
-    {Role::mlp_post_norm, "post_feedforward_layernorm", "post_ffw_norm"},
+    {Role::attention_post_norm, "post_attention_layernorm"},
+    {Role::mlp_norm, "pre_feedforward_layernorm"},
+    {Role::mlp_post_norm, "post_feedforward_layernorm"},
 };
 
 constexpr ShapeDefaults kGemma2Shape{.vocabulary = 256000,

@@ -8,24 +8,24 @@ namespace tenon {
 namespace {
 
 constexpr TensorName kGpt2Names[] = {
-    {Role::embedding, "transformer.wte", "token_embd"},
-    {Role::positions, "transformer.wpe", "position_embd"},
-    {Role::final_norm, "transformer.ln_f", "output_norm"},
-    {Role::attention_norm, "ln_1", "attn_norm"},
-    {Role::qkv, "attn.c_attn", "attn_qkv"},
-    {Role::output, "attn.c_proj", "attn_output"},
-    {Role::mlp_norm, "ln_2", "ffn_norm"},
-    {Role::up, "mlp.c_fc", "ffn_up"},
-    {Role::down, "mlp.c_proj", "ffn_down"},
+    {Role::embedding, "transformer.wte"},
+    {Role::positions, "transformer.wpe"},
+    {Role::final_norm, "transformer.ln_f"},
+    {Role::attention_norm, "ln_1"},
+    {Role::qkv, "attn.c_attn"},
+    {Role::output, "attn.c_proj"},
+    {Role::mlp_norm, "ln_2"},
+    {Role::up, "mlp.c_fc"},
+    {Role::down, "mlp.c_proj"},
 };
 constexpr TensorName kNeoxNames[] = {
-    {Role::embedding, "gpt_neox.embed_in", "token_embd"},
-    {Role::final_norm, "gpt_neox.final_layer_norm", "output_norm"},
-    {Role::head, "embed_out", "output"},
-    {Role::qkv, "attention.query_key_value", "attn_qkv"},
-    {Role::output, "attention.dense", "attn_output"},
-    {Role::up, "mlp.dense_h_to_4h", "ffn_up"},
-    {Role::down, "mlp.dense_4h_to_h", "ffn_down"},
+    {Role::embedding, "gpt_neox.embed_in"},
+    {Role::final_norm, "gpt_neox.final_layer_norm"},
+    {Role::head, "embed_out"},
+    {Role::qkv, "attention.query_key_value"},
+    {Role::output, "attention.dense"},
+    {Role::up, "mlp.dense_h_to_4h"},
+    {Role::down, "mlp.dense_4h_to_h"},
 };
 
 LayerPlan gpt_layer(const Shape& shape, float eps) {

@@ -8,7 +8,7 @@ namespace {
 
 constexpr TensorName kNames[] = {
     {Role::mlp_norm, "post_attention_layernorm", "post_attention_norm"},
-    {Role::router, "mlp.router", "ffn_gate_inp"},
+    {Role::router, "mlp.router"},
 };
 
 // What transformers takes where nothing is said.

@@ -14,14 +14,14 @@ LayerPlan read_granite_layer(const JsonFields& config, const Shape& shape, Model
 ExpertsPlan read_granite_experts(const JsonFields& config, uint32_t width, uint32_t shared_width);
 // Where folders and GGUF files have them, and no MLP of another name.
 inline constexpr TensorName kGraniteExpertNames[] = {
-    {Role::router, "block_sparse_moe.router.layer", "ffn_gate_inp"},
-    {Role::expert_gate, "block_sparse_moe.*.gate", "ffn_gate_exps"},
-    {Role::expert_up, "block_sparse_moe.*.up", "ffn_up_exps"},
-    {Role::expert_down, "block_sparse_moe.*.down", "ffn_down_exps"},
-    {Role::gate_up, "", ""},
-    {Role::down, "", ""},
-    {Role::shared_gate_up, "shared_mlp.input_linear", "ffn_gate_up_shexp"},
-    {Role::shared_down, "shared_mlp.output_linear", "ffn_down_shexp"},
+    {Role::router, "block_sparse_moe.router.layer"},
+    {Role::expert_gate, "block_sparse_moe.*.gate"},
+    {Role::expert_up, "block_sparse_moe.*.up"},
+    {Role::expert_down, "block_sparse_moe.*.down"},
+    {Role::gate_up, ""},
+    {Role::down, ""},
+    {Role::shared_gate_up, "shared_mlp.input_linear"},
+    {Role::shared_down, "shared_mlp.output_linear"},
 };
 // transformers 5 names them otherwise in memory, and on request in files.
 inline constexpr FamilyTensors kGraniteExpertTensors{.gguf_parts_gate_up = true,

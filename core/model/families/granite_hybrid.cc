@@ -14,15 +14,15 @@ namespace {
 using nlohmann::json;
 
 constexpr TensorName kNames[] = {
-    {Role::ssm_in, "mamba.in_proj", "ssm_in"},
-    {Role::ssm_conv, "mamba.conv1d", "ssm_conv1d"},
-    {Role::ssm_dt_bias, "mamba.dt_bias", "ssm_dt.bias", true},
-    {Role::ssm_a, "mamba.A_log", "ssm_a", true},
-    {Role::ssm_d, "mamba.D", "ssm_d", true},
-    {Role::ssm_norm, "mamba.norm", "ssm_norm"},
-    {Role::ssm_out, "mamba.out_proj", "ssm_out"},
-    {Role::gate_up, "shared_mlp.input_linear", "ffn_gate_up"},
-    {Role::down, "shared_mlp.output_linear", "ffn_down"},
+    {Role::ssm_in, "mamba.in_proj"},
+    {Role::ssm_conv, "mamba.conv1d"},
+    {Role::ssm_dt_bias, "mamba.dt_bias"},
+    {Role::ssm_a, "mamba.A_log"},
+    {Role::ssm_d, "mamba.D"},
+    {Role::ssm_norm, "mamba.norm"},
+    {Role::ssm_out, "mamba.out_proj"},
+    {Role::gate_up, "shared_mlp.input_linear"},
+    {Role::down, "shared_mlp.output_linear"},
 };
 constexpr FamilyTensors kTensors = [] {
   FamilyTensors tensors = kGraniteExpertTensors;

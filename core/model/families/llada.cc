@@ -11,20 +11,20 @@ namespace tenon {
 namespace {
 
 constexpr TensorName kNames[] = {
-    {Role::embedding, "model.transformer.wte", "token_embd"},
-    {Role::final_norm, "model.transformer.ln_f", "output_norm"},
-    {Role::head, "model.transformer.ff_out", "output"},
-    {Role::attention_norm, "attn_norm", "attn_norm"},
-    {Role::q, "q_proj", "attn_q"},
-    {Role::k, "k_proj", "attn_k"},
-    {Role::v, "v_proj", "attn_v"},
-    {Role::q_norm, "q_norm", "attn_q_norm"},
-    {Role::k_norm, "k_norm", "attn_k_norm"},
-    {Role::output, "attn_out", "attn_output"},
-    {Role::mlp_norm, "ff_norm", "ffn_norm"},
-    {Role::gate, "ff_proj", "ffn_gate"},
-    {Role::up, "up_proj", "ffn_up"},
-    {Role::down, "ff_out", "ffn_down"},
+    {Role::embedding, "model.transformer.wte"},
+    {Role::final_norm, "model.transformer.ln_f"},
+    {Role::head, "model.transformer.ff_out"},
+    {Role::attention_norm, "attn_norm"},
+    {Role::q, "q_proj"},
+    {Role::k, "k_proj"},
+    {Role::v, "v_proj"},
+    {Role::q_norm, "q_norm"},
+    {Role::k_norm, "k_norm"},
+    {Role::output, "attn_out"},
+    {Role::mlp_norm, "ff_norm"},
+    {Role::gate, "ff_proj"},
+    {Role::up, "up_proj"},
+    {Role::down, "ff_out"},
 };
 
 // Where the reference's own defaults are what its code refuses, those of LLaDA-8B count.

@@ -6,16 +6,16 @@ namespace tenon {
 namespace {
 
 constexpr TensorName kNames[] = {
-    {Role::embedding, "backbone.embeddings", "token_embd"},
-    {Role::final_norm, "backbone.norm_f", "output_norm"},
-    {Role::attention_norm, "norm", "attn_norm"},
-    {Role::ssm_in, "mixer.in_proj", "ssm_in"},
-    {Role::ssm_conv, "mixer.conv1d", "ssm_conv1d"},
-    {Role::ssm_dt_bias, "mixer.dt_bias", "ssm_dt.bias", true},
-    {Role::ssm_a, "mixer.A_log", "ssm_a", true},
-    {Role::ssm_d, "mixer.D", "ssm_d", true},
-    {Role::ssm_norm, "mixer.norm", "ssm_norm"},
-    {Role::ssm_out, "mixer.out_proj", "ssm_out"},
+    {Role::embedding, "backbone.embeddings"},
+    {Role::final_norm, "backbone.norm_f"},
+    {Role::attention_norm, "norm"},
+    {Role::ssm_in, "mixer.in_proj"},
+    {Role::ssm_conv, "mixer.conv1d"},
+    {Role::ssm_dt_bias, "mixer.dt_bias"},
+    {Role::ssm_a, "mixer.A_log"},
+    {Role::ssm_d, "mixer.D"},
+    {Role::ssm_norm, "mixer.norm"},
+    {Role::ssm_out, "mixer.out_proj"},
 };
 
 void read(const JsonFields& config, ModelPlan& plan) {

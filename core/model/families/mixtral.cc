@@ -7,10 +7,10 @@ namespace tenon {
 namespace {
 
 constexpr TensorName kNames[] = {
-    {Role::router, "block_sparse_moe.gate", "ffn_gate_inp"},
-    {Role::expert_gate, "block_sparse_moe.experts.*.w1", "ffn_gate_exps"},
-    {Role::expert_up, "block_sparse_moe.experts.*.w3", "ffn_up_exps"},
-    {Role::expert_down, "block_sparse_moe.experts.*.w2", "ffn_down_exps"},
+    {Role::router, "block_sparse_moe.gate"},
+    {Role::expert_gate, "block_sparse_moe.experts.*.w1"},
+    {Role::expert_up, "block_sparse_moe.experts.*.w3"},
+    {Role::expert_down, "block_sparse_moe.experts.*.w2"},
 };
 
 void read(const JsonFields& config, ModelPlan& plan) {

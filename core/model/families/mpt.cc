@@ -6,14 +6,14 @@ namespace tenon {
 namespace {
 
 constexpr TensorName kNames[] = {
-    {Role::embedding, "transformer.wte", "token_embd"},
-    {Role::final_norm, "transformer.norm_f", "output_norm"},
-    {Role::attention_norm, "norm_1", "attn_norm"},
-    {Role::qkv, "attn.Wqkv", "attn_qkv"},
-    {Role::output, "attn.out_proj", "attn_output"},
-    {Role::mlp_norm, "norm_2", "ffn_norm"},
-    {Role::up, "ffn.up_proj", "ffn_up"},
-    {Role::down, "ffn.down_proj", "ffn_down"},
+    {Role::embedding, "transformer.wte"},
+    {Role::final_norm, "transformer.norm_f"},
+    {Role::attention_norm, "norm_1"},
+    {Role::qkv, "attn.Wqkv"},
+    {Role::output, "attn.out_proj"},
+    {Role::mlp_norm, "norm_2"},
+    {Role::up, "ffn.up_proj"},
+    {Role::down, "ffn.down_proj"},
 };
 
 // transformers has this number in its code and overlooks 'alibi' and 'alibi_bias_max'.

@@ -6,10 +6,10 @@ namespace tenon {
 namespace {
 
 constexpr TensorName kNames[] = {
-    {Role::attention_norm, "", ""},
-    {Role::mlp_norm, "", ""},
-    {Role::attention_post_norm, "post_attention_layernorm", "post_attention_norm"},
-    {Role::mlp_post_norm, "post_feedforward_layernorm", "post_ffw_norm"},
+    {Role::attention_norm, ""},
+    {Role::mlp_norm, ""},
+    {Role::attention_post_norm, "post_attention_layernorm"},
+    {Role::mlp_post_norm, "post_feedforward_layernorm"},
 };
 
 void read(const JsonFields& config, ModelPlan& plan) {

@@ -7,12 +7,12 @@ namespace tenon {
 namespace {
 
 constexpr TensorName kNames[] = {
-    {Role::final_norm, "model.final_layernorm", "output_norm"},
-    {Role::output, "self_attn.dense", "attn_output"},
-    {Role::q_norm, "self_attn.q_layernorm", "attn_q_norm"},
-    {Role::k_norm, "self_attn.k_layernorm", "attn_k_norm"},
-    {Role::up, "mlp.fc1", "ffn_up"},
-    {Role::down, "mlp.fc2", "ffn_down"},
+    {Role::final_norm, "model.final_layernorm"},
+    {Role::output, "self_attn.dense"},
+    {Role::q_norm, "self_attn.q_layernorm"},
+    {Role::k_norm, "self_attn.k_layernorm"},
+    {Role::up, "mlp.fc1"},
+    {Role::down, "mlp.fc2"},
 };
 
 void read(const JsonFields& config, ModelPlan& plan) {

@@ -6,12 +6,12 @@ namespace tenon {
 namespace {
 
 constexpr TensorName kNames[] = {
-    {Role::q, "", ""},
-    {Role::k, "", ""},
-    {Role::v, "", ""},
-    {Role::gate, "", ""},
-    {Role::up, "", ""},
-    {Role::qkv, "self_attn.qkv_proj", "attn_qkv"},
+    {Role::q, ""},
+    {Role::k, ""},
+    {Role::v, ""},
+    {Role::gate, ""},
+    {Role::up, ""},
+    {Role::qkv, "self_attn.qkv_proj"},
     {Role::gate_up, "mlp.gate_up_proj", "ffn_up"},
 };
 

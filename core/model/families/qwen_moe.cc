@@ -7,9 +7,9 @@ namespace tenon {
 namespace {
 
 constexpr TensorName kQwen2Names[] = {
-    {Role::shared_gate, "mlp.shared_expert.gate_proj", "ffn_gate_shexp"},
-    {Role::shared_up, "mlp.shared_expert.up_proj", "ffn_up_shexp"},
-    {Role::shared_down, "mlp.shared_expert.down_proj", "ffn_down_shexp"},
+    {Role::shared_gate, "mlp.shared_expert.gate_proj"},
+    {Role::shared_up, "mlp.shared_expert.up_proj"},
+    {Role::shared_down, "mlp.shared_expert.down_proj"},
 };
 
 constexpr ShapeDefaults kQwen2Shape{.vocabulary = 151936,

@@ -6,8 +6,8 @@ namespace tenon {
 namespace {
 
 constexpr TensorName kNames[] = {
-    {Role::q_norm, "self_attn.q_layernorm", "attn_q_norm"},
-    {Role::k_norm, "self_attn.k_layernorm", "attn_k_norm"},
+    {Role::q_norm, "self_attn.q_layernorm"},
+    {Role::k_norm, "self_attn.k_layernorm"},
 };
 
 void read(const JsonFields& config, ModelPlan& plan) {

@@ -6,8 +6,8 @@ namespace tenon {
 namespace {
 
 constexpr TensorName kNames[] = {
-    {Role::up, "mlp.c_fc", "ffn_up"},
-    {Role::down, "mlp.c_proj", "ffn_down"},
+    {Role::up, "mlp.c_fc"},
+    {Role::down, "mlp.c_proj"},
 };
 
 void read(const JsonFields& config, ModelPlan& plan) {

@@ -1,6 +1,4 @@
 #include <algorithm>
-#include <bit>
-#include <cmath>
 
 #include "core/model/plan/model_plan.h"
 
@@ -8,36 +6,12 @@ namespace tenon {
 
 namespace {
 
-constexpr uint32_t kNoDims[8] = {};
-
-// In the order that docs/futures.md gives under "State kinds".
-void set_dims(const RecurrentPlan& recurrent, LayerShape& shape) {
-  const uint32_t of_mamba[8] = {recurrent.heads, recurrent.state, recurrent.width};
-  const uint32_t of_mamba2[8] = {recurrent.heads, recurrent.head_dim, recurrent.state,
-                                 recurrent.groups, recurrent.width};
-  const uint32_t* dims = recurrent.kind == Recurrence::mamba    ? of_mamba
-                         : recurrent.kind == Recurrence::mamba2 ? of_mamba2
-                                                                : kNoDims;
-  std::copy_n(dims, 8, shape.state_dims);
-}
-
 bool keep_the_same(const KvGroup& a, const KvGroup& b) {
   return a.kind == b.kind && a.kv_heads == b.kv_heads && a.k_dim == b.k_dim && a.v_dim == b.v_dim &&
          a.window_tokens == b.window_tokens;
 }
 
 }  // namespace
-
-std::vector<float> alibi_slopes(uint32_t heads, float max_bias) {
-  const uint32_t whole = std::bit_floor(heads);
-  std::vector<float> slopes;
-  const auto add = [&](uint32_t power, uint32_t steps) {
-    slopes.push_back(static_cast<float>(std::exp2(-double{max_bias} * power / steps)));
-  };
-  for (uint32_t power = 1; power <= whole; ++power) add(power, whole);
-  for (uint32_t power = 1; slopes.size() < heads; power += 2) add(power, 2 * whole);
-  return slopes;
-}
 
 // Groups come in the order of their first layers.
 ModelShapeStorage::ModelShapeStorage(const ModelPlan& plan, uint32_t context_tokens)
@@ -99,13 +73,7 @@ void ModelShapeStorage::add_recurrence(const RecurrentPlan& recurrent, LayerShap
   layer.state_offset = group.state_bytes;
   layer.state_bytes = recurrent.state_bytes();
   group.state_bytes += layer.state_bytes;
-  set_dims(recurrent, layer);
-}
-
-std::string_view recurrence_name(Recurrence kind) {
-  return kind == Recurrence::mamba    ? "mamba"
-         : kind == Recurrence::mamba2 ? "mamba2"
-                                      : std::string_view();
+  std::ranges::copy(state_dims(recurrent), layer.state_dims);
 }
 
 ModelShapeStorage::ModelShapeStorage(const ModelShape& target, const ModelShape& draft)

@@ -1,53 +1,18 @@
 #include "core/model/plan/plan_difference.h"
 
-#include <array>
 #include <cmath>
 #include <cstdio>
 #include <optional>
 #include <type_traits>
 
 #include "core/base/quote.h"
-#include "core/model/plan/plan_fields.h"
 
 namespace tenon {
 namespace {
 
-std::string_view name_of(Activation value) {
-  constexpr std::array<std::string_view, 5> kNames = {"silu", "gelu", "gelu_pytorch_tanh", "relu",
-                                                      "relu2"};
-  return kNames[static_cast<size_t>(value)];
-}
-std::string_view name_of(NormKind value) {
-  constexpr std::array<std::string_view, 3> kNames = {"none", "an RMS norm", "a layer norm"};
-  return kNames[static_cast<size_t>(value)];
-}
-std::string_view name_of(RopeScalingKind value) {
-  constexpr std::array<std::string_view, 6> kNames = {"default", "linear", "dynamic",
-                                                      "llama3",  "yarn",   "longrope"};
-  return kNames[static_cast<size_t>(value)];
-}
-std::string_view name_of(QkNormExtent value) {
-  constexpr std::array<std::string_view, 3> kNames = {
-      "of each head, by one weight", "of each head, by its own weight", "of all heads together"};
-  return kNames[static_cast<size_t>(value)];
-}
-std::string_view name_of(ExpertScoring value) {
-  constexpr std::array<std::string_view, 3> kNames = {"softmax", "softmax of the chosen",
-                                                      "sigmoid"};
-  return kNames[static_cast<size_t>(value)];
-}
-std::string_view name_of(GroupScore value) {
-  constexpr std::array<std::string_view, 2> kNames = {"its best expert", "its two best experts"};
-  return kNames[static_cast<size_t>(value)];
-}
 std::string_view name_of(Recurrence value) {
   return value == Recurrence::none ? "none" : recurrence_name(value);
 }
-
-template <typename T>
-concept HasPlanFields = requires {
-  PlanFields<T>::kAll;
-};
 
 std::string shown(double value) {
   char text[32];

@@ -171,23 +171,23 @@ void TensorTaker::take_interleaved_vectors(const TensorSpec& spec) {
 }
 
 // Rounding of activations would change who is chosen, so kernels are given f32.
-void TensorTaker::widen_router(Weight& router) {
-  const bool blocks = folder_ && find_quant_format(router.format) != nullptr;
-  if (!blocks && router.format != "bf16" && router.format != "f16") return;
-  std::byte* to = copy(uint64_t{router.n_out} * router.k_in * sizeof(float));
-  std::vector<float> values(router.k_in);
-  for (uint32_t n = 0; n < router.n_out; ++n) {
-    read_row(router, n, values.data());
-    std::memcpy(to + uint64_t{n} * router.k_in * sizeof(float), values.data(),
-                router.k_in * sizeof(float));
+void TensorTaker::widen_exactly(Weight& weight) {
+  const bool blocks = folder_ && find_quant_format(weight.format) != nullptr;
+  if (!blocks && weight.format != "bf16" && weight.format != "f16") return;
+  std::byte* to = copy(uint64_t{weight.n_out} * weight.k_in * sizeof(float));
+  std::vector<float> values(weight.k_in);
+  for (uint32_t n = 0; n < weight.n_out; ++n) {
+    read_row(weight, n, values.data());
+    std::memcpy(to + uint64_t{n} * weight.k_in * sizeof(float), values.data(),
+                weight.k_in * sizeof(float));
   }
-  router.parts.resize(1);
-  TensorView& view = router.parts.front();
+  weight.parts.resize(1);
+  TensorView& view = weight.parts.front();
   view.data = to;
   view.dtype = DType::f32;
-  view.shape[1] = view.stride[0] = router.k_in;
-  router.format = "f32";
-  router.row_order = {};
+  view.shape[1] = view.stride[0] = weight.k_in;
+  weight.format = "f32";
+  weight.row_order = {};
 }
 
 }  // namespace tenon

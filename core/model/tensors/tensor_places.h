@@ -8,15 +8,12 @@
 
 namespace tenon {
 
-// A matrix or a vector, one after the other where a tensor holds several. The other is null.
-struct TensorPlace {
-  uint64_t rows = 0;
-  Weight* matrix = nullptr;
-  std::vector<float>* vector = nullptr;
-  bool transposed = false;  // the tensor's rows are the matrix's columns
-};
 // Model::layers must be as many as the plan's.
 std::vector<TensorPlace> places_of(Model& model, const TensorSpec& spec);
+
+// Where a tensor of a block is kept in layer `layer`, or outside the layers.
+std::vector<TensorPlace> places_of(Model& model, const BlockTensor& tensor, int32_t layer,
+                                   bool bias);
 
 struct ConstTensorPlace {
   uint64_t rows = 0;

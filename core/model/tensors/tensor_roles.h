@@ -2,76 +2,17 @@
 // Loading, packing, `model info`, `model convert` and `model synth` all walk this one list.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "core/model/blocks/block.h"
 #include "core/model/plan/model_plan.h"
 
 namespace tenon {
 
-enum class Role : uint8_t {
-  embedding,
-  positions,
-  embedding_norm,
-  final_norm,
-  head,
-  // Of a layer.
-  attention_norm,
-  attention_post_norm,
-  q,
-  k,
-  v,
-  qkv,  // one tensor in place of the three
-  q_norm,
-  k_norm,
-  output,
-  sinks,
-  mlp_norm,
-  mlp_post_norm,
-  gate,
-  up,
-  gate_up,  // one tensor in place of the two
-  down,
-  // Of a layer's recurrence.
-  ssm_in,  // one tensor of those that follow; mamba: x, gate; mamba2: gate, x with B and C, Δ
-  ssm_in_gate,
-  ssm_in_x,
-  ssm_in_step,  // mamba2
-  ssm_conv,
-  ssm_x,      // mamba: one tensor of the two that follow
-  ssm_x_low,  // what Δ is made of
-  ssm_x_bc,
-  ssm_dt,       // mamba: Δ of it
-  ssm_dt_bias,  // mamba2, a tensor of its own
-  ssm_a,        // folders store log(-a)
-  ssm_d,
-  ssm_norm,
-  ssm_out,
-  // Of a layer with experts.
-  router,
-  router_correction,
-  expert_gate,
-  expert_up,
-  expert_down,
-  shared_gate,
-  shared_up,
-  shared_down,
-  shared_gate_up,  // one tensor in place of the two
-  shared_router,
-  // Latent attention, beside q and output.
-  q_a,
-  q_a_norm,
-  q_b,  // in place of q where that is made in two steps
-  kv_a,
-  kv_a_norm,
-  kv_b,  // for each head its rows of K, then those of V
-  k_b,   // in GGUF files the two of kv_b by themselves: K [heads, kv_rank, nope]
-  v_b,   // and V [heads, v, kv_rank]
-};
 // How a folder stores matrices that other places want as [n_out, k_in] with q, k and v in order.
 //   plain       so
 //   per_head    of qkv: the rows of KV head 0 – the q that share it, k, v –, then those of head 1,
@@ -90,13 +31,13 @@ enum class ExpertLayout : uint8_t { apart, stacked, interleaved };
 // Both without ".weight" and ".bias"; of a layer's tensors what follows the layer's number.
 struct TensorName {
   Role role;
-  std::string_view name;    // "self_attn.q_proj"
-  std::string_view stored;  // in GGUF files: "attn_q"
-  bool whole = false;       // both are complete: nothing follows
+  std::string_view name;         // "self_attn.q_proj"; empty: the family has no such tensor
+  std::string_view stored = {};  // in GGUF files, with `whole`; empty: as in the block's table
+  bool whole = false;            // both are complete: nothing follows
 };
 
 struct FamilyTensors {
-  std::span<const TensorName> names = {};  // where they differ from Llama's
+  std::span<const TensorName> names = {};  // where they differ from those of the blocks' tables
   // In place of those, where parallel halves have a norm each.
   std::span<const TensorName> two_norm_names = {};
   // In place of those, in models with experts.
@@ -117,18 +58,6 @@ struct FamilyTensors {
   std::string_view newer_stacked_out = "down_proj";
 };
 
-// What a dimension of a tensor counts.
-enum class Axis : uint8_t {
-  none,
-  vocabulary,
-  hidden,
-  heads,
-  kv_heads,
-  head_dim,
-  intermediate,
-  other
-};
-
 struct TensorSpec {
   Role role;
   int32_t layer = -1;  // -1: outside the layers
@@ -141,12 +70,10 @@ struct TensorSpec {
   uint32_t experts = 0;  // above 0: so many matrices or vectors of that shape, a * in the name
   // The extents of a vector in folders and in GGUF files, where it stands in several dimensions.
   std::vector<uint64_t> shape = {}, stored_shape = {};
+  const BlockTensor* tensor = nullptr;  // the row of its block's table; never null in a list
 
   // Its product goes into the residual stream.
-  bool adds_back() const {
-    return role == Role::output || role == Role::down || role == Role::expert_down ||
-           role == Role::shared_down || role == Role::ssm_out;
-  }
+  bool adds_back() const { return columns > 0 && rows_axis == Axis::hidden; }
 };
 
 // The name of one expert's tensor: its number in place of the *.
@@ -159,17 +86,16 @@ std::string stacked_name(std::string_view name, std::string_view tensor);
 constexpr bool holds_gate_and_up(Role role) {
   return role == Role::gate_up || role == Role::shared_gate_up;
 }
-// The two that it holds.
-constexpr std::array<Role, 2> gate_and_up(Role both) {
-  if (both == Role::shared_gate_up) return {Role::shared_gate, Role::shared_up};
-  return {Role::gate, Role::up};
-}
-
 // Every tensor that the plan needs, in the order of use; no head when tied.
 std::vector<TensorSpec> list_tensors(const ModelPlan& plan);
 
 // The norm that a tensor belongs to; null: to none.
 const NormPlan* norm_of(const ModelPlan& plan, const TensorSpec& spec);
+
+// The spec of a tensor that `whole` holds, by itself.
+class TensorNames;
+TensorSpec part_of(const TensorSpec& whole, Role part, const ModelPlan& plan,
+                   const TensorNames& names);
 
 struct Family;
 

@@ -177,7 +177,7 @@ void TensorTaker::take_vector(const TensorSpec& spec) {
   if (norm != nullptr && norm->plus_one && adds_one_ && !spec.bias) {
     for (float& value : values) value += 1.0f;
   }
-  if (spec.role == Role::ssm_a && folder_) {
+  if (spec.tensor->log_in_folders && folder_) {
     for (float& value : values) value = static_cast<float>(-std::exp(double{value}));
   }
   if (spec.role == Role::qkv && layout_ == FolderLayout::per_head) {
@@ -193,20 +193,16 @@ void TensorTaker::take_vector(const TensorSpec& spec) {
   }
 }
 
-void TensorTaker::take_gate_and_up(const TensorSpec& both) {
-  for (const Role role : gate_and_up(both.role)) {
-    TensorSpec one = both;
-    one.role = role;
-    one.rows = both.rows / 2;
-    one.name = names_.stem(role, both.layer) + ".weight";
-    take_matrix(one);
+void TensorTaker::take_parts(const TensorSpec& whole) {
+  for (const Role role : whole.tensor->parts) {
+    take_matrix(part_of(whole, role, model_.plan, names_));
   }
 }
 
 void TensorTaker::take_matrix(const TensorSpec& spec) {
   if (spec.role == Role::kv_b) return take_latent_heads(spec);
   const bool parted = !folder_ && family_of(model_.plan).tensors.gguf_parts_gate_up;
-  if (parted && holds_gate_and_up(spec.role)) return take_gate_and_up(spec);
+  if (parted && holds_gate_and_up(spec.role)) return take_parts(spec);
   // Quantised matrices are stored as other families have them.
   const bool turned = layout_ == FolderLayout::transposed && spec.layer >= 0 &&
                       checkpoint_.quant_format(name(spec.name)).empty();
@@ -220,9 +216,7 @@ void TensorTaker::take_matrix(const TensorSpec& spec) {
     *place.matrix = places.size() == 1 ? whole : slice(whole, first, place.rows);
     first += place.rows;
   }
-  if (spec.role == Role::router || spec.role == Role::shared_router) {
-    widen_router(*places.front().matrix);
-  }
+  if (spec.tensor->exact) widen_exactly(*places.front().matrix);
 }
 
 Weight TensorTaker::matrix(const std::string& name, uint64_t n_out, uint64_t k_in) {

@@ -55,8 +55,8 @@ class TensorTaker {
   std::vector<float> stored_values(const TensorSpec& spec, const SelfAttentionPlan* attention);
   std::vector<float> values_of(const std::string& name, std::span<const uint64_t> shape);
   void take_matrix(const TensorSpec& spec);
-  // In files that have gate and up apart.
-  void take_gate_and_up(const TensorSpec& both);
+  // In files that have the parts of a tensor apart.
+  void take_parts(const TensorSpec& whole);
   Weight transposed(const Weight& weight);
   void take_latent_heads(const TensorSpec& spec);
   // `count` matrices [n_out, k_in] of one tensor of three dimensions, as one below the other.
@@ -74,7 +74,7 @@ class TensorTaker {
   void take_interleaved_blocks(const TensorSpec& spec, const std::string& stored, uint64_t step,
                                uint64_t first);
   void take_interleaved_vectors(const TensorSpec& spec);
-  void widen_router(Weight& router);
+  void widen_exactly(Weight& weight);
 
   Model& model_;
   const Checkpoint& checkpoint_;

@@ -1,5 +1,5 @@
 // Every member of a plan is compared, and named where it differs.
-#include "core/model/plan/plan_fields.h"
+#include "core/model/plan/model_plan.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

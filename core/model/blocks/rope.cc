@@ -1,9 +1,10 @@
+#include "core/model/blocks/rope.h"
+
 #include <algorithm>
 #include <cmath>
 #include <numbers>
 
 #include "core/model/checkpoint/gguf_config.h"
-#include "core/model/plan/model_plan.h"
 
 namespace tenon {
 namespace {

@@ -1,0 +1,118 @@
+#include "core/model/blocks/attention.h"
+
+#include <bit>
+#include <cmath>
+
+#include "core/model/blocks/block.h"
+
+namespace tenon {
+namespace {
+
+constexpr Role kQkv[] = {Role::q, Role::k, Role::v};
+
+Extent kv_extent(const ModelPlan& m, const LayerPlan& l) {
+  const SelfAttentionPlan& a = l.attention;
+  return from_stream(m, a.kv_from_layer < 0 ? a.kv_width() : 0, a.qkv_bias, Axis::kv_heads);
+}
+
+const NormPlan& qk_norm(const ModelPlan&, const LayerPlan& l) {
+  return l.attention.qk_norm;
+}
+
+// `width` is that of all heads.
+Extent qk_norm_extent(const SelfAttentionPlan& a, uint32_t width, Axis axis) {
+  const bool one = a.qk_norm_extent == QkNormExtent::head;
+  return of_norm(a.qk_norm, one ? a.head_dim : width, one ? Axis::head_dim : axis);
+}
+
+constexpr BlockTensor kTensors[] = {
+    {.role = Role::qkv,
+     .stored = "attn_qkv",
+     .extent =
+         [](const ModelPlan& m, const LayerPlan& l) {
+           const SelfAttentionPlan& a = l.attention;
+           return from_stream(m, a.q_width() + 2 * uint64_t{a.kv_width()}, a.qkv_bias);
+         },
+     .parts = kQkv,
+     .adapters = true},
+    {.role = Role::q,
+     .name = "self_attn.q_proj",
+     .stored = "attn_q",
+     .extent =
+         [](const ModelPlan& m, const LayerPlan& l) {
+           return from_stream(m, l.attention.q_width(), l.attention.qkv_bias, Axis::heads);
+         },
+     .in_layer = {.matrix = &LayerWeights::q, .bias = &LayerWeights::q_bias},
+     .adapters = true},
+    {.role = Role::k,
+     .name = "self_attn.k_proj",
+     .stored = "attn_k",
+     .extent = kv_extent,
+     .in_layer = {.matrix = &LayerWeights::k, .bias = &LayerWeights::k_bias},
+     .adapters = true},
+    {.role = Role::v,
+     .name = "self_attn.v_proj",
+     .stored = "attn_v",
+     .extent = kv_extent,
+     .in_layer = {.matrix = &LayerWeights::v, .bias = &LayerWeights::v_bias},
+     .adapters = true},
+    {.role = Role::q_norm,
+     .name = "self_attn.q_norm",
+     .stored = "attn_q_norm",
+     .extent =
+         [](const ModelPlan&, const LayerPlan& l) {
+           return qk_norm_extent(l.attention, l.attention.q_width(), Axis::heads);
+         },
+     .norm = qk_norm,
+     .in_layer = {.vector = &LayerWeights::q_norm, .bias = &LayerWeights::q_norm_bias}},
+    {.role = Role::k_norm,
+     .name = "self_attn.k_norm",
+     .stored = "attn_k_norm",
+     .extent =
+         [](const ModelPlan&, const LayerPlan& l) {
+           if (l.attention.kv_from_layer >= 0) return Extent{};
+           return qk_norm_extent(l.attention, l.attention.kv_width(), Axis::kv_heads);
+         },
+     .norm = qk_norm,
+     .in_layer = {.vector = &LayerWeights::k_norm, .bias = &LayerWeights::k_norm_bias}},
+    {.role = Role::output,
+     .name = "self_attn.o_proj",
+     .stored = "attn_output",
+     .extent =
+         [](const ModelPlan& m, const LayerPlan& l) {
+           return to_stream(m, l.attention.q_width(), l.attention.output_bias, Axis::heads);
+         },
+     .in_layer = {.matrix = &LayerWeights::output, .bias = &LayerWeights::output_bias},
+     .adapters = true},
+    {.role = Role::sinks,
+     .name = "self_attn.sinks",
+     .stored = "attn_sinks.weight",
+     .whole = true,
+     .extent =
+         [](const ModelPlan&, const LayerPlan& l) {
+           return Extent{.rows = l.attention.sinks ? l.attention.heads : 0};
+         },
+     .places =
+         [](Model& model, uint32_t layer, std::vector<TensorPlace>& out) {
+           out.push_back({.rows = model.plan.layers[layer].attention.heads,
+                          .vector = &model.plan.sinks[layer]});
+         }},
+};
+
+}  // namespace
+
+constinit const Block kAttention{[](const LayerPlan& l) { return l.attends() && !l.latent; },
+                                 kTensors};
+
+std::vector<float> alibi_slopes(uint32_t heads, float max_bias) {
+  const uint32_t whole = std::bit_floor(heads);
+  std::vector<float> slopes;
+  const auto add = [&](uint32_t power, uint32_t steps) {
+    slopes.push_back(static_cast<float>(std::exp2(-double{max_bias} * power / steps)));
+  };
+  for (uint32_t power = 1; power <= whole; ++power) add(power, whole);
+  for (uint32_t power = 1; slopes.size() < heads; power += 2) add(power, 2 * whole);
+  return slopes;
+}
+
+}  // namespace tenon

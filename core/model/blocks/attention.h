@@ -1,0 +1,87 @@
+// Attention of heads to keys and values of their own.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "core/model/blocks/norm.h"
+#include "core/model/blocks/weight.h"
+
+namespace tenon {
+
+// The norm of q and k in front of the rotation: of each head with one weight for all, of each head
+// with its own weight, or of all heads together.
+enum class QkNormExtent : uint8_t { head, own_head, whole };
+
+inline std::string_view name_of(QkNormExtent value) {
+  constexpr std::array<std::string_view, 3> kNames = {
+      "of each head, by one weight", "of each head, by its own weight", "of all heads together"};
+  return kNames[static_cast<size_t>(value)];
+}
+
+// What the cache and its kernel see. A layer with latent attention is to them one KV head, whose
+// rows all query heads read (LatentAttentionPlan).
+struct SelfAttentionPlan {
+  uint32_t heads = 0;  // 0: the layer does not attend
+  uint32_t kv_heads = 0;
+  uint32_t head_dim = 0;       // may differ from hidden / heads
+  uint32_t window_tokens = 0;  // 0 = unlimited
+  int32_t kv_from_layer = -1;  // the earlier layer whose K and V this one reads; -1: its own
+  int32_t rope = 0;            // index in ModelPlan::ropes; -1: nothing turns here
+  float scale = 0.0f;
+  float soft_cap = 0.0f;        // 0 = none
+  float alibi_max_bias = 0.0f;  // 0 = none; else biases that fall with distance, see alibi_slopes
+  bool qkv_bias = false;
+  bool output_bias = false;
+  float clip = 0.0f;   // 0 = none; else q, k and v are held in [-clip, clip], behind the norm
+  bool sinks = false;  // a learned score a head that takes part in the softmax only
+  NormPlan qk_norm;
+  QkNormExtent qk_norm_extent = QkNormExtent::head;
+
+  uint32_t q_width() const { return heads * head_dim; }
+  uint32_t kv_width() const { return kv_heads * head_dim; }
+  friend bool operator==(const SelfAttentionPlan&, const SelfAttentionPlan&) = default;
+};
+
+template <>
+struct PlanFields<SelfAttentionPlan> {
+  using P = SelfAttentionPlan;
+  static constexpr std::tuple kAll{
+      PlanField{&P::heads, "the number of heads", "'num_attention_heads'"},
+      PlanField{&P::kv_heads, "the number of KV heads", "'num_key_value_heads'"},
+      PlanField{&P::head_dim, "the width of heads", "'head_dim'"},
+      PlanField{&P::window_tokens, "the window", "'sliding_window', 'layer_types'; 0: none"},
+      PlanField{&P::kv_from_layer, "the layer with the K and V", "'use_cla'; -1: its own"},
+      PlanField{&P::rope, "the rotary setting",
+                "'layer_types', 'no_rope_layers'; -1: nothing turns"},
+      PlanField{&P::scale, "the factor on scores",
+                "'query_pre_attn_scalar', 'attention_multiplier', 'softmax_scale', "
+                "'scale_attn_weights', 'scale_attn_by_inverse_layer_idx'"},
+      PlanField{&P::soft_cap, "the cap of scores", "'attn_logit_softcapping'; 0: none"},
+      PlanField{&P::alibi_max_bias, "the largest bias by distance", "'alibi_bias_max'; 0: none"},
+      PlanField{&P::qkv_bias, "the bias of q, k and v", "'attention_bias'"},
+      PlanField{&P::output_bias, "the bias after attention", "'attention_bias'"},
+      PlanField{&P::clip, "the limit of q, k and v", "'clip_qkv'; 0: none"},
+      PlanField{&P::sinks, "whether scores have sinks", "a learned one a head"},
+      PlanField{&P::qk_norm, "the norm of q and k", ""},
+      PlanField{&P::qk_norm_extent, "the norm of q and k", "its extent"}};
+};
+static_assert(kAllFieldsAreListed<SelfAttentionPlan>);
+
+// Vectors are empty where the layer has none, and matrices have no rows.
+struct AttentionWeights {
+  Weight q, k, v;  // [heads or kv_heads · head_dim, hidden]
+  Weight output;   // [hidden, heads · head_dim]
+  std::vector<float> q_bias, k_bias, v_bias, output_bias;
+  std::vector<float> q_norm, k_norm;  // [head_dim], or [heads or kv_heads · head_dim]
+  std::vector<float> q_norm_bias, k_norm_bias;
+};
+
+// What ALiBi (arXiv:2108.12409) adds to a score for each token of distance, less its sign: the
+// powers of one number that end at 2^-max_bias; where the heads are no power of two, every other
+// one of twice as many fills them up. [heads]
+std::vector<float> alibi_slopes(uint32_t heads, float max_bias);
+
+}  // namespace tenon

@@ -1,0 +1,199 @@
+// A block: a part of a layer with tensors of its own. It is one module of this folder, which holds
+// the struct of its plan with the list of its fields, what it keeps of weights, and one table of
+// its tensors. Names of folders and of GGUF files, loading, converting and random models follow
+// from the tables.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "core/model/model.h"
+
+namespace tenon {
+
+enum class Role : uint8_t {
+  // Outside the layers (stream.cc).
+  embedding,
+  positions,
+  embedding_norm,
+  final_norm,
+  head,
+  // Norms of a layer (stream.cc).
+  attention_norm,
+  attention_post_norm,
+  mlp_norm,
+  mlp_post_norm,
+  // attention.cc
+  q,
+  k,
+  v,
+  qkv,  // one tensor in place of the three
+  q_norm,
+  k_norm,
+  output,
+  sinks,
+  // latent.cc, with q and output
+  q_a,
+  q_a_norm,
+  q_b,  // in place of q where that is made in two steps
+  kv_a,
+  kv_a_norm,
+  kv_b,  // for each head its rows of K, then those of V
+  k_b,   // in GGUF files the two of kv_b by themselves: K [heads, kv_rank, nope]
+  v_b,   // and V [heads, v, kv_rank]
+  // mlp.cc
+  gate,
+  up,
+  gate_up,  // one tensor in place of the two
+  down,
+  // experts.cc
+  router,
+  router_correction,
+  expert_gate,
+  expert_up,
+  expert_down,
+  shared_gate,
+  shared_up,
+  shared_down,
+  shared_gate_up,  // one tensor in place of the two
+  shared_router,
+  // mamba.cc, mamba2.cc
+  ssm_in,  // one tensor of those that follow; mamba: x, gate; mamba2: gate, x with B and C, Δ
+  ssm_in_gate,
+  ssm_in_x,
+  ssm_in_step,  // mamba2
+  ssm_conv,
+  ssm_x,      // mamba: one tensor of the two that follow
+  ssm_x_low,  // what Δ is made of
+  ssm_x_bc,
+  ssm_dt,       // mamba: Δ of it
+  ssm_dt_bias,  // mamba2, a tensor of its own
+  ssm_a,        // folders store log(-a)
+  ssm_d,
+  ssm_norm,
+  ssm_out,
+};
+
+// What a dimension of a tensor counts.
+enum class Axis : uint8_t {
+  none,
+  vocabulary,
+  hidden,
+  heads,
+  kv_heads,
+  head_dim,
+  intermediate,
+  other
+};
+
+// How large a layer's tensor is.
+struct Extent {
+  uint64_t rows = 0;     // of a vector its length; 0: the layer has no such tensor
+  uint64_t columns = 0;  // 0: a vector
+  bool bias = false;     // one number for each row goes with it
+  Axis rows_axis = Axis::other;
+  Axis columns_axis = Axis::none;
+  bool weight = true;    // false: only the bias is stored
+  uint32_t experts = 0;  // above 0: so many matrices or vectors of that shape
+  // The extents of a vector in folders and in GGUF files, where it stands in several dimensions.
+  std::vector<uint64_t> shape = {}, stored_shape = {};
+
+  uint64_t bias_rows() const { return shape.empty() ? rows : shape.front(); }
+};
+
+// A matrix that reads the residual stream.
+Extent from_stream(const ModelPlan& model, uint64_t rows, bool bias = false,
+                   Axis rows_axis = Axis::other);
+// A matrix whose product is added to the stream.
+Extent to_stream(const ModelPlan& model, uint64_t columns, bool bias = false,
+                 Axis columns_axis = Axis::other);
+// A norm's weight and bias, of which a checkpoint may have neither.
+Extent of_norm(const NormPlan& norm, uint64_t width, Axis axis = Axis::other);
+// Numbers that stand in several dimensions: extents in folders, and in GGUF files.
+Extent of_numbers(std::vector<uint64_t> shape, std::vector<uint64_t> stored_shape);
+
+// Of any recurrence: the convolution's weights, and the matrix after it.
+Extent convolution_extent(const ModelPlan& model, const LayerPlan& layer);
+Extent recurrence_out_extent(const ModelPlan& model, const LayerPlan& layer);
+
+// A matrix or a vector of a model, one after the other where a tensor holds several. The other is
+// null.
+struct TensorPlace {
+  uint64_t rows = 0;
+  Weight* matrix = nullptr;
+  std::vector<float>* vector = nullptr;
+  bool transposed = false;  // the tensor's rows are the matrix's columns
+};
+
+// The members that keep a tensor: a matrix and the bias that goes with it, or a vector and its
+// bias.
+template <typename Owner>
+struct Members {
+  Weight Owner::*matrix = nullptr;
+  std::vector<float> Owner::*vector = nullptr;
+  std::vector<float> Owner::*bias = nullptr;
+
+  constexpr explicit operator bool() const { return matrix != nullptr || vector != nullptr; }
+};
+
+// What random models draw: normal values of this mean and deviation.
+struct Draw {
+  double mean = 0.0;
+  double deviation = 0.0;  // 0: as the tensor's kind and size make it
+};
+
+// A tensor of a block.
+struct BlockTensor {
+  Role role;
+  // As Llama calls it in folders, after the layer's number, with a * for an expert's; empty: only
+  // families that name it have it. `stored` is what GGUF files call it. Both without ".weight" and
+  // ".bias" unless `whole`.
+  std::string_view name = {};
+  std::string_view stored = {};
+  bool whole = false;
+  // In this layer of the model; null: the tensor is a name alone.
+  Extent (*extent)(const ModelPlan& model, const LayerPlan& layer) = nullptr;
+  // The tensors of the block that it holds one after the other: with a name for it, a family has
+  // none of them by themselves.
+  std::span<const Role> parts = {};
+  // The norm that it is the weight of.
+  const NormPlan& (*norm)(const ModelPlan& model, const LayerPlan& layer) = nullptr;
+  // Where it goes: one of the four. `places` appends to `out` those of layer `layer`.
+  Members<LayerWeights> in_layer = {};
+  Members<ExpertWeights> in_experts = {};
+  Members<Model> in_model = {};
+  void (*places)(Model& model, uint32_t layer, std::vector<TensorPlace>& out) = nullptr;
+  // The matrices of single heads that it makes.
+  std::vector<Weight> LayerWeights::*in_heads = nullptr;
+
+  bool adapters = false;        // executors multiply by it as it is, so that adapters may be added
+  bool exact = false;           // kept in f32, since it decides who is chosen
+  bool log_in_folders = false;  // folders store log(-x)
+  Draw draw = {};
+  Draw bias_draw = {};
+};
+
+struct Block {
+  bool (*is_in)(const LayerPlan& layer);
+  std::span<const BlockTensor> tensors;
+};
+
+// Each block is defined by the file of its name.
+extern const Block kMixerNorm, kMixerPostNorm, kMlpNorm, kMlpPostNorm;  // stream.cc
+extern const Block kAttention, kLatent, kMambaMixer, kMamba2Mixer, kMlp, kExperts;
+
+// All of them, in the order in which a layer uses them.
+std::span<const Block* const> layer_blocks();
+// What is outside the layers: before the first one, and after the last.
+std::span<const BlockTensor> tensors_before_layers();
+std::span<const BlockTensor> tensors_after_layers();
+
+// The first tensor of a role in the blocks that the layer has, or in any block; null: none has one.
+const BlockTensor* find_tensor(Role role, const LayerPlan& layer);
+const BlockTensor* find_tensor(Role role);
+// Whether tensors of a role stand outside the layers.
+bool is_outside_layers(Role role);
+
+}  // namespace tenon

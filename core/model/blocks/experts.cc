@@ -1,0 +1,98 @@
+#include "core/model/blocks/experts.h"
+
+#include "core/model/blocks/block.h"
+
+namespace tenon {
+namespace {
+
+constexpr Role kSharedGateAndUp[] = {Role::shared_gate, Role::shared_up};
+
+Extent of_each(const ExpertsPlan& experts, Extent extent) {
+  extent.experts = experts.count;
+  return extent;
+}
+
+Extent into_each(const ModelPlan& m, const LayerPlan& l) {
+  return of_each(l.experts, from_stream(m, l.experts.width, l.experts.bias));
+}
+
+Extent into_shared(const ModelPlan& m, const LayerPlan& l) {
+  return from_stream(m, l.experts.shared_width);
+}
+
+constexpr BlockTensor kTensors[] = {
+    {.role = Role::router,
+     .name = "mlp.gate",
+     .stored = "ffn_gate_inp",
+     .extent =
+         [](const ModelPlan& m, const LayerPlan& l) {
+           return from_stream(m, l.experts.count, l.experts.router_bias);
+         },
+     .in_layer = {.matrix = &LayerWeights::router, .bias = &LayerWeights::router_bias},
+     .exact = true},
+    {.role = Role::router_correction,
+     .name = "mlp.gate.e_score_correction_bias",
+     .stored = "exp_probs_b.bias",
+     .whole = true,
+     .extent =
+         [](const ModelPlan&, const LayerPlan& l) {
+           return Extent{.rows = l.experts.correction ? l.experts.count : 0};
+         },
+     .in_layer = {.vector = &LayerWeights::router_correction}},
+    {.role = Role::expert_gate,
+     .name = "mlp.experts.*.gate_proj",
+     .stored = "ffn_gate_exps",
+     .extent = into_each,
+     .in_experts = {.matrix = &ExpertWeights::gate, .bias = &ExpertWeights::gate_bias}},
+    {.role = Role::expert_up,
+     .name = "mlp.experts.*.up_proj",
+     .stored = "ffn_up_exps",
+     .extent = into_each,
+     .in_experts = {.matrix = &ExpertWeights::up, .bias = &ExpertWeights::up_bias}},
+    {.role = Role::expert_down,
+     .name = "mlp.experts.*.down_proj",
+     .stored = "ffn_down_exps",
+     .extent =
+         [](const ModelPlan& m, const LayerPlan& l) {
+           return of_each(l.experts, to_stream(m, l.experts.width, l.experts.bias));
+         },
+     .in_experts = {.matrix = &ExpertWeights::down, .bias = &ExpertWeights::down_bias}},
+    {.role = Role::shared_gate_up,
+     .stored = "ffn_gate_up_shexp",
+     .extent =
+         [](const ModelPlan& m, const LayerPlan& l) {
+           return from_stream(m, 2 * uint64_t{l.experts.shared_width});
+         },
+     .parts = kSharedGateAndUp},
+    {.role = Role::shared_gate,
+     .name = "mlp.shared_experts.gate_proj",
+     .stored = "ffn_gate_shexp",
+     .extent = into_shared,
+     .in_layer = {.matrix = &LayerWeights::shared_gate}},
+    {.role = Role::shared_up,
+     .name = "mlp.shared_experts.up_proj",
+     .stored = "ffn_up_shexp",
+     .extent = into_shared,
+     .in_layer = {.matrix = &LayerWeights::shared_up}},
+    {.role = Role::shared_down,
+     .name = "mlp.shared_experts.down_proj",
+     .stored = "ffn_down_shexp",
+     .extent = [](const ModelPlan& m,
+                  const LayerPlan& l) { return to_stream(m, l.experts.shared_width); },
+     .in_layer = {.matrix = &LayerWeights::shared_down}},
+    {.role = Role::shared_router,
+     .name = "mlp.shared_expert_gate",
+     .stored = "ffn_gate_inp_shexp",
+     .extent =
+         [](const ModelPlan& m, const LayerPlan& l) {
+           return from_stream(m, l.experts.shared_width > 0 && l.experts.shared_gate ? 1 : 0);
+         },
+     .in_layer = {.matrix = &LayerWeights::shared_router},
+     .exact = true},
+};
+
+}  // namespace
+
+constinit const Block kExperts{[](const LayerPlan& l) { return bool{l.experts}; }, kTensors};
+
+}  // namespace tenon

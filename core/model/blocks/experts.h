@@ -1,0 +1,106 @@
+// Experts, of which a router chooses some for each token.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "core/model/blocks/mlp.h"
+
+namespace tenon {
+
+// What an expert's factor is made of.
+//   softmax            the softmax of all scores, at the chosen experts  (arXiv:2401.06066)
+//   softmax_of_chosen  the softmax of the chosen experts' scores alone   (arXiv:2401.04088)
+//   sigmoid            each score's own                                  (arXiv:2412.19437)
+enum class ExpertScoring : uint8_t { softmax, softmax_of_chosen, sigmoid };
+inline std::string_view name_of(ExpertScoring value) {
+  constexpr std::array<std::string_view, 3> kNames = {"softmax", "softmax of the chosen",
+                                                      "sigmoid"};
+  return kNames[static_cast<size_t>(value)];
+}
+
+// What a group of experts is judged by: its best expert, or the sum of its two best.
+enum class GroupScore : uint8_t { best, best_two };
+
+inline std::string_view name_of(GroupScore value) {
+  constexpr std::array<std::string_view, 2> kNames = {"its best expert", "its two best experts"};
+  return kNames[static_cast<size_t>(value)];
+}
+
+// A router chooses experts for each token; their results are added, each times its factor. Of
+// experts that score alike the first ones are chosen. Beside them a shared expert may see every
+// token: a gated MLP without biases.
+struct ExpertsPlan {
+  uint32_t count = 0;   // 0: the layer has one MLP (LayerPlan::mlp) instead
+  uint32_t chosen = 0;  // for a token
+  uint32_t width = 0;   // of each, a gated MLP
+  Activation activation = Activation::silu;
+  bool bias = false;
+  // With a limit: (min(gate, limit)) · σ(alpha · min(gate, limit)) · (clamp(up, ±limit) + 1) in
+  // place of act(gate) · up.
+  float swiglu_alpha = 0.0f;
+  float swiglu_limit = 0.0f;
+
+  ExpertScoring scoring = ExpertScoring::softmax;
+  bool router_bias = false;  // on the scores
+  bool correction = false;   // added to what experts are chosen by, not to their factors
+  bool normalised = false;   // a token's factors are divided by their sum
+  float scale = 1.0f;        // on the factors, behind that
+  // Experts stand in equal groups; those of the best `groups_chosen` may be chosen.
+  uint32_t groups = 1;
+  uint32_t groups_chosen = 1;
+  GroupScore group_score = GroupScore::best;
+
+  uint32_t shared_width = 0;  // 0: no shared expert
+  bool shared_gate = false;   // its result is multiplied by the sigmoid of a score of its own
+
+  explicit operator bool() const { return count > 0; }
+  friend bool operator==(const ExpertsPlan&, const ExpertsPlan&) = default;
+};
+
+template <>
+struct PlanFields<ExpertsPlan> {
+  using P = ExpertsPlan;
+  static constexpr std::tuple kAll{
+      PlanField{&P::count, "the number of experts", "'num_experts'"},
+      PlanField{&P::chosen, "the experts of a token", "'num_experts_per_tok'"},
+      PlanField{&P::width, "the width of experts", "'moe_intermediate_size'"},
+      PlanField{&P::activation, "the experts' activation", "'hidden_act'"},
+      PlanField{&P::bias, "the bias of experts", "a tensor of each"},
+      PlanField{&P::swiglu_alpha, "the factor in the experts' gate", "'swiglu_alpha'; 0: none"},
+      PlanField{&P::swiglu_limit, "the limit of the experts' gate", "'swiglu_limit'; 0: none"},
+      PlanField{&P::scoring, "the experts' factor", "'scoring_func'"},
+      PlanField{&P::router_bias, "the bias of the router", "a tensor"},
+      PlanField{&P::correction, "the correction of the router", "a tensor"},
+      PlanField{&P::normalised, "whether factors are divided by their sum", "'norm_topk_prob'"},
+      PlanField{&P::scale, "the factor on experts", "'routed_scaling_factor'"},
+      PlanField{&P::groups, "the number of groups of experts", "'n_group'"},
+      PlanField{&P::groups_chosen, "the groups of a token", "'topk_group'"},
+      PlanField{&P::group_score, "what judges a group", "'topk_method'"},
+      PlanField{&P::shared_width, "the width of the shared expert",
+                "'shared_expert_intermediate_size'; 0: none"},
+      PlanField{&P::shared_gate, "the gate of the shared expert", "a tensor"}};
+};
+static_assert(kAllFieldsAreListed<ExpertsPlan>);
+
+// One of a layer's experts. Biases are empty where there are none.
+struct ExpertWeights {
+  Weight gate, up;  // [width, hidden]
+  Weight down;      // [hidden, width]
+  std::vector<float> gate_bias, up_bias, down_bias;
+};
+
+// In place of MlpWeights where the layer has experts. Who is chosen is decided in f32: routers are
+// widened on opening, like vectors.
+struct ExpertsWeights {
+  Weight router;                         // [experts, hidden]
+  std::vector<float> router_bias;        // [experts]
+  std::vector<float> router_correction;  // [experts]
+  std::vector<ExpertWeights> experts;
+  Weight shared_gate, shared_up, shared_down;
+  Weight shared_router;  // [1, hidden]
+};
+
+}  // namespace tenon

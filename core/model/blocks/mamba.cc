@@ -1,0 +1,99 @@
+// A selective scan (arXiv:2312.00752): each channel decays by steps of its own.
+#include "core/model/blocks/block.h"
+#include "core/model/blocks/recurrence.h"
+
+namespace tenon {
+namespace {
+
+constexpr Role kIn[] = {Role::ssm_in_x, Role::ssm_in_gate};
+constexpr Role kX[] = {Role::ssm_x_low, Role::ssm_x_bc};
+
+Extent from_inner(const RecurrentPlan& r, uint64_t rows) {
+  return {.rows = rows, .columns = r.inner(), .columns_axis = Axis::other};
+}
+
+constexpr BlockTensor kTensors[] = {
+    {.role = Role::ssm_in,
+     .stored = "ssm_in",
+     .extent =
+         [](const ModelPlan& m, const LayerPlan& l) {
+           const RecurrentPlan& r = l.recurrent;
+           return from_stream(m, 2 * uint64_t{r.inner()}, r.projection_bias);
+         },
+     .parts = kIn,
+     .adapters = true},
+    {.role = Role::ssm_in_x,
+     .extent = [](const ModelPlan& m,
+                  const LayerPlan& l) { return from_stream(m, l.recurrent.inner()); },
+     .in_layer = {.matrix = &LayerWeights::ssm_in, .bias = &LayerWeights::ssm_in_bias}},
+    {.role = Role::ssm_in_gate,
+     .extent = [](const ModelPlan& m,
+                  const LayerPlan& l) { return from_stream(m, l.recurrent.inner()); },
+     .in_layer = {.matrix = &LayerWeights::ssm_gate, .bias = &LayerWeights::ssm_gate_bias}},
+    {.role = Role::ssm_conv,
+     .stored = "ssm_conv1d",
+     .extent = convolution_extent,
+     .in_layer = {.vector = &LayerWeights::ssm_conv, .bias = &LayerWeights::ssm_conv_bias},
+     .draw = {.deviation = 0.5}},
+    {.role = Role::ssm_x,
+     .stored = "ssm_x",
+     .extent =
+         [](const ModelPlan&, const LayerPlan& l) {
+           return from_inner(l.recurrent, l.recurrent.step_rank + 2 * uint64_t{l.recurrent.state});
+         },
+     .parts = kX},
+    {.role = Role::ssm_x_low,
+     .extent = [](const ModelPlan&,
+                  const LayerPlan& l) { return from_inner(l.recurrent, l.recurrent.step_rank); },
+     .in_layer = {.matrix = &LayerWeights::ssm_low}},
+    {.role = Role::ssm_x_bc,
+     .extent =
+         [](const ModelPlan&, const LayerPlan& l) {
+           return from_inner(l.recurrent, 2 * uint64_t{l.recurrent.state});
+         },
+     .in_layer = {.matrix = &LayerWeights::ssm_bc}},
+    // Steps near 1/50: states remember some tens of tokens.
+    {.role = Role::ssm_dt,
+     .stored = "ssm_dt",
+     .extent =
+         [](const ModelPlan&, const LayerPlan& l) {
+           return Extent{.rows = l.recurrent.inner(),
+                         .columns = l.recurrent.step_rank,
+                         .bias = true,
+                         .columns_axis = Axis::other};
+         },
+     .in_layer = {.matrix = &LayerWeights::ssm_dt, .bias = &LayerWeights::ssm_dt_bias},
+     .bias_draw = {.mean = -4.0, .deviation = 0.05}},
+    {.role = Role::ssm_a,
+     .stored = "ssm_a",
+     .whole = true,
+     .extent =
+         [](const ModelPlan&, const LayerPlan& l) {
+           const RecurrentPlan& r = l.recurrent;
+           return of_numbers({r.inner(), r.state}, {r.inner(), r.state});
+         },
+     .in_layer = {.vector = &LayerWeights::ssm_a},
+     .log_in_folders = true,
+     .draw = {.mean = 1.0, .deviation = 0.7}},
+    {.role = Role::ssm_d,
+     .stored = "ssm_d",
+     .whole = true,
+     .extent =
+         [](const ModelPlan&, const LayerPlan& l) {
+           return of_numbers({l.recurrent.inner()}, {l.recurrent.inner()});
+         },
+     .in_layer = {.vector = &LayerWeights::ssm_d},
+     .draw = {.mean = 1.0, .deviation = 0.05}},
+    {.role = Role::ssm_out,
+     .stored = "ssm_out",
+     .extent = recurrence_out_extent,
+     .in_layer = {.matrix = &LayerWeights::ssm_out, .bias = &LayerWeights::ssm_out_bias},
+     .adapters = true},
+};
+
+}  // namespace
+
+constinit const Block kMambaMixer{
+    [](const LayerPlan& l) { return l.recurrent.kind == Recurrence::mamba; }, kTensors};
+
+}  // namespace tenon

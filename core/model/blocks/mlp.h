@@ -1,0 +1,48 @@
+// The MLP that all tokens of a layer go through.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "core/model/blocks/fields.h"
+#include "core/model/blocks/weight.h"
+
+namespace tenon {
+
+enum class Activation : uint8_t { silu, gelu, gelu_tanh, relu, relu_squared };
+inline std::string_view name_of(Activation value) {
+  constexpr std::array<std::string_view, 5> kNames = {"silu", "gelu", "gelu_pytorch_tanh", "relu",
+                                                      "relu2"};
+  return kNames[static_cast<size_t>(value)];
+}
+
+// gated: down(act(gate(x)) · up(x)); plain: down(act(up(x)))
+struct MlpPlan {
+  uint32_t width = 0;  // 0: the layer has none
+  bool gated = true;
+  Activation activation = Activation::silu;
+  bool bias = false;
+
+  friend bool operator==(const MlpPlan&, const MlpPlan&) = default;
+};
+
+template <>
+struct PlanFields<MlpPlan> {
+  using P = MlpPlan;
+  static constexpr std::tuple kAll{
+      PlanField{&P::width, "the width of the MLP", "'intermediate_size'; 0: none"},
+      PlanField{&P::gated, "whether the MLP is gated", "a tensor"},
+      PlanField{&P::activation, "the activation", "'hidden_act', 'activation_function'"},
+      PlanField{&P::bias, "the bias of the MLP", "'mlp_bias'"}};
+};
+static_assert(kAllFieldsAreListed<MlpPlan>);
+
+struct MlpWeights {
+  std::vector<float> gate_bias, up_bias, down_bias;
+  Weight gate, up;  // [width, hidden]; no gate in plain MLPs
+  Weight down;      // [hidden, width]
+};
+
+}  // namespace tenon

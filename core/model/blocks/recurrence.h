@@ -1,0 +1,85 @@
+// What recurrent mixers have in common: what lies between their projections is a state kernel's.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <string_view>
+#include <vector>
+
+#include "core/model/blocks/norm.h"
+#include "core/model/blocks/weight.h"
+
+namespace tenon {
+
+// mamba   a selective scan: each channel decays by steps of its own          (arXiv:2312.00752)
+// mamba2  one decay a head; heads of a group share what is written and read  (arXiv:2405.21060)
+// docs/futures.md, "State kinds", has the formulas of what lies between the projections.
+enum class Recurrence : uint8_t { none, mamba, mamba2 };
+// As kernels are asked for it; empty: none.
+std::string_view recurrence_name(Recurrence kind);
+
+struct RecurrentPlan {
+  Recurrence kind = Recurrence::none;
+  uint32_t heads = 0;      // mamba: channels, as heads of 1
+  uint32_t head_dim = 0;   // mamba: 1
+  uint32_t state = 0;      // numbers that are kept for each element of a head
+  uint32_t groups = 0;     // of heads that share B and C; mamba: 1
+  uint32_t width = 0;      // of the convolution, in tokens
+  uint32_t step_rank = 0;  // mamba: of the product that makes Δ
+  bool projection_bias = false;
+  bool convolution_bias = false;
+  float least_step = 0.0f;  // mamba2: Δ is held between the two
+  float most_step = std::numeric_limits<float>::infinity();
+  // mamba2: of the gated output, the heads of a group together.
+  NormPlan gate_norm;
+
+  explicit operator bool() const { return kind != Recurrence::none; }
+  uint32_t inner() const { return heads * head_dim; }
+  // That are convolved: x, in Mamba-2 with B and C.
+  uint32_t channels() const {
+    return kind == Recurrence::mamba ? inner() : inner() + 2 * groups * state;
+  }
+  // Of one sequence: the last width-1 rows of the channels, and the state behind them.
+  uint64_t state_bytes() const {
+    return sizeof(float) * (uint64_t{width - 1} * channels() + uint64_t{inner()} * state);
+  }
+  friend bool operator==(const RecurrentPlan&, const RecurrentPlan&) = default;
+};
+
+template <>
+struct PlanFields<RecurrentPlan> {
+  using P = RecurrentPlan;
+  static constexpr std::tuple kAll{
+      PlanField{&P::kind, "the recurrence", "'layer_types'"},
+      PlanField{&P::heads, "the number of its heads", "'num_heads'"},
+      PlanField{&P::head_dim, "the width of its heads", "'head_dim'"},
+      PlanField{&P::state, "the size of its state", "'state_size'"},
+      PlanField{&P::groups, "the number of its groups", "'n_groups'"},
+      PlanField{&P::width, "the width of its convolution", "'conv_kernel'"},
+      PlanField{&P::step_rank, "the rank of its steps", "'time_step_rank'"},
+      PlanField{&P::projection_bias, "the bias of its projections", "'use_bias'"},
+      PlanField{&P::convolution_bias, "the bias of its convolution", "'use_conv_bias'"},
+      PlanField{&P::least_step, "its least step", "'time_step_limit'"},
+      PlanField{&P::most_step, "its largest step", "'time_step_limit'"},
+      PlanField{&P::gate_norm, "the norm of its gated output", ""}};
+};
+static_assert(kAllFieldsAreListed<RecurrentPlan>);
+
+// In the order that docs/futures.md gives under "State kinds".
+std::array<uint32_t, 8> state_dims(const RecurrentPlan& recurrent);
+
+// Vectors are as docs/futures.md has them, "State kinds".
+struct RecurrentWeights {
+  std::vector<float> ssm_gate_bias, ssm_in_bias, ssm_step_bias, ssm_out_bias;
+  std::vector<float> ssm_conv, ssm_conv_bias, ssm_a, ssm_dt_bias, ssm_d;
+  std::vector<float> ssm_norm;  // [inner]
+  Weight ssm_in;                // [channels, hidden]
+  Weight ssm_gate;              // [inner, hidden]
+  Weight ssm_step;              // mamba2: [heads, hidden]
+  Weight ssm_low, ssm_bc;       // mamba: [step_rank, inner], [2·state, inner]
+  Weight ssm_dt;                // mamba: [inner, step_rank]
+  Weight ssm_out;               // [hidden, inner]
+};
+
+}  // namespace tenon
