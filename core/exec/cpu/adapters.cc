@@ -4,12 +4,12 @@
 // row's bits follow from its own adapter alone: W comes first, and no row has two.
 #include <algorithm>
 
-#include "core/exec/cpu/worker.h"
+#include "core/exec/cpu/products.h"
 #include "core/model/tensors/tensor_values.h"
 
 namespace tenon {
 
-bool CpuWorker::is_adapted(const PackedMatrix& matrix) const {
+bool CpuProducts::is_adapted(const PackedMatrix& matrix) const {
   if (matrix.adapted == nullptr) return false;
   const std::span<const AdapterRows::OfAdapter> all = adapter_rows().adapters();
   return std::ranges::any_of(all, [&](const AdapterRows::OfAdapter& of) {
@@ -17,7 +17,7 @@ bool CpuWorker::is_adapted(const PackedMatrix& matrix) const {
   });
 }
 
-bool CpuWorker::any_adapted(std::span<const Product> products) const {
+bool CpuProducts::any_adapted(std::span<const Product> products) const {
   if (adapter_rows().adapters().empty()) return false;
   return std::ranges::any_of(products, [this](const Product& product) {
     return is_adapted(*product.matrix) ||
@@ -25,7 +25,7 @@ bool CpuWorker::any_adapted(std::span<const Product> products) const {
   });
 }
 
-void CpuWorker::multiply_adapted(const float* x, std::span<const Product> products) {
+void CpuProducts::multiply_adapted(const float* x, std::span<const Product> products) {
   parts_.clear();
   low_.clear();
   low_targets_ = 0;
@@ -55,7 +55,7 @@ void CpuWorker::multiply_adapted(const float* x, std::span<const Product> produc
 }
 
 // The product of A for every adapter that changes the matrix, to be added to y later.
-void CpuWorker::add_low(const PackedMatrix& matrix, float* y) {
+void CpuProducts::add_low(const PackedMatrix& matrix, float* y) {
   if (!is_adapted(matrix)) return;
   const uint64_t stride = step_.weights.highest_rank();
   float* u = step_.buffers.low_rank.floats() + uint64_t{low_targets_} * rows_ * stride;
@@ -72,19 +72,19 @@ void CpuWorker::add_low(const PackedMatrix& matrix, float* y) {
 }
 
 // Rows of x that become the same rows of y.
-void CpuWorker::choose_rows(LinearJob& job, std::span<const uint32_t> rows) const {
+void CpuProducts::choose_rows(LinearJob& job, std::span<const uint32_t> rows) const {
   if (rows.size() == rows_) return;
   job.rows = job.y_rows = rows;
 }
 
 // Whether the kernel finishes gates of the product where no adapter changes them.
-bool CpuWorker::is_fused(const Product& product) const {
+bool CpuProducts::is_fused(const Product& product) const {
   return product.second_bias.empty() &&
          product.matrix->pairs_with(*product.second, product.epilogue);
 }
 
 // What it offers to end them with; null: nothing.
-GateFinishCall CpuWorker::finish_of(const Product& product) const {
+GateFinishCall CpuProducts::finish_of(const Product& product) const {
   const GateFinish* finish = product.matrix->gate_finish;
   if (finish == nullptr || !is_fused(product)) return nullptr;
   return product.epilogue == Epilogue::silu_mul ? finish->silu_mul : finish->gelu_mul;
@@ -93,7 +93,7 @@ GateFinishCall CpuWorker::finish_of(const Product& product) const {
 // What B adds comes in front of a gate's activation, so gate and up go beside each other and are
 // finished behind. Rows without an adapter keep their kernel's own activation: where it does not
 // offer that by itself, they are a job of their own, and the weights are read once more.
-void CpuWorker::add_gate(const Product& product) {
+void CpuProducts::add_gate(const Product& product) {
   changed_.clear();
   const bool apart = is_fused(product) && finish_of(product) == nullptr;
   Part gate = part_of(*product.matrix, product.bias, product.y);
@@ -113,7 +113,7 @@ void CpuWorker::add_gate(const Product& product) {
 }
 
 // Which rows of a gate an adapter changes.
-void CpuWorker::sort_gate_rows(const Product& product) {
+void CpuProducts::sort_gate_rows(const Product& product) {
   plain_.assign(adapter_rows().without().begin(), adapter_rows().without().end());
   for (const AdapterRows::OfAdapter& of : adapter_rows().adapters()) {
     const auto changes = [&](const PackedMatrix& matrix) {
@@ -126,7 +126,7 @@ void CpuWorker::sort_gate_rows(const Product& product) {
 }
 
 // Workers take columns.
-void CpuWorker::finish_gate(const Product& product) {
+void CpuProducts::finish_gate(const Product& product) {
   const GateFinishCall of_kernel = finish_of(product);
   if (of_kernel == nullptr && changed_.empty()) return combine(product);
   const uint64_t width = product.matrix->n_out;
@@ -149,7 +149,7 @@ void CpuWorker::finish_gate(const Product& product) {
 }
 
 // y += scale · B · u. Matrices of other ranks are prepared for anew.
-void CpuWorker::add_low_products() {
+void CpuProducts::add_low_products() {
   for (size_t first = 0; first < low_.size(); ++first) {
     const PackedMatrix& matrix = low_[first].pair->b;
     const auto same = [&](const Low& low) { return low.pair->b.prepared_like(matrix); };
@@ -164,7 +164,7 @@ void CpuWorker::add_low_products() {
 
 // Jobs for all that share a preparation with low_[first]: rows of one target are prepared together,
 // adapter by adapter.
-void CpuWorker::prepare_low(size_t first) {
+void CpuProducts::prepare_low(size_t first) {
   const PackedMatrix& matrix = low_[first].pair->b;
   jobs_.clear();
   chosen_.clear();
@@ -186,7 +186,7 @@ void CpuWorker::prepare_low(size_t first) {
   }
 }
 
-void CpuWorker::add_low_job(const Low& low, size_t first_row) {
+void CpuProducts::add_low_job(const Low& low, size_t first_row) {
   const PackedMatrix& b = low.pair->b;
   const bool adds = (b.kernel->epilogues() & epilogue_bit(Epilogue::add)) != 0;
   LinearJob job = part_of(b, {}, adds ? low.y : beside_of(low)).job;
@@ -201,8 +201,8 @@ void CpuWorker::add_low_job(const Low& low, size_t first_row) {
   jobs_.push_back(job);
 }
 
-const void* CpuWorker::prepare_rows(const PackedMatrix& matrix, const float* u,
-                                    std::span<const uint32_t> rows, uint32_t target) {
+const void* CpuProducts::prepare_rows(const PackedMatrix& matrix, const float* u,
+                                      std::span<const uint32_t> rows, uint32_t target) {
   if (matrix.reads_x) return u;
   std::byte* to = alone() ? own_low_prepared_.data() : step_.buffers.low_prepared.data();
   PrepareCall call;
@@ -217,13 +217,13 @@ const void* CpuWorker::prepare_rows(const PackedMatrix& matrix, const float* u,
   return call.prepared;
 }
 
-float* CpuWorker::beside_of(const Low& low) const {
+float* CpuProducts::beside_of(const Low& low) const {
   return step_.buffers.low_beside.floats() +
          uint64_t{low.target} * rows_ * step_.weights.widest_beside();
 }
 
 // What kernels without Epilogue::add made. Workers take columns.
-void CpuWorker::add_beside() {
+void CpuProducts::add_beside() {
   if (step_.weights.widest_beside() == 0) return;
   for (const Low& low : low_) {
     if ((low.pair->b.kernel->epilogues() & epilogue_bit(Epilogue::add)) != 0) continue;

@@ -122,22 +122,6 @@ void CpuWorker::attend(uint32_t layer) {
   if (is_last(layer) && !plan(layer).recurrent) keep_wanted_rows(layer);
 }
 
-// Behind the last mixer a row matters only if its logits or hidden states are wanted.
-void CpuWorker::keep_wanted_rows(uint32_t layer) {
-  if (step_.kept.size() == rows_) return;
-  gather(step_.kept, step_.buffers.hidden.floats(), plan().hidden);
-  const LayerPlan& last = plan(layer);
-  if (last.attends()) {
-    gather(step_.kept, step_.buffers.attended.floats(), last.kernel_out_width());
-  }
-  if (last.recurrent) {
-    gather(step_.kept, step_.buffers.gate.floats(), last.recurrent.inner());
-  }
-  rows_ = static_cast<uint32_t>(step_.kept.size());
-  rows_are_kept_ = true;
-  barrier();
-}
-
 void CpuWorker::attention_output(uint32_t layer) {
   if (rows_ == 0) return;
   const LayerWeights& w = vectors(layer);

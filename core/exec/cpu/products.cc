@@ -1,12 +1,31 @@
 // Products of activations and weights, with what is done to them.
+#include "core/exec/cpu/products.h"
+
 #include <algorithm>
 #include <array>
-
-#include "core/exec/cpu/worker.h"
+#include <utility>
 
 namespace tenon {
 
-const void* CpuWorker::prepare(const PackedMatrix& matrix, const float* x, uint32_t rows) {
+// The first error is the one to tell. A worker goes on after it: the others wait at the barriers.
+void CpuProducts::keep(Status status) {
+  if (!status.ok() && status_.ok()) status_ = std::move(status);
+}
+
+void CpuProducts::reserve(size_t heads, size_t experts) {
+  head_jobs_.reserve(heads);
+  const size_t low = size_t{kMostProducts} * step_.adapters;
+  const size_t most = std::max<size_t>(kMostProducts + low, 2 * (experts + 1));
+  parts_.reserve(most);
+  jobs_.reserve(most);
+  low_.reserve(low);
+  if (low == 0) return;
+  for (std::vector<uint32_t>* rows : {&plain_, &changed_}) rows->reserve(step_.max_rows);
+  chosen_.reserve(size_t{kMostProducts} * step_.max_rows);
+  scales_.reserve(size_t{kMostProducts} * step_.max_rows);
+}
+
+const void* CpuProducts::prepare(const PackedMatrix& matrix, const float* x, uint32_t rows) {
   if (matrix.reads_x) {
     if (!alone()) barrier();
     return x;
@@ -24,7 +43,7 @@ const void* CpuWorker::prepare(const PackedMatrix& matrix, const float* x, uint3
   return call.prepared;
 }
 
-void CpuWorker::run_jobs(LinearKernel& kernel, std::span<const LinearJob> jobs) {
+void CpuProducts::run_jobs(LinearKernel& kernel, std::span<const LinearJob> jobs) {
   uint64_t columns = 0;
   for (const LinearJob& job : jobs) columns += job.n_out;
   const auto parts = static_cast<uint32_t>(std::min<uint64_t>(
@@ -35,8 +54,8 @@ void CpuWorker::run_jobs(LinearKernel& kernel, std::span<const LinearJob> jobs) 
   }
 }
 
-CpuWorker::Part CpuWorker::part_of(const PackedMatrix& matrix, std::span<const float> bias,
-                                   float* y) const {
+CpuProducts::Part CpuProducts::part_of(const PackedMatrix& matrix, std::span<const float> bias,
+                                       float* y) const {
   Part part{.matrix = &matrix, .job = {}};
   part.job.packed = matrix.data;
   part.job.n_out = matrix.n_out;
@@ -51,7 +70,7 @@ CpuWorker::Part CpuWorker::part_of(const PackedMatrix& matrix, std::span<const f
 
 // A kernel's own epilogue saves a pass over y. A gated one needs both matrices in one form, and the
 // second without a bias.
-void CpuWorker::multiply(const float* x, std::span<const Product> products) {
+void CpuProducts::multiply(const float* x, std::span<const Product> products) {
   if (any_adapted(products)) return multiply_adapted(x, products);
   std::array<Part, kMostProducts> parts;
   size_t count = 0;
@@ -76,7 +95,7 @@ void CpuWorker::multiply(const float* x, std::span<const Product> products) {
 }
 
 // Jobs that share a preparation run together. Matrices of mixed files may have several kernels.
-void CpuWorker::multiply_parts(const float* x, uint32_t rows, std::span<Part> parts) {
+void CpuProducts::multiply_parts(const float* x, uint32_t rows, std::span<Part> parts) {
   for (size_t first = 0; first < parts.size(); ++first) {
     const PackedMatrix& matrix = *parts[first].matrix;
     const auto same = [&](const Part& part) { return part.matrix->prepared_like(matrix); };
@@ -95,8 +114,8 @@ void CpuWorker::multiply_parts(const float* x, uint32_t rows, std::span<Part> pa
 
 // All heads of a layer are stored in one format, so one kernel has them all; where files differ by
 // head, kernels follow each other.
-void CpuWorker::multiply_heads(const std::vector<PackedMatrix>& heads, const HeadRows& x,
-                               const HeadRows& y) {
+void CpuProducts::multiply_heads(const std::vector<PackedMatrix>& heads, const HeadRows& x,
+                                 const HeadRows& y) {
   std::byte* to = (alone() ? own_prepared_ : step_.buffers.prepared).data();
   const Slice slice = alone() ? Slice() : slice_;
   head_jobs_.clear();
@@ -129,7 +148,7 @@ void CpuWorker::multiply_heads(const std::vector<PackedMatrix>& heads, const Hea
   barrier();
 }
 
-void CpuWorker::combine(const Product& product) {
+void CpuProducts::combine(const Product& product) {
   const Share mine = share_of(uint64_t{rows_} * product.matrix->n_out, slice_);
   float* y = product.y + mine.first;
   const float* beside = step_.buffers.product.floats() + mine.first;
@@ -137,35 +156,6 @@ void CpuWorker::combine(const Product& product) {
   if (product.epilogue == Epilogue::add) step_.ops->add(y, beside, count);
   if (product.epilogue == Epilogue::silu_mul) step_.ops->silu_mul(y, beside, count);
   if (product.epilogue == Epilogue::gelu_mul) step_.ops->gelu_mul(y, beside, count);
-  barrier();
-}
-
-// As it is, a product is added by its kernel. Else it is finished beside, a row by one worker.
-void CpuWorker::add_to_stream(uint32_t layer, const float* x, const PackedMatrix& matrix,
-                              std::span<const float> bias, const NormPlan& post_norm,
-                              std::span<const float> scale, std::span<const float> norm_bias) {
-  float* hidden = step_.buffers.hidden.floats();
-  if (plan(layer).adds_plainly(post_norm)) {
-    const Product product{&matrix, bias, hidden, Epilogue::add};
-    return multiply(x, {&product, 1});
-  }
-  float* update = step_.buffers.product.floats();
-  const Product product{&matrix, bias, update};
-  multiply(x, {&product, 1});
-  add_update(layer, post_norm, scale, norm_bias);
-}
-
-void CpuWorker::add_update(uint32_t layer, const NormPlan& post_norm, std::span<const float> scale,
-                           std::span<const float> norm_bias) {
-  float* hidden = step_.buffers.hidden.floats();
-  float* update = step_.buffers.product.floats();
-  const uint32_t width = plan().hidden;
-  const float* shift = norm_bias.empty() ? nullptr : norm_bias.data();
-  const Share mine = share_of(rows_, slice_);
-  for (uint64_t at = mine.first * width; at < mine.last * width; at += width) {
-    if (post_norm) norm_row(post_norm, update + at, scale.data(), shift, width, update + at);
-    step_.ops->add_scaled(hidden + at, update + at, plan(layer).residual_scale, width);
-  }
   barrier();
 }
 

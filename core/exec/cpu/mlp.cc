@@ -1,0 +1,47 @@
+// Plain and gated MLPs.
+#include "core/exec/cpu/worker.h"
+
+namespace tenon {
+
+std::optional<Epilogue> CpuWorker::gate_epilogue(Activation activation) {
+  if (activation == Activation::silu) return Epilogue::silu_mul;
+  if (activation == Activation::gelu_tanh) return Epilogue::gelu_mul;
+  return std::nullopt;
+}
+
+void CpuWorker::mlp_in(uint32_t layer) {
+  if (rows_ == 0) return;
+  if (plan(layer).experts) return experts_in(layer);
+  const PackedLayer& w = step_.weights.layer(layer);
+  const LayerWeights& b = vectors(layer);
+  const MlpPlan& mlp = plan(layer).mlp;
+  const CpuBuffers& to = step_.buffers;
+  const float* x = input(plan(layer).mlp_input_norm());
+  const std::optional<Epilogue> epilogue = gate_epilogue(mlp.activation);
+  if (mlp.gated && epilogue) {
+    const Product gated{&w.gate, b.gate_bias, to.inner.floats(), *epilogue, &w.up, b.up_bias};
+    return multiply(x, {&gated, 1});
+  }
+  float* beside = mlp.gated ? to.product.floats() : nullptr;
+  const Product products[] = {{&w.up, b.up_bias, mlp.gated ? beside : to.inner.floats()},
+                              {&w.gate, b.gate_bias, to.inner.floats()}};
+  multiply(x, std::span(products).first(mlp.gated ? 2 : 1));
+  const Share mine = share_of(uint64_t{rows_} * mlp.width, slice_);
+  step_.ops->activate(mlp.activation, to.inner.floats() + mine.first,
+                      mlp.gated ? beside + mine.first : nullptr,
+                      static_cast<uint32_t>(mine.last - mine.first));
+  barrier();
+}
+
+void CpuWorker::mlp_out(uint32_t layer) {
+  if (rows_ == 0) return;
+  const LayerWeights& w = vectors(layer);
+  if (plan(layer).experts) {
+    experts_out(layer);
+  } else {
+    add_to_stream(layer, step_.buffers.inner.floats(), step_.weights.layer(layer).down, w.down_bias,
+                  plan(layer).mlp_post_norm, w.mlp_post_norm, w.mlp_post_norm_bias);
+  }
+}
+
+}  // namespace tenon

@@ -1,0 +1,116 @@
+// One worker's products by packed weights, and what is done to them.
+#pragma once
+
+#include <tenon/linear.h>
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/exec/cpu/step.h"
+
+namespace tenon {
+
+class CpuProducts {
+ public:
+  // How many products the executor has made since loading.
+  uint32_t linear_calls() const { return linear_calls_; }
+  // The first error of a kernel in the last run.
+  const Status& status() const { return status_; }
+
+ protected:
+  CpuProducts(const CpuStep& step, uint32_t worker)
+      : step_(step), slice_{worker, step.pool->size()} {}
+  ~CpuProducts() = default;
+
+  // A matrix and what becomes of its product; x comes from `multiply`'s arguments.
+  struct Product {
+    const PackedMatrix* matrix = nullptr;
+    std::span<const float> bias = {};
+    float* y = nullptr;  // [rows_, n_out]
+    Epilogue epilogue = Epilogue::store;
+    const PackedMatrix* second = nullptr;  // of gated epilogues
+    std::span<const float> second_bias = {};
+  };
+  // A job, before its x is prepared.
+  struct Part {
+    const PackedMatrix* matrix = nullptr;
+    LinearJob job;
+  };
+
+  void barrier() { step_.pool->barrier(slice_.index); }
+  bool alone() const { return rows_ == 1; }  // every worker does the row for itself
+  void keep(Status status);
+
+  // Room for layers with so many heads of latent attention and experts, and for adapters.
+  void reserve(size_t heads, size_t experts);
+  // Prepares x [rows_, k_in] and multiplies it. Ends with a barrier. Of x this worker's share of
+  // the rows must be there. One product at most may have an epilogue that its kernel lacks.
+  void multiply(const float* x, std::span<const Product> products);
+  void multiply_parts(const float* x, uint32_t rows, std::span<Part> parts);
+  Part part_of(const PackedMatrix& matrix, std::span<const float> bias, float* y) const;
+  void combine(const Product& product);
+  // y[row, head] = head's matrix · x[row, head], for every head of the rows. Ends with a barrier.
+  // Of x this worker's share of the rows must be there.
+  struct HeadRows {
+    float* first;
+    uint64_t head_stride;  // elements from head to head
+    uint64_t row_stride;
+  };
+  void multiply_heads(const std::vector<PackedMatrix>& heads, const HeadRows& x, const HeadRows& y);
+
+  const CpuStep& step_;
+  Slice slice_;                  // {this worker, workers of the step}
+  uint32_t linear_calls_ = 0;    // equal in all workers of a step between barriers
+  uint32_t rows_ = 0;            // the batch's; after the last mixer only those that are wanted
+  bool rows_are_kept_ = false;   // those of CpuStep::kept
+  HostMemory own_prepared_;      // one row of any width
+  HostMemory own_low_prepared_;  // … of each product's A · x
+  std::vector<Part> parts_;      // of a product with many matrices
+  Status status_;
+
+ private:
+  // What an adapter's B is to add to a product.
+  struct Low {
+    const PackedPair* pair = nullptr;
+    std::span<const uint32_t> rows;
+    uint32_t target = 0;  // which of the products made together
+    float* u = nullptr;   // [rows_, highest rank]: A · x
+    float* y = nullptr;   // [rows_, n_out]
+    uint32_t n_out = 0;
+  };
+
+  const void* prepare(const PackedMatrix& matrix, const float* x, uint32_t rows);
+  void run_jobs(LinearKernel& kernel, std::span<const LinearJob> jobs);
+  // Low-rank adapters (adapters.cc).
+  const AdapterRows& adapter_rows() const {
+    return rows_are_kept_ ? step_.kept_adapter_rows : step_.adapter_rows;
+  }
+  bool is_adapted(const PackedMatrix& matrix) const;
+  bool any_adapted(std::span<const Product> products) const;
+  void multiply_adapted(const float* x, std::span<const Product> products);
+  bool is_fused(const Product& product) const;
+  GateFinishCall finish_of(const Product& product) const;
+  void add_gate(const Product& product);
+  void sort_gate_rows(const Product& product);
+  void finish_gate(const Product& product);
+  void add_low(const PackedMatrix& matrix, float* y);
+  void choose_rows(LinearJob& job, std::span<const uint32_t> rows) const;
+  void add_low_products();
+  void prepare_low(size_t first);
+  void add_low_job(const Low& low, size_t first_row);
+  const void* prepare_rows(const PackedMatrix& matrix, const float* u,
+                           std::span<const uint32_t> rows, uint32_t target);
+  float* beside_of(const Low& low) const;
+  void add_beside();
+
+  std::vector<LinearJob> jobs_;
+  std::vector<LinearJob> head_jobs_;  // room for one a head
+  std::vector<Low> low_;
+  uint32_t low_targets_ = 0;
+  std::vector<uint32_t> plain_, changed_;  // rows of a gate
+  std::vector<uint32_t> chosen_;           // rows of A · x, in the order of their preparation
+  std::vector<float> scales_;              // [chosen_]
+};
+
+}  // namespace tenon
