@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "core/exec/kv_row.h"
+#include "core/exec/ref/step.h"
+#include "core/exec/rotary.h"
 
 namespace tenon::ref {
 namespace {
@@ -209,3 +211,81 @@ void Attention::attend(LayerId id, const float* q, float* out,
 }
 
 }  // namespace tenon::ref
+
+namespace tenon {
+
+void RefStep::qkv(uint32_t layer) {
+  const LayerWeights& w = model_->layers[layer];
+  const SelfAttentionPlan& attention = plan(layer).attention;
+  const size_t rows = batch_->rows;
+  if (plan(layer).latent) return latent_qkv(layer);
+  for (auto* values : {&q_, &attended_}) values->resize(rows * attention.q_width());
+  for (auto* values : {&k_, &v_}) values->resize(rows * attention.kv_width());
+  const float* x = input(plan(layer).attention_norm).data();
+  multiply(w.q, w.q_bias, x, q_.data());
+  if (shares_kv(layer)) return;
+  multiply(w.k, w.k_bias, x, k_.data());
+  multiply(w.v, w.v_bias, x, v_.data());
+}
+
+// A norm's weight covers a head, or all of them; with one for each head they follow each other.
+void RefStep::norm_heads(const SelfAttentionPlan& attention, std::span<const float> scale,
+                         std::span<const float> bias, std::vector<float>& heads) {
+  const bool whole = attention.qk_norm_extent == QkNormExtent::whole;
+  const size_t width = whole ? scale.size() : attention.head_dim;
+  for (size_t at = 0; at < heads.size(); at += width) {
+    const size_t own = at % scale.size();
+    apply_norm(attention.qk_norm, &heads[at], scale.subspan(own, width),
+               bias.empty() ? bias : bias.subspan(own, width), &heads[at]);
+  }
+}
+
+void RefStep::qk_norm(uint32_t layer) {
+  const LayerWeights& w = model_->layers[layer];
+  norm_heads(plan(layer).attention, w.q_norm, w.q_norm_bias, q_);
+  if (!shares_kv(layer)) norm_heads(plan(layer).attention, w.k_norm, w.k_norm_bias, k_);
+}
+
+void RefStep::clip(uint32_t layer) {
+  for (auto* values : {&q_, &k_, &v_}) ref::clip(*values, plan(layer).attention.clip);
+}
+
+void RefStep::rotate(uint32_t layer) {
+  const SelfAttentionPlan& attention = plan(layer).attention;
+  const RopePlan& rope = plan().ropes[static_cast<size_t>(attention.rope)];
+  const std::vector<float>& frequencies = frequencies_[static_cast<size_t>(attention.rope)];
+  std::vector<float> cosine(frequencies.size());
+  std::vector<float> sine(frequencies.size());
+  const auto turn = rope.pairs ? ref::rotate_pairs : ref::rotate_halves;
+  const LatentAttentionPlan& latent = plan(layer).latent;
+  const size_t dim = attention.head_dim;
+  // Of latent attention the last elements turn.
+  std::vector<float>& q = latent ? expanded_ : q_;
+  const size_t q_dim = latent ? latent.q_dim() : dim;
+  for (size_t row = 0; row < batch_->rows; ++row) {
+    rotary_angles(batch_->positions[row], frequencies,
+                  static_cast<float>(rope.scaling.attention_factor), cosine.data(), sine.data());
+    for (size_t h = 0; h < attention.heads; ++h) {
+      turn(cosine, sine, &q[(row * attention.heads + h) * q_dim + latent.nope_dim]);
+    }
+    for (size_t h = 0; h < attention.kv_heads && !shares_kv(layer); ++h) {
+      turn(cosine, sine, &k_[(row * attention.kv_heads + h) * dim + latent.kv_rank]);
+    }
+  }
+}
+
+void RefStep::attend(uint32_t layer) {
+  const ref::Attention attention{*shape_, kv_.storage(), *batch_};
+  if (!shares_kv(layer)) attention.store(layer, k_.data(), v_.data());
+  attention.attend(layer, q_.data(), attended_.data(), scores_.rows(layer));
+}
+
+void RefStep::attention_output(uint32_t layer) {
+  const LayerWeights& w = model_->layers[layer];
+  const std::vector<float>& x = plan(layer).latent ? expanded_ : attended_;
+  multiply(w.output, w.output_bias, x.data(), update_.data());
+  add_to_hidden(plan(layer), plan(layer).attention_post_norm, w.attention_post_norm,
+                w.attention_post_norm_bias);
+}
+
+}  // namespace tenon

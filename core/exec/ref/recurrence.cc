@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/exec/ref/math.h"
+#include "core/exec/ref/step.h"
 
 namespace tenon::ref {
 namespace {
@@ -131,3 +132,47 @@ void gate(const RecurrentPlan& plan, std::span<const float> scale, const float* 
 }
 
 }  // namespace tenon::ref
+
+namespace tenon {
+
+void RefStep::recur_in(uint32_t layer) {
+  const LayerWeights& w = model_->layers[layer];
+  const RecurrentPlan& recurrent = plan(layer).recurrent;
+  const size_t rows = batch_->rows;
+  const float* x = input(plan(layer).attention_norm).data();
+  x_.resize(rows * recurrent.channels());
+  for (auto* values : {&gate_, &scanned_}) values->resize(rows * recurrent.inner());
+  step_.resize(rows * recurrent.heads);
+  multiply(w.ssm_in, w.ssm_in_bias, x, x_.data());
+  multiply(w.ssm_gate, w.ssm_gate_bias, x, gate_.data());
+  if (recurrent.kind == Recurrence::mamba2) {
+    multiply(w.ssm_step, w.ssm_step_bias, x, step_.data());
+  }
+}
+
+void RefStep::recur(uint32_t layer) {
+  const LayerWeights& w = model_->layers[layer];
+  const RecurrentPlan& own = plan(layer).recurrent;
+  const ref::Recurrence recurrence{*shape_, kv_.states(), *batch_, own, w, layer};
+  recurrence.convolve(x_.data(), x_.data());
+  if (own.kind == Recurrence::mamba2) {
+    recurrence.scan_heads(x_.data(), step_.data(), scanned_.data());
+  } else {
+    const size_t rows = batch_->rows;
+    std::vector<float> low(rows * own.step_rank), bc(rows * 2 * own.state);
+    multiply_(w.ssm_low, {}, x_.data(), batch_->rows, low.data());
+    multiply_(w.ssm_bc, {}, x_.data(), batch_->rows, bc.data());
+    multiply_(w.ssm_dt, {}, low.data(), batch_->rows, step_.data());
+    recurrence.scan_channels(x_.data(), step_.data(), bc.data(), scanned_.data());
+  }
+  ref::gate(own, w.ssm_norm, gate_.data(), batch_->rows, scanned_.data());
+}
+
+void RefStep::recur_out(uint32_t layer) {
+  const LayerWeights& w = model_->layers[layer];
+  multiply(w.ssm_out, w.ssm_out_bias, scanned_.data(), update_.data());
+  add_to_hidden(plan(layer), plan(layer).attention_post_norm, w.attention_post_norm,
+                w.attention_post_norm_bias);
+}
+
+}  // namespace tenon

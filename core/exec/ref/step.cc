@@ -1,0 +1,71 @@
+#include "core/exec/ref/step.h"
+
+#include "core/model/tensors/weight_rows.h"
+
+namespace tenon {
+namespace {
+
+Status check_adapters(std::span<const Adapter* const> adapters) {
+  for (const Adapter* adapter : adapters) {
+    for (const AdapterMatrix& matrix : adapter->matrices) {
+      TENON_RETURN_IF_ERROR(readable_by_rows(matrix.a));
+      TENON_RETURN_IF_ERROR(readable_by_rows(matrix.b));
+    }
+  }
+  return {};
+}
+
+Status check_weights(const Model& model) {
+  TENON_RETURN_IF_ERROR(readable_by_rows(model.embedding));
+  TENON_RETURN_IF_ERROR(readable_by_rows(model.head));
+  if (model.plan.learned_positions) TENON_RETURN_IF_ERROR(readable_by_rows(model.positions));
+  for (const LayerWeights& layer : model.layers) {
+    for (const Weight* weight : layer.matrices()) {
+      TENON_RETURN_IF_ERROR(readable_by_rows(*weight));
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Status RefStep::load(const ExecutorSetup& setup) {
+  if (setup.model == nullptr || setup.shape == nullptr) {
+    return internal("the executor 'ref' was loaded without a model");
+  }
+  TENON_RETURN_IF_ERROR(check_weights(*setup.model));
+  TENON_RETURN_IF_ERROR(check_adapters(setup.adapters));
+  TENON_RETURN_IF_ERROR(check_decoder_shape(*setup.shape));
+  TENON_RETURN_IF_ERROR(kv_.allocate(*setup.shape, setup.geometry));
+  model_ = setup.model;
+  shape_ = setup.shape;
+  groups_.assign(setup.geometry.groups, setup.geometry.groups + setup.geometry.group_count);
+  adapters_.assign(setup.adapters.begin(), setup.adapters.end());
+  limits_ = {shape_, groups_.data(), setup.max_rows, setup.max_sequences,
+             static_cast<uint32_t>(adapters_.size())};
+  scores_.load(*shape_, setup.scored);
+  frequencies_.clear();
+  for (const RopePlan& rope : plan().ropes) {
+    frequencies_.push_back(rope_frequencies(rope, shape_->context_tokens));
+  }
+  if (setup.progress) setup.progress(model_->weight_bytes(), model_->weight_bytes());
+  return {};
+}
+
+Status RefStep::run(const BatchView& batch) {
+  if (model_ == nullptr) return internal("a step was launched before the executor was loaded");
+  TENON_RETURN_IF_ERROR(check_batch(batch, limits_));
+  const size_t rows = batch.rows;
+  for (auto* values : {&hidden_, &normed_, &update_}) values->resize(rows * plan().hidden);
+  logits_.resize(batch.logits_rows.size() * size_t{plan().vocabulary});
+  batch_ = &batch;
+  kept_.begin(batch, plan().hidden);
+  scores_.begin(batch);
+  run_decoder(plan(), *this);
+  output_ = {batch.step_id,     logits_.data(), static_cast<uint32_t>(batch.logits_rows.size()),
+             plan().vocabulary, kept_.arrays(), static_cast<uint32_t>(batch.hidden_rows.size())};
+  output_.scores = &scores_;
+  return {};
+}
+
+}  // namespace tenon

@@ -1,0 +1,99 @@
+// One step of the oracle: the decoder's operations, and what they read and write.
+#pragma once
+
+#include <tenon/batch.h>
+#include <tenon/model.h>
+
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "core/exec/batch_check.h"
+#include "core/exec/entry_scores.h"
+#include "core/exec/executor.h"
+#include "core/exec/hidden_rows.h"
+#include "core/exec/host_kv.h"
+#include "core/exec/ref/math.h"
+#include "core/model/decoder.h"
+#include "core/model/model.h"
+
+namespace tenon {
+
+class RefStep final : private DecoderOps {
+ public:
+  explicit RefStep(ref::Multiply multiply) : multiply_(std::move(multiply)) {}
+
+  // Points into the setup's model and shape, which outlive this.
+  Status load(const ExecutorSetup& setup);
+  // Computes all of a batch, which lives until the next one. Errors: those of `check_batch`.
+  Status run(const BatchView& batch);
+  // The last batch's results; null: there was none.
+  const StepOutput* output() const { return batch_ != nullptr ? &output_ : nullptr; }
+  const Model* model() const { return model_; }
+  const ref::Multiply& products() const { return multiply_; }
+  HostKv& kv() { return kv_; }
+  const HostKv& kv() const { return kv_; }
+
+ private:
+  void embed() override;
+  void attention_norm(uint32_t layer) override;
+  void qkv(uint32_t layer) override;
+  void qk_norm(uint32_t layer) override;
+  void clip(uint32_t layer) override;
+  void rotate(uint32_t layer) override;
+  void absorb(uint32_t layer) override;
+  void attend(uint32_t layer) override;
+  void expand(uint32_t layer) override;
+  void attention_output(uint32_t layer) override;
+  void recur_in(uint32_t layer) override;
+  void recur(uint32_t layer) override;
+  void recur_out(uint32_t layer) override;
+  void mlp_norm(uint32_t layer) override;
+  void mlp_in(uint32_t layer) override;
+  void mlp_out(uint32_t layer) override;
+  void layer_done(uint32_t layer) override { keep_hidden(layer, hidden_); }
+  void logits() override;
+
+  const ModelPlan& plan() const { return model_->plan; }
+  const LayerPlan& plan(uint32_t layer) const { return model_->plan.layers[layer]; }
+  bool shares_kv(uint32_t layer) const { return shape_->layers[layer].shares_kv_with >= 0; }
+  const std::vector<float>& input(const NormPlan& norm) const { return norm ? normed_ : hidden_; }
+  void multiply(const Weight& weight, std::span<const float> bias, const float* x, float* y) const;
+  void norm_rows(const NormPlan& norm, std::span<const float> scale, std::span<const float> bias);
+  void norm_heads(const SelfAttentionPlan& attention, std::span<const float> scale,
+                  std::span<const float> bias, std::vector<float>& heads);
+  void add_to_hidden(const LayerPlan& layer, const NormPlan& post_norm,
+                     std::span<const float> scale, std::span<const float> bias);
+  void latent_qkv(uint32_t layer);
+  void keep_hidden(uint32_t layer, const std::vector<float>& rows);
+
+  const ref::Multiply multiply_;
+  const Model* model_ = nullptr;
+  const ModelShape* shape_ = nullptr;
+  BatchLimits limits_;
+  std::vector<KvGroupGeometry> groups_;
+  HostKv kv_;
+  std::vector<std::vector<float>> frequencies_;  // [ropes][dim / 2]
+
+  std::vector<const Adapter*> adapters_;
+
+  const BatchView* batch_ = nullptr;
+  std::vector<float> hidden_, normed_;  // [rows, hidden]
+  std::vector<float> q_, attended_;     // [rows, heads, head_dim]
+  std::vector<float> k_, v_;            // [rows, kv_heads, head_dim]
+  std::vector<float> expanded_;        // [rows, heads, …] as latent attention's weights have them
+  std::vector<float> inner_, up_;      // [rows, MLP width]; experts: inner is their sum
+  std::vector<float> update_;          // [rows, hidden]
+  std::vector<float> x_, step_;        // [rows, channels], [rows, heads or channels]
+  std::vector<float> gate_, scanned_;  // [rows, inner]
+  std::vector<float> logits_;          // [logits_rows, vocabulary]
+  HiddenRows kept_;
+  EntryScores scores_;
+  StepOutput output_;
+};
+
+// Of a row; `out` may be `x`. Nothing without a norm.
+void apply_norm(const NormPlan& norm, const float* x, std::span<const float> scale,
+                std::span<const float> bias, float* out);
+
+}  // namespace tenon
