@@ -1,10 +1,10 @@
 // Every member of a plan is compared, and named where it differs.
-#include "core/model/plan/model_plan.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "core/model/plan/model_plan.h"
 #include "core/model/plan/plan_difference.h"
+#include "core/model/plan/plan_lines.h"
 
 namespace tenon {
 namespace {
@@ -96,6 +96,46 @@ TEST(PlanFields, each_member_that_is_changed_is_named_by_the_difference) {
   try_all(plan, plan.ropes[0], "", seen);
   EXPECT_EQ(seen.others, 9u);
   EXPECT_GT(seen.compared, 100u);
+}
+
+TEST(PlanFields, each_member_that_is_not_as_usual_has_a_line) {
+  ModelPlan plan = plan_of_one_layer();
+  const size_t usual = plan_lines(plan).size();
+  EXPECT_EQ(usual, 1u);  // the number of layers
+  size_t seen = 0;
+  const auto try_one = [&](const auto& field) {
+    auto& member = plan.layers[0].attention.*field.member;
+    if constexpr (!HasFields<std::remove_cvref_t<decltype(member)>>) {
+      const auto kept = member;
+      change(member);
+      const std::vector<PlanLine> lines = plan_lines(plan);
+      member = kept;
+      ASSERT_EQ(lines.size(), usual + 1) << field.what;
+      EXPECT_EQ(lines.back().of, "layer 0");
+      EXPECT_EQ(lines.back().what, field.what);
+      EXPECT_EQ(lines.back().key, field.key);
+      ++seen;
+    }
+  };
+  std::apply([&](const auto&... field) { (try_one(field), ...); },
+             PlanFields<SelfAttentionPlan>::kAll);
+  EXPECT_EQ(seen, aggregate::members<SelfAttentionPlan>() - 1);  // all but a norm
+}
+
+TEST(PlanFields, layers_that_are_alike_are_told_once) {
+  ModelPlan plan;
+  plan.layers.resize(5);
+  for (LayerPlan& layer : plan.layers) layer.mlp.width = 40;
+  plan.layers[3].attention.window_tokens = 64;
+  std::vector<std::string> told;
+  for (const PlanLine& line : plan_lines(plan)) {
+    told.push_back(line.of + ": " + line.what + " is " + line.value);
+  }
+  EXPECT_THAT(
+      told, testing::ElementsAre("the model: the number of layers is 5",
+                                 "layers 0 to 2: the width of the MLP is 40",
+                                 "layer 3: the window is 64", "layer 3: the width of the MLP is 40",
+                                 "layer 4: the width of the MLP is 40"));
 }
 
 TEST(PlanFields, settings_of_rotary_scaling_are_all_compared) {

@@ -215,12 +215,13 @@ void add_synth(CLI::App& model, Action& action) {
 
 void add_info(CLI::App& model, Action& action) {
   auto folder = std::make_shared<std::string>();
-  auto json = std::make_shared<bool>(false);
+  auto json = std::make_shared<bool>(false), plan = std::make_shared<bool>(false);
   CLI::App* command = model.add_subcommand("info", "Say what a checkpoint is");
   command->add_option("folder", *folder, "model folder or GGUF file")->required();
+  command->add_flag("--plan", *plan, "also every setting of the layers, with the key that says it");
   command->add_flag("--json", *json, "machine-readable output");
-  command->callback([folder, json, &action] {
-    action = [folder, json] { return finish(print_model_info(*folder, *json)); };
+  command->callback([folder, json, plan, &action] {
+    action = [folder, json, plan] { return finish(print_model_info(*folder, *json, *plan)); };
   });
 }
 

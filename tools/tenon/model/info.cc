@@ -10,6 +10,7 @@
 #include "core/files/gguf_parts.h"
 #include "core/model/checkpoint/gguf_checkpoint.h"
 #include "core/model/model.h"
+#include "core/model/plan/plan_lines.h"
 #include "core/pipeline/text_ends.h"
 #include "core/request/parameters.h"
 #include "core/tokenizer/tokenizer.h"
@@ -334,9 +335,28 @@ Status print_unrunnable(const std::string& path, const Status& reason, bool json
   return {};
 }
 
+Json plan_json(const ModelPlan& plan) {
+  Json lines = Json::array();
+  for (const PlanLine& line : plan_lines(plan)) {
+    lines.push_back(
+        {{"of", line.of}, {"what", line.what}, {"key", line.key}, {"value", line.value}});
+  }
+  return lines;
+}
+
+void print_plan(const ModelPlan& plan) {
+  std::string of;
+  for (const PlanLine& line : plan_lines(plan)) {
+    if (line.of != of) put("\n" + line.of + "\n");
+    of = line.of;
+    const std::string key = line.key.empty() ? "" : " (" + line.key + ")";
+    put("  " + one_line(line.what + key + ": " + line.value, kMostPathBytes) + "\n");
+  }
+}
+
 }  // namespace
 
-Status print_model_info(const std::string& folder, bool json) {
+Status print_model_info(const std::string& folder, bool json, bool plan) {
   Result<std::unique_ptr<Model>> opened = open_model(folder);
   if (!opened.ok() && is_model_file(folder)) {
     return print_unrunnable(folder, opened.status(), json);
@@ -348,6 +368,7 @@ Status print_model_info(const std::string& folder, bool json) {
   const Tokenizer* words = tokenizer.ok() ? tokenizer->get() : nullptr;
   Json info = to_json(*model, words);
   if (json) {
+    if (plan) info["plan"] = plan_json(model->plan);
     put(json_text(info));
     return {};
   }
@@ -356,6 +377,7 @@ Status print_model_info(const std::string& folder, bool json) {
   if (!tokenizer.ok()) {
     putf("%-22s none: %s\n", "tokenizer", message_of(tokenizer.status()).c_str());
   }
+  if (plan) print_plan(model->plan);
   return {};
 }
 

@@ -7,7 +7,7 @@
 
 namespace tenon {
 
-// Prints to standard output.
-Status print_model_info(const std::string& folder, bool json);
+// Prints to standard output; with `plan`, also every setting of the layers that is not as usual.
+Status print_model_info(const std::string& folder, bool json, bool plan);
 
 }  // namespace tenon
