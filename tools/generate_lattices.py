@@ -5,7 +5,7 @@
 
 The points were chosen by the authors of llama.cpp so that rounding weights to them loses least; no
 shorter rule gives them. They are read from the Python package `gguf` (gguf.quants), which is needed
-beside numpy, and written twice: the kernels' SDK and the core's oracle share no code.
+beside numpy. The kernels' SDK and the core's oracle read them, each with code of its own.
 
 A point is a number with a digit for each value, the first the lowest, to the base of as many levels
 as the lattice has. The points ascend, and each character says how much is added to the one before:
@@ -19,8 +19,7 @@ from gguf import quants
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 LATTICES = [("Iq2Xxs", quants.IQ2_XXS), ("Iq2Xs", quants.IQ2_XS), ("Iq2S", quants.IQ2_S),
             ("Iq3Xxs", quants.IQ3_XXS), ("Iq3S", quants.IQ3_S), ("Iq1", quants.IQ1_S)]
-FILES = [("sdk/include/tenon/sdk/linear/lattice_steps.h", "tenon::sdk"),
-         ("core/model/formats/quant_lattice_steps.h", "tenon")]
+FILE = "core/include/tenon/formats/lattices.h"
 
 
 def steps(kind):
@@ -36,19 +35,18 @@ def steps(kind):
     return text
 
 
-def write(path, namespace):
+def write():
     lines = ["// Written by tools/generate_lattices.py, which says how the strings are read.",
-             "#pragma once", "", f"namespace {namespace} {{", ""]
+             "#pragma once", "", "namespace tenon {", "", "// The points of each lattice."]
     for name, kind in LATTICES:
         text = steps(kind)
         pieces = [text[i:i + 88] for i in range(0, len(text), 88)]
         lines.append(f"inline constexpr char k{name}Steps[] =")
         lines += [f'    R"({piece})"' for piece in pieces]
         lines[-1] += ";"
-    lines += ["", f"}}  // namespace {namespace}", ""]
-    (ROOT / path).write_text("\n".join(lines))
+    lines += ["", "}  // namespace tenon", ""]
+    (ROOT / FILE).write_text("\n".join(lines))
 
 
 if __name__ == "__main__":
-    for path, namespace in FILES:
-        write(path, namespace)
+    write()

@@ -50,8 +50,9 @@ inline std::vector<float> heavy_tailed(uint64_t seed, size_t count) {
 
 class QuantKernel : public testing::TestWithParam<QuantKernelCase> {
  protected:
-  static std::span<const std::string_view> formats() {
-    return GetParam().pairs ? std::span(kFloat8Formats) : quant_formats_of(GetParam().id);
+  static std::vector<std::string_view> formats() {
+    if (GetParam().pairs) return {std::begin(kFloat8Formats), std::end(kFloat8Formats)};
+    return quant_formats_of(GetParam().id);
   }
   LinearRig rig_{GetParam().id, GetParam().isa, !GetParam().pairs};
 };
@@ -289,7 +290,8 @@ TEST_P(QuantKernel, a_poisoned_row_leaves_its_neighbours_alone) {
 TEST_P(QuantKernel, a_damaged_scale_spoils_its_own_column_alone) {
   constexpr uint16_t kInfinite = 0x7c00, kNan = 0x7e00;
   for (std::string_view format : formats()) {
-    if (format == "mxfp4") continue;  // no byte of its scale is damaged
+    if (block_scales_of(format).scale == BlockScale::power)
+      continue;  // no byte of its scale is damaged
     for (uint16_t scale : {kInfinite, kNan}) {
       for (uint32_t rows : {1u, 60u}) {
         const uint32_t k_in = whole_blocks(format, 96);

@@ -1,9 +1,11 @@
 // Weights in quantised formats for tests, made from random numbers.
 #pragma once
 
+#include <tenon/formats/block_scales.h>
 #include <tenon/linear.h>
 #include <tenon/sdk/half.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <span>
@@ -16,22 +18,24 @@
 
 namespace tenon {
 
-constexpr std::string_view kAllQuantFormats[] = {
-    "q8_0",   "q4_0",    "q4_1",   "q5_0",   "q5_1",    "q6_k",  "q4_k",   "q5_k",
-    "iq4_nl", "mxfp4",   "u2_32",  "u2_64",  "u3_32",   "u3_64", "u3_128", "u4_32",
-    "u4_64",  "u4_128",  "u8_32",  "u8_64",  "q2_k",    "q3_k",  "iq4_xs", "tq1_0",
-    "tq2_0",  "iq2_xxs", "iq2_xs", "iq2_s",  "iq3_xxs", "iq3_s", "iq1_s",  "iq1_m",
-    "nf4_32", "nf4_64",  "fp4_32", "fp4_64", "f8_32",   "f8_128"};
 constexpr std::string_view kFloat8Formats[] = {"f8_32", "f8_64", "f8_128"};
-// A kernel with integer products rounds the levels of some tables, and has no FP8.
-inline std::span<const std::string_view> quant_formats_of(std::string_view kernel) {
-  const std::span all(kAllQuantFormats);
-  return kernel == "int8" ? all.first(all.size() - 2) : all;
+// All that a kernel takes; one with integer products has no FP8.
+inline std::vector<std::string_view> quant_formats_of(std::string_view kernel) {
+  std::vector<std::string_view> names;
+  for (const BlockScales& each : kBlockScales) {
+    if (kernel != "int8" || each.codes != BlockCodes::floats) names.push_back(each.format);
+  }
+  return names;
 }
-// Those whose values it takes as they are.
-inline std::span<const std::string_view> exact_formats_of(std::string_view kernel) {
-  const std::span all(kAllQuantFormats);
-  return kernel == "int8" ? all.first(all.size() - 6) : all;
+// Whether levels are no short fractions: then one with integer products rounds them.
+inline bool has_long_levels(std::string_view format) {
+  return format.starts_with("nf4") || format.starts_with("fp4");
+}
+// Those whose values a kernel takes as they are.
+inline std::vector<std::string_view> exact_formats_of(std::string_view kernel) {
+  std::vector<std::string_view> names = quant_formats_of(kernel);
+  if (kernel == "int8") std::erase_if(names, has_long_levels);
+  return names;
 }
 
 // `values` or a few more: whole blocks of a format.
@@ -83,31 +87,27 @@ struct QuantWeight {
   std::byte* block(uint32_t row, uint32_t index) {
     return bytes.data() + misalignment + (size_t{row} * block_count() + index) * blocks.bytes;
   }
-  // Powers of two: those of mxfp4.
-  bool has_power_scale() const { return format == "mxfp4"; }
   void set_scale(uint32_t row, uint32_t index, uint16_t half) {
     const float scale = sdk::f16_to_float(half);
-    if (has_power_scale()) {
-      *block(row, index) = static_cast<std::byte>(scale == 0 ? 0 : 127 + std::ilogb(scale));
-    } else if (format.starts_with("f8_")) {
-      std::memcpy(block(row, index), &scale, 4);
-    } else if (format == "iq1_m") {
-      for (uint32_t i = 0; i < 4; ++i) {
-        std::byte& top = block(row, index)[49 + 2 * i];
-        top = (top & std::byte{15}) | static_cast<std::byte>((half >> (4 * i) & 15) << 4);
-      }
-    } else {
-      std::memcpy(block(row, index) + scale_at(), &half, 2);
+    const BlockScales& own = block_scales_of(format);
+    std::byte* const to = block(row, index) + own.at;
+    switch (own.scale) {
+      case BlockScale::power:
+        *to = static_cast<std::byte>(scale == 0 ? 0 : 127 + std::ilogb(scale));
+        break;
+      case BlockScale::f32:
+        std::memcpy(to, &scale, 4);
+        break;
+      case BlockScale::nibbles:
+        for (uint32_t i = 0; i < 4; ++i) {
+          std::byte& top = to[1 + 2 * i];
+          top = (top & std::byte{15}) | static_cast<std::byte>((half >> (4 * i) & 15) << 4);
+        }
+        break;
+      case BlockScale::f16:
+      case BlockScale::f16x2:
+        std::memcpy(to, &half, 2);
     }
-  }
-  // Of the f16 scale in a block.
-  size_t scale_at() const {
-    if (format == "q2_k") return 80;
-    // Otherwise it begins the block, or ends it.
-    for (std::string_view last : {"q6_k", "q3_k", "tq1_0", "tq2_0"}) {
-      if (format == last) return blocks.bytes - 2;
-    }
-    return 0;
   }
   // Where the format has one: a whole number that a code may be.
   void set_zero(uint32_t row, uint32_t index, float noise) {
@@ -119,15 +119,13 @@ struct QuantWeight {
   }
   // Where the format has one.
   void set_minimum(uint32_t row, uint32_t index, uint16_t half) {
-    for (std::string_view with : {"q4_1", "q5_1", "q4_k", "q5_k", "q2_k"}) {
-      if (format == with) std::memcpy(block(row, index) + scale_at() + 2, &half, 2);
-    }
+    const BlockScales& own = block_scales_of(format);
+    if (own.scale != BlockScale::f16x2 || format.starts_with("u")) return;
+    std::memcpy(block(row, index) + own.at + 2, &half, 2);
   }
   // Whether a product of 127s needs more bits than f32 has, as levels that are no short fractions
   // do.
-  bool has_long_products() const {
-    return blocks.elements == 256 || format.starts_with("nf4") || format.starts_with("fp4");
-  }
+  bool has_long_products() const { return blocks.elements == 256 || has_long_levels(format); }
   WeightView view() const {
     return {.format = format, .name = "w", .n_out = n_out, .k_in = k_in, .parts = {&tensor, 1}};
   }

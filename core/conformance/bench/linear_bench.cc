@@ -1,8 +1,11 @@
 #include "core/conformance/bench/linear_bench.h"
 
+#include <tenon/formats/block_scales.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstring>
 #include <numeric>
 #include <thread>
 #include <utility>
@@ -14,20 +17,31 @@ namespace tenon {
 namespace {
 
 constexpr uint32_t kWorkers = 4;
-constexpr std::string_view kFormats[] = {"f32",  "f16",  "bf16",   "q8_0",   "q4_0", "q6_k",
-                                         "q4_k", "q2_k", "iq4_xs", "iq2_xs", "iq1_m"};
+constexpr std::string_view kFormats[] = {
+    "f32",
+    "f16",
+    "bf16",
+#define TENON_FORMAT(name, ...) #name,
+#include <tenon/formats/weight_formats.def>
+};
 
 Status wrote_beside(const char* call) {
   return internal(std::string(call) + " wrote beside the memory that it was given");
 }
 
 // Blocks of a format that this program does not write. These bytes are f16 scales from 2^-7 to 2^-3
-// wherever a format has them, and codes of which every other bit is random.
-void fill_blocks(uint64_t seed, std::span<std::byte> bytes) {
+// wherever a format has them, and codes of which every other bit is random. Other scales are 2^-5.
+void fill_blocks(const QuantFormat& blocks, uint64_t seed, std::span<std::byte> bytes) {
   const std::vector<float> noise = random_activations(seed, bytes.size());
   for (size_t i = 0; i < bytes.size(); ++i) {
     const auto low = static_cast<uint32_t>(std::fabs(noise[i]) * 4096.0f) & 15;
     bytes[i] = static_cast<std::byte>(0x20 | low);
+  }
+  const BlockScales& place = block_scales_of(blocks.name);
+  for (size_t at = place.at; at < bytes.size(); at += blocks.bytes) {
+    constexpr float kScale = 0x1p-5f;
+    if (place.scale == BlockScale::f32) std::memcpy(&bytes[at], &kScale, sizeof(kScale));
+    if (place.scale == BlockScale::power) bytes[at] = std::byte{127 - 5};
   }
 }
 
@@ -133,7 +147,7 @@ TestWeight::TestWeight(std::string_view format, uint32_t n_out, uint32_t k_in, u
     for (uint32_t n = 0; n < n_out; ++n) {
       std::byte* row = bytes.data() + n * row_bytes;
       if (blocks->quantize == nullptr) {
-        fill_blocks(seed + n, {row, row_bytes});
+        fill_blocks(*blocks, seed + n, {row, row_bytes});
       } else {
         quantize_row(*blocks, &values_[size_t{n} * k_in], k_in, row);
       }

@@ -19,11 +19,11 @@ namespace {
 // general.file_type, for people: which type most matrices have.
 uint32_t file_type(const TensorType& type) {
   constexpr std::pair<std::string_view, uint32_t> kFileTypes[] = {
-      {"f16", 1},     {"q4_0", 2},     {"q4_1", 3},    {"q8_0", 7},     {"q5_0", 8},
-      {"q5_1", 9},    {"q2_k", 10},    {"q3_k", 12},   {"q4_k", 15},    {"q5_k", 17},
-      {"q6_k", 18},   {"iq2_xxs", 19}, {"iq2_xs", 20}, {"iq3_xxs", 23}, {"iq1_s", 24},
-      {"iq4_nl", 25}, {"iq3_s", 26},   {"iq2_s", 28},  {"iq4_xs", 30},  {"iq1_m", 31},
-      {"bf16", 32},   {"tq1_0", 36},   {"tq2_0", 37},  {"mxfp4", 38}};
+      {"f16", 1},
+      {"bf16", 32},
+#define TENON_GGUF_FORMAT(name, type, file_type, ...) {#name, file_type},
+#include <tenon/formats/weight_formats.def>
+  };
   const auto* found =
       std::ranges::find(kFileTypes, type.name, [](const auto& pair) { return pair.first; });
   return found == std::end(kFileTypes) ? 0 : found->second;

@@ -1,6 +1,7 @@
 // Weights quantised in blocks along a row, as GGUF files have them (docs/formats/gguf.md shows the
 // bits) or as the checkpoints of other tools are read (docs/formats/published-weights.md). A format
-// is one row of a table: its block, and the functions from and to f32.
+// is a row of <tenon/formats/weight_formats.def> and a function here that decodes one block: the
+// oracle of what the SDK takes blocks apart with, of which it shares constants alone.
 #pragma once
 
 #include <cstddef>
@@ -41,36 +42,10 @@ void quantize_row(const QuantFormat& format, const float* values, uint64_t eleme
 // Whether all of a row's blocks are (`finite`); values of FP8 may be no numbers even then.
 bool is_finite_row(const QuantFormat& format, const std::byte* row, uint64_t elements);
 
-// Blocks of 256 (core/model/formats/quant_super_blocks.cc).
-void dequantize_q2_k(const std::byte* block, float* out);
-void dequantize_q3_k(const std::byte* block, float* out);
-void dequantize_q4_k(const std::byte* block, float* out);
-void dequantize_q5_k(const std::byte* block, float* out);
-void dequantize_q6_k(const std::byte* block, float* out);
-void dequantize_tq1_0(const std::byte* block, float* out);
-void dequantize_tq2_0(const std::byte* block, float* out);
-
-// Points of a lattice (core/model/formats/quant_lattices.cc).
-void dequantize_iq2_xxs(const std::byte* block, float* out);
-void dequantize_iq2_xs(const std::byte* block, float* out);
-void dequantize_iq2_s(const std::byte* block, float* out);
-void dequantize_iq3_xxs(const std::byte* block, float* out);
-void dequantize_iq3_s(const std::byte* block, float* out);
-void dequantize_iq1_s(const std::byte* block, float* out);
-void dequantize_iq1_m(const std::byte* block, float* out);
-
-// Levels and groups (core/model/formats/quant_groups.cc).
-void dequantize_iq4_nl(const std::byte* block, float* out);
-void dequantize_iq4_xs(const std::byte* block, float* out);
-void dequantize_mxfp4(const std::byte* block, float* out);
-template <uint32_t values>
-void dequantize_nf4(const std::byte* block, float* out);
-template <uint32_t values>
-void dequantize_fp4(const std::byte* block, float* out);
-// The code's zero point times the scale is taken off.
-template <uint32_t bits, uint32_t values>
-void dequantize_codes(const std::byte* block, float* out);
-template <uint32_t values>
-void dequantize_f8(const std::byte* block, float* out);
+// One block of each format: dequantize_q8_0, dequantize_q4_0, … Blocks of integers are decoded in
+// quant_integers.cc and quant_super_blocks.cc, those with a table of levels and E4M3 in
+// quant_groups.cc, points of a lattice in quant_lattices.cc.
+#define TENON_FORMAT(name, ...) void dequantize_##name(const std::byte* block, float* out);
+#include <tenon/formats/weight_formats.def>
 
 }  // namespace tenon

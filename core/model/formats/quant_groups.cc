@@ -1,10 +1,11 @@
 // Blocks of codes that index a table of levels, or that have a scale and a zero point.
+#include <tenon/formats/levels.h>
+
 #include <cmath>
 #include <cstring>
 
 #include "core/base/half.h"
 #include "core/model/formats/quant_format.h"
-#include "core/model/formats/quant_levels.h"
 
 namespace tenon {
 namespace {
@@ -42,6 +43,24 @@ float e4m3(uint32_t byte) {
   return (byte & 0x80) != 0 ? -value : value;
 }
 
+// The code's zero point times the scale is taken off.
+template <uint32_t bits, uint32_t values>
+void dequantize_codes(const std::byte* block, float* out) {
+  const float scale = half_of(block);
+  const float minimum = -(scale * half_of(block + 2));
+  for (uint32_t i = 0; i < values; ++i) {
+    const uint32_t code = code_of(block + 4 + i / 32 * 4 * bits, bits, i % 32);
+    out[i] = scale * static_cast<float>(code) + minimum;
+  }
+}
+
+template <uint32_t values>
+void dequantize_f8(const std::byte* block, float* out) {
+  float scale;
+  std::memcpy(&scale, block, 4);
+  for (uint32_t i = 0; i < values; ++i) out[i] = scale * e4m3(byte_of(block, 4 + i));
+}
+
 }  // namespace
 
 void dequantize_iq4_nl(const std::byte* block, float* out) {
@@ -66,50 +85,63 @@ void dequantize_mxfp4(const std::byte* block, float* out) {
   dequantize_levels(kE2M1Levels, scale, block + 1, 32, out);
 }
 
-template <uint32_t values>
-void dequantize_nf4(const std::byte* block, float* out) {
-  dequantize_levels(kNf4Levels, half_of(block), block + 2, values, out);
+void dequantize_nf4_32(const std::byte* block, float* out) {
+  dequantize_levels(kNf4Levels, half_of(block), block + 2, 32, out);
 }
-template <uint32_t values>
-void dequantize_fp4(const std::byte* block, float* out) {
-  dequantize_levels(kFp4Levels, half_of(block), block + 2, values, out);
+void dequantize_nf4_64(const std::byte* block, float* out) {
+  dequantize_levels(kNf4Levels, half_of(block), block + 2, 64, out);
 }
-
-template <uint32_t bits, uint32_t values>
-void dequantize_codes(const std::byte* block, float* out) {
-  const float scale = half_of(block);
-  const float minimum = -(scale * half_of(block + 2));
-  for (uint32_t i = 0; i < values; ++i) {
-    const uint32_t code = code_of(block + 4 + i / 32 * 4 * bits, bits, i % 32);
-    out[i] = scale * static_cast<float>(code) + minimum;
-  }
+void dequantize_fp4_32(const std::byte* block, float* out) {
+  dequantize_levels(kFp4Levels, half_of(block), block + 2, 32, out);
+}
+void dequantize_fp4_64(const std::byte* block, float* out) {
+  dequantize_levels(kFp4Levels, half_of(block), block + 2, 64, out);
 }
 
-template <uint32_t values>
-void dequantize_f8(const std::byte* block, float* out) {
-  float scale;
-  std::memcpy(&scale, block, 4);
-  for (uint32_t i = 0; i < values; ++i) out[i] = scale * e4m3(byte_of(block, 4 + i));
+void dequantize_u2_32(const std::byte* block, float* out) {
+  dequantize_codes<2, 32>(block, out);
 }
-
-template void dequantize_nf4<32>(const std::byte*, float*);
-template void dequantize_nf4<64>(const std::byte*, float*);
-template void dequantize_fp4<32>(const std::byte*, float*);
-template void dequantize_fp4<64>(const std::byte*, float*);
-template void dequantize_f8<32>(const std::byte*, float*);
-template void dequantize_f8<64>(const std::byte*, float*);
-template void dequantize_f8<128>(const std::byte*, float*);
-template void dequantize_codes<2, 32>(const std::byte*, float*);
-template void dequantize_codes<2, 64>(const std::byte*, float*);
-template void dequantize_codes<2, 128>(const std::byte*, float*);
-template void dequantize_codes<3, 32>(const std::byte*, float*);
-template void dequantize_codes<3, 64>(const std::byte*, float*);
-template void dequantize_codes<3, 128>(const std::byte*, float*);
-template void dequantize_codes<4, 32>(const std::byte*, float*);
-template void dequantize_codes<4, 64>(const std::byte*, float*);
-template void dequantize_codes<4, 128>(const std::byte*, float*);
-template void dequantize_codes<8, 32>(const std::byte*, float*);
-template void dequantize_codes<8, 64>(const std::byte*, float*);
-template void dequantize_codes<8, 128>(const std::byte*, float*);
+void dequantize_u2_64(const std::byte* block, float* out) {
+  dequantize_codes<2, 64>(block, out);
+}
+void dequantize_u2_128(const std::byte* block, float* out) {
+  dequantize_codes<2, 128>(block, out);
+}
+void dequantize_u3_32(const std::byte* block, float* out) {
+  dequantize_codes<3, 32>(block, out);
+}
+void dequantize_u3_64(const std::byte* block, float* out) {
+  dequantize_codes<3, 64>(block, out);
+}
+void dequantize_u3_128(const std::byte* block, float* out) {
+  dequantize_codes<3, 128>(block, out);
+}
+void dequantize_u4_32(const std::byte* block, float* out) {
+  dequantize_codes<4, 32>(block, out);
+}
+void dequantize_u4_64(const std::byte* block, float* out) {
+  dequantize_codes<4, 64>(block, out);
+}
+void dequantize_u4_128(const std::byte* block, float* out) {
+  dequantize_codes<4, 128>(block, out);
+}
+void dequantize_u8_32(const std::byte* block, float* out) {
+  dequantize_codes<8, 32>(block, out);
+}
+void dequantize_u8_64(const std::byte* block, float* out) {
+  dequantize_codes<8, 64>(block, out);
+}
+void dequantize_u8_128(const std::byte* block, float* out) {
+  dequantize_codes<8, 128>(block, out);
+}
+void dequantize_f8_32(const std::byte* block, float* out) {
+  dequantize_f8<32>(block, out);
+}
+void dequantize_f8_64(const std::byte* block, float* out) {
+  dequantize_f8<64>(block, out);
+}
+void dequantize_f8_128(const std::byte* block, float* out) {
+  dequantize_f8<128>(block, out);
+}
 
 }  // namespace tenon

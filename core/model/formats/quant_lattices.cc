@@ -1,12 +1,13 @@
 // Blocks of 256 values that are points of a lattice: of three levels, eight values a point, or of
 // eight levels, four values a point. Signs stand apart, but for iq1, whose levels are -1, 0 and 1.
+#include <tenon/formats/lattices.h>
+
 #include <array>
 #include <bit>
 #include <cstring>
 
 #include "core/base/half.h"
 #include "core/model/formats/quant_format.h"
-#include "core/model/formats/quant_lattice_steps.h"
 
 namespace tenon {
 namespace {

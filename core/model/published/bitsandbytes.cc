@@ -6,12 +6,13 @@
 //   weight.quant_map                      f32 [16]
 //   weight.quant_state.bitsandbytes__TYPE u8: JSON with shape, blocksize and nested_offset
 // 8 bits (arXiv:2208.07339): weight i8 [n, k] and SCB [n], value = code · SCB / 127.
+#include <tenon/formats/levels.h>
+
 #include <bit>
 #include <cmath>
 #include <cstring>
 
 #include "core/base/quote.h"
-#include "core/model/formats/quant_levels.h"
 #include "core/model/published/reader.h"
 #include "core/model/tensors/tensor_values.h"
 

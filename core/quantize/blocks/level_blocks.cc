@@ -1,10 +1,11 @@
 // Blocks whose codes stand for levels of a table.
+#include <tenon/formats/levels.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstring>
 
-#include "core/model/formats/quant_levels.h"
 #include "core/quantize/blocks/block_fit.h"
 #include "core/quantize/blocks/blocks.h"
 

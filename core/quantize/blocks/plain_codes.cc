@@ -1,10 +1,11 @@
 // Codes of a byte or a nibble a value, with scales of rows or of blocks of values.
+#include <tenon/formats/levels.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <iterator>
 
-#include "core/model/formats/quant_levels.h"
 #include "core/quantize/blocks/made_tensor.h"
 #include "core/quantize/blocks/row_shares.h"
 

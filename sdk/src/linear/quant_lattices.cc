@@ -1,4 +1,4 @@
-#include <tenon/sdk/linear/lattice_steps.h>
+#include <tenon/formats/lattices.h>
 #include <tenon/sdk/linear/quant_lattices.h>
 
 #include <array>

@@ -326,9 +326,9 @@ TEST(GgufModel, tensors_of_other_types_are_refused_by_name_and_type) {
   EXPECT_THAT(
       draft.fault(),
       EndsWith("tensor 'blk.0.ffn_down.weight' is stored as q8_k, which is not built; there "
-               "are f32, f16, bf16, q8_0, q4_0, q4_1, q5_0, q5_1, q4_k, q5_k, q6_k, q2_k, "
-               "q3_k, iq4_nl, iq4_xs, iq3_xxs, iq3_s, iq2_xxs, iq2_xs, iq2_s, iq1_s, iq1_m, tq1_0, "
-               "tq2_0 and mxfp4"));
+               "are f32, f16, bf16, q8_0, q4_0, q4_1, q5_0, q5_1, q6_k, q4_k, q5_k, iq4_nl, "
+               "mxfp4, q2_k, q3_k, iq4_xs, tq1_0, tq2_0, iq2_xxs, iq2_xs, iq2_s, iq3_xxs, iq3_s, "
+               "iq1_s and iq1_m"));
 }
 
 TEST(GgufModel, a_matrix_keeps_the_name_and_the_bytes_of_its_blocks) {

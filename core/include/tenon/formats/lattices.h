@@ -3,6 +3,7 @@
 
 namespace tenon {
 
+// The points of each lattice.
 inline constexpr char kIq2XxsSteps[] =
     R"(#%%%%%%)%'%%%))'%)%)/+%)'1A//%5G=%)-%)%'/-%)/)%'/17%-;%5A5)'%)/'%)%9;;[-i%)-+5/)'1)/5+-S)"
     R"(-U)/'/7MCE1g%)5?='gQO%)93+%U+S%s%)51K?7~(;/S~FW%))'%))+'-%)55?+';+;+-A)/G39-_u%)5'UM'-[C)"

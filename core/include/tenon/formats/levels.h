@@ -1,4 +1,4 @@
-// Levels that codes of formats stand for, where more than one source needs them.
+// The levels that codes of formats stand for.
 #pragma once
 
 namespace tenon {
@@ -6,7 +6,7 @@ namespace tenon {
 // Of iq4_nl and iq4_xs.
 inline constexpr float kIq4Levels[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
                                          1,    13,   25,  38,  53,  69,  89,  113};
-// E2M1, a sign, two bits of exponent, one of mantissa, in halves.
+// OCP's FP4 E2M1 – a sign, two bits of exponent, one of mantissa – in halves.
 inline constexpr float kE2M1Levels[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
 // Quantiles of the normal distribution (arXiv:2305.14314, appendix E).
