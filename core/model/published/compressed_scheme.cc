@@ -1,16 +1,23 @@
 #include "core/model/published/compressed_scheme.h"
 
+#include <algorithm>
+
 #include "core/base/quote.h"
 
 namespace tenon::published {
 namespace {
 
+const Float4* float4_of(std::string_view format) {
+  const auto formats = float4_formats();
+  const auto found = std::ranges::find(formats, format, &Float4::format);
+  return found == formats.end() ? nullptr : &*found;
+}
+
 std::optional<Packing> packing_of(std::string_view format) {
   if (format == "pack-quantized") return Packing::packed;
   if (format == "int-quantized") return Packing::integers;
   if (format == "float-quantized" || format == "naive-quantized") return Packing::float8;
-  if (format == "mxfp4-pack-quantized") return Packing::mxfp4;
-  return std::nullopt;
+  return float4_of(format) != nullptr ? std::optional(Packing::float4) : std::nullopt;
 }
 
 // "group" (or "dynamic", or true) puts columns into groups out of turn; "weight" (or "static") has
@@ -53,7 +60,7 @@ void read_weights(const JsonFields& weights, const std::string& format, Scheme& 
   const bool integers = scheme.packing == Packing::packed || scheme.packing == Packing::integers;
   bool bits_fit = scheme.bits == 8;
   if (scheme.packing == Packing::packed) bits_fit |= scheme.bits == 2 || scheme.bits == 4;
-  if (scheme.packing == Packing::mxfp4) bits_fit = scheme.bits == 4;
+  if (scheme.packing == Packing::float4) bits_fit = scheme.bits == 4;
   if (!bits_fit || type != (integers ? "int" : "float")) {
     faults.unsupported(weights.name("num_bits") + " is " + std::to_string(scheme.bits) + " of '" +
                        type.substr(0, 80) + "', which format '" + format + "' is not read with");
@@ -67,12 +74,19 @@ void read_weights(const JsonFields& weights, const std::string& format, Scheme& 
     faults.unsupported(weights.name("symmetric") + " is false; format '" + format +
                        "' is read with symmetric weights");
   }
-  if (strategy == "group") {
+  if (const Float4* const float4 = scheme.float4) {
     scheme.group = weights.count("group_size", 0, 0, 65536);
-    if (scheme.packing == Packing::mxfp4 && scheme.group != 32) {
+    if (strategy != float4->strategy) {
+      faults.unsupported(weights.name("strategy") + " is '" + strategy.substr(0, 80) +
+                         "'; expected " + std::string(float4->strategy));
+    } else if (scheme.group != float4->group) {
       faults.unsupported(weights.name("group_size") + " is " + std::to_string(scheme.group) +
-                         "; expected 32, which format '" + format + "' has");
-    } else if (scheme.group == 0 || scheme.group % 32 != 0 || scheme.packing == Packing::float8) {
+                         "; expected " + std::to_string(float4->group) + ", which format '" +
+                         format + "' has");
+    }
+  } else if (strategy == "group") {
+    scheme.group = weights.count("group_size", 0, 0, 65536);
+    if (scheme.group == 0 || scheme.group % 32 != 0 || scheme.packing == Packing::float8) {
       faults.unsupported(weights.name("group_size") + " is " + std::to_string(scheme.group) +
                          "; expected a multiple of 32, for integers");
     }
@@ -87,9 +101,6 @@ void read_weights(const JsonFields& weights, const std::string& format, Scheme& 
       faults.unsupported(weights.name("block_structure") +
                          " is not read; expected two sizes, the second a multiple of 32");
     }
-  } else if (scheme.packing == Packing::mxfp4) {
-    faults.unsupported(weights.name("strategy") + " is '" + strategy.substr(0, 80) +
-                       "'; expected group");
   } else if (strategy == "tensor") {
     scheme.one_scale = true;
     if (scheme.packing == Packing::packed) {
@@ -164,12 +175,16 @@ std::optional<Scheme> read_scheme(const JsonFields& config) {
   const std::string format = config.text("format", "");
   const std::optional<Packing> packing = packing_of(format);
   if (!packing) {
-    faults.unsupported(config.name("format") + " is '" + format.substr(0, 80) +
-                       "'; expected pack-quantized, int-quantized, float-quantized, "
-                       "naive-quantized or mxfp4-pack-quantized");
+    std::string expected = "pack-quantized, int-quantized, float-quantized, naive-quantized";
+    for (const Float4& float4 : float4_formats()) {
+      const bool last = &float4 == &float4_formats().back();
+      expected += (last ? " or " : ", ") + std::string(float4.format);
+    }
+    faults.unsupported(config.name("format") + " is '" + format.substr(0, 80) + "'; expected " +
+                       expected);
     return std::nullopt;
   }
-  Scheme scheme{.packing = *packing, .block = {}};
+  Scheme scheme{.packing = *packing, .float4 = float4_of(format), .block = {}};
   check_other_parts(config);
   if (!read_groups(config, format, scheme) || faults.any()) return std::nullopt;
   return scheme;

@@ -9,8 +9,8 @@
 
 namespace tenon::published {
 
-// Of the values: pack-quantized, int-quantized, float-quantized (or naive-), mxfp4-pack-quantized.
-enum class Packing : uint8_t { packed, integers, float8, mxfp4 };
+// Of the values: pack-quantized, int-quantized, float-quantized (or naive-), those of float4.cc.
+enum class Packing : uint8_t { packed, integers, float8, float4 };
 
 struct Scheme {
   Packing packing = Packing::packed;
@@ -18,7 +18,8 @@ struct Scheme {
   uint64_t group = 0;  // 0: a whole row
   bool one_scale = false;
   bool symmetric = true;
-  bool ordered = false;  // columns of groups out of turn
+  const Float4* float4 = nullptr;  // of that packing
+  bool ordered = false;            // columns of groups out of turn
   std::optional<BlockShape> block;
   bool operator==(const Scheme&) const = default;
 };

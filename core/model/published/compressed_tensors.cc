@@ -6,8 +6,7 @@
 //                    `actorder` "group" asks for weight_g_idx; other orders need none
 //   int-quantized    weight i8 [n, k], weight_scale [n, groups], [n, 1] or one
 //   float-quantized  weight F8_E4M3, weight_scale as in float8.cc
-//   mxfp4-pack-quantized  weight_packed u8 [n, k/2] of E2M1, weight_scale u8 [n, k/32], as in
-//   mxfp4.cc
+//   of E2M1          as float4.cc says
 // Wherever they stand, weight_shape says the same, and zero points of symmetric weights are none.
 #include <cstring>
 
@@ -33,8 +32,13 @@ class CompressedTensors final : public Reader {
     return view.dtype == (scheme_.packing == Packing::float8 ? DType::f8_e4m3 : DType::i8);
   }
   std::vector<std::string_view> other_suffixes() const override {
-    return {kPackedScale,  kPackedZero,    kPackedShape,
-            kPackedGroups, ".input_scale", ".input_zero_point"};
+    std::vector<std::string_view> suffixes = {kPackedScale,  kPackedZero,    kPackedShape,
+                                              kPackedGroups, ".input_scale", ".input_zero_point"};
+    if (scheme_.float4 != nullptr) {
+      const auto others = scheme_.float4->other_suffixes;
+      suffixes.insert(suffixes.end(), others.begin(), others.end());
+    }
+    return suffixes;
   }
   Result<Matrix> read(const Tensors& tensors) const override {
     if (scheme_.packing == Packing::packed) return read_packed(tensors);
@@ -46,11 +50,11 @@ class CompressedTensors final : public Reader {
 
  private:
   bool in_words() const {
-    return scheme_.packing == Packing::packed || scheme_.packing == Packing::mxfp4;
+    return scheme_.packing == Packing::packed || scheme_.packing == Packing::float4;
   }
 
   Result<Matrix> read_plain(const Tensors& tensors) const {
-    if (scheme_.packing == Packing::mxfp4) return read_mxfp4(tensors);
+    if (scheme_.packing == Packing::float4) return scheme_.float4->read(tensors);
     if (scheme_.packing == Packing::integers) return read_integers(tensors);
     return read_float8(tensors, kPackedScale, scheme_.block,
                        scheme_.one_scale ? ScaleCount::one : ScaleCount::rows);
@@ -77,18 +81,6 @@ class CompressedTensors final : public Reader {
     if (!tensors.has(kPackedGroups) && matrix.codes != Codes::q8) return {};
     return read_column_groups(tensors, kPackedGroups, matrix.k_in, matrix.group, in_turn)
         .take_status();
-  }
-
-  static Result<Matrix> read_mxfp4(const Tensors& tensors) {
-    TENON_ASSIGN_OR_RETURN(const TensorView* codes, tensors.get(".weight_packed", {DType::u8}, 2));
-    const uint64_t n = codes->shape[0], groups = codes->shape[1] / 16;
-    if (codes->shape[1] % 16 != 0) {
-      return tensors.refuse(".weight_packed", "has " + std::to_string(codes->shape[1]) +
-                                                  " bytes a row; expected 16 for 32 columns");
-    }
-    TENON_ASSIGN_OR_RETURN(const TensorView* exponents,
-                           tensors.get(kPackedScale, {DType::u8}, {n, groups}));
-    return mxfp4_matrix(*codes, *exponents, n, 32 * groups);
   }
 
   Result<Matrix> read_packed(const Tensors& tensors) const {

@@ -1,23 +1,34 @@
 #include "core/base/quote.h"
 #include "core/model/published/reader.h"
 
+// Every method: its quant_method and the function that makes its reader from the config, whose
+// faults it adds to. The function stands in the reader's own file.
+#define TENON_METHODS(METHOD)                           \
+  METHOD("gptq", make_gptq)                             \
+  METHOD("awq", make_awq)                               \
+  METHOD("compressed-tensors", make_compressed_tensors) \
+  METHOD("fp8", make_float8)                            \
+  METHOD("fbgemm_fp8", make_float8)                     \
+  METHOD("bitsandbytes", make_bitsandbytes)             \
+  METHOD("hqq", make_hqq)                               \
+  METHOD("mxfp4", make_mxfp4)
+
 namespace tenon::published {
+
+#define TENON_DECLARE(name, make) std::unique_ptr<Reader> make(const JsonFields& config);
+TENON_METHODS(TENON_DECLARE)
+#undef TENON_DECLARE
+
 namespace {
 
 struct Method {
-  std::string_view name;  // quant_method
+  std::string_view name;
   std::unique_ptr<Reader> (*make)(const JsonFields& config);
 };
-constexpr Method kMethods[] = {
-    {"gptq", make_gptq},
-    {"awq", make_awq},
-    {"compressed-tensors", make_compressed_tensors},
-    {"fp8", make_float8},
-    {"fbgemm_fp8", make_float8},
-    {"bitsandbytes", make_bitsandbytes},
-    {"hqq", make_hqq},
-    {"mxfp4", make_mxfp4},
-};
+#define TENON_ROW(name, make) {name, make},
+constexpr Method kMethods[] = {TENON_METHODS(TENON_ROW)};
+#undef TENON_ROW
+#undef TENON_METHODS
 
 std::string method_names() {
   std::string names;

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/base/result.h"
@@ -18,9 +19,8 @@ namespace tenon::published {
 //   u2 … u8  the code minus the group's zero point
 //   q8       a whole number of 8 bits, in two's complement
 //   nf4, fp4 a level of bitsandbytes'
-//   mxfp4    E2M1; scales are powers of two
 //   f8       E4M3
-enum class Codes : uint8_t { u2, u3, u4, u8, q8, nf4, fp4, mxfp4, f8 };
+enum class Codes : uint8_t { u2, u3, u4, u8, q8, nf4, fp4, f8 };
 
 // Of unsigned codes of 2 to 8 bits: those of 5, 6 and 7 take a byte too.
 inline Codes unsigned_codes(uint32_t bits) {
@@ -45,6 +45,11 @@ struct Matrix {
   std::vector<int32_t> order = {};  // [k_in]: column i of the strips is x[order[i]]; empty: in turn
   // Called by several threads at once, each with rows of its own; must not throw.
   std::function<void(const Strip&)> fill = nullptr;
+  // Where the checkpoint's blocks are those of a format: its name, and in place of `fill` a
+  // function that writes rows [first, first + rows) of its blocks, under the same rules; false
+  // where a scale is no number.
+  std::string_view format = {};
+  std::function<bool(uint64_t first, uint64_t rows, std::byte* to)> write = nullptr;
 
   uint64_t groups() const { return (k_in + group - 1) / group; }
 };

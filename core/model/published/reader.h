@@ -6,6 +6,7 @@
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -64,15 +65,6 @@ std::unique_ptr<Reader> make_reader(const JsonFields& config);
 // GPTQModel names the method a second time; a fault where it is another one.
 void check_method_key(const JsonFields& config, std::string_view method);
 
-// One for each method; faults are the config's.
-std::unique_ptr<Reader> make_gptq(const JsonFields& config);
-std::unique_ptr<Reader> make_awq(const JsonFields& config);
-std::unique_ptr<Reader> make_compressed_tensors(const JsonFields& config);
-std::unique_ptr<Reader> make_float8(const JsonFields& config);
-std::unique_ptr<Reader> make_bitsandbytes(const JsonFields& config);
-std::unique_ptr<Reader> make_hqq(const JsonFields& config);
-std::unique_ptr<Reader> make_mxfp4(const JsonFields& config);
-
 // E4M3 with scales of the whole, of rows or of blocks: compressed-tensors has it too.
 struct BlockShape {
   uint64_t rows = 0, columns = 0;
@@ -83,10 +75,15 @@ enum class ScaleCount : uint8_t { any, one, rows };
 Result<Matrix> read_float8(const Tensors& tensors, std::string_view scale_suffix,
                            std::optional<BlockShape> block, ScaleCount count);
 
-// E2M1 in blocks of 32, gpt-oss's and compressed-tensors': `codes` u8 with two a byte, the low
-// nibble first, `exponents` u8 one a block, plus 127. Both without gaps, in the order of the rows.
-Matrix mxfp4_matrix(const TensorView& codes, const TensorView& exponents, uint64_t n_out,
-                    uint64_t k_in);
+// E2M1 in blocks, as compressed-tensors names its formats (float4.cc).
+struct Float4 {
+  std::string_view format;    // "mxfp4-pack-quantized"
+  uint64_t group;             // columns with one scale
+  std::string_view strategy;  // what the config calls that
+  Result<Matrix> (*read)(const Tensors& tensors);
+  std::span<const std::string_view> other_suffixes;  // those that no other format has
+};
+std::span<const Float4> float4_formats();
 
 // Element [row, column] of a matrix without gaps, at any alignment.
 int32_t word_at(const TensorView& view, uint64_t row, uint64_t column);

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <atomic>
-#include <bit>
 #include <cmath>
 #include <cstring>
 #include <new>
@@ -36,8 +35,6 @@ CodeRow row_for(Codes codes) {
       return {"nf4", 4, 64};
     case Codes::fp4:
       return {"fp4", 4, 64};
-    case Codes::mxfp4:
-      return {"mxfp4", 4, 0};
     case Codes::f8:
       break;
   }
@@ -105,13 +102,6 @@ class Writer {
     return to + 2;
   }
   std::byte* put_header(float scale, float zero, std::byte* to) {
-    if (matrix_.codes == Codes::mxfp4) {
-      // By its bits, as it was made: 2^-127 is no normal number, and arithmetic may take it for 0.
-      const uint32_t bits = std::bit_cast<uint32_t>(scale), power = bits >> 23;
-      if (bits == 0 || power >= 255) wrong_ = Wrong::scale;
-      *to = static_cast<std::byte>(power);
-      return to + 1;
-    }
     if (matrix_.codes == Codes::f8) {
       if (!std::isfinite(scale)) wrong_ = Wrong::scale;
       std::memcpy(to, &scale, 4);
@@ -150,19 +140,68 @@ Status status_of(Wrong wrong, const std::string& name) {
   return invalid_argument(tensor + "holds values that are no numbers; the file is damaged");
 }
 
-}  // namespace
-
-Result<Stored> store(const std::string& name, const Matrix& matrix, WorkerPool& pool) {
+// The name of the format that the matrix is stored in.
+Result<std::string> format_of(const std::string& name, const Matrix& matrix) {
+  const std::string columns =
+      "tensor " + in_quotes(name) + " has " + std::to_string(matrix.k_in) + " columns";
+  if (matrix.write != nullptr) {
+    const uint64_t values = find_quant_format(matrix.format)->elements;
+    if (matrix.k_in % values == 0) return std::string(matrix.format);
+    return unsupported(columns + "; they must be a multiple of " + std::to_string(values));
+  }
   const CodeRow row = row_for(matrix.codes);
   const uint64_t values = block_values(matrix, row.longest);
   if (values == 0) {
-    return unsupported("tensor " + in_quotes(name) + " has " + std::to_string(matrix.k_in) +
-                       " columns in groups of " + std::to_string(matrix.group) +
+    return unsupported(columns + " in groups of " + std::to_string(matrix.group) +
                        "; both must be multiples of 32");
   }
+  std::string format(row.name);
+  if (row.longest != 0) format += "_" + std::to_string(values);
+  return format;
+}
+
+// Calls work(worker, first row, rows) for strips of all rows, by all workers.
+template <typename Work>
+void for_each_strip(WorkerPool& pool, uint64_t rows, Work work) {
+  std::atomic<uint64_t> next = 0;
+  pool.run([&](uint32_t worker) noexcept {
+    for (uint64_t first = next.fetch_add(kStripRows); first < rows;
+         first = next.fetch_add(kStripRows)) {
+      work(worker, first, std::min(kStripRows, rows - first));
+    }
+  });
+}
+
+Wrong write_codes(const Matrix& matrix, const QuantFormat& format, uint64_t rows, WorkerPool& pool,
+                  std::byte* out) {
+  Writer writer(matrix, format.elements, format.bytes, out);
+  const uint64_t groups = matrix.groups();
+  std::vector<std::vector<uint8_t>> codes(pool.size(),
+                                          std::vector<uint8_t>(kStripRows * matrix.k_in));
+  std::vector<std::vector<float>> scales(pool.size(), std::vector<float>(2 * kStripRows * groups));
+  for_each_strip(pool, rows, [&](uint32_t worker, uint64_t first, uint64_t count) {
+    float* zeros = scales[worker].data() + kStripRows * groups;
+    const Strip strip{first, count, codes[worker].data(), scales[worker].data(), zeros};
+    matrix.fill(strip);
+    writer.write(strip);
+  });
+  return writer.wrong();
+}
+
+Wrong write_blocks(const Matrix& matrix, uint64_t row_bytes, uint64_t rows, WorkerPool& pool,
+                   std::byte* out) {
+  std::atomic<bool> numbers = true;
+  for_each_strip(pool, rows, [&](uint32_t, uint64_t first, uint64_t count) {
+    if (!matrix.write(first, count, out + first * row_bytes)) numbers = false;
+  });
+  return numbers ? Wrong::nothing : Wrong::scale;
+}
+
+}  // namespace
+
+Result<Stored> store(const std::string& name, const Matrix& matrix, WorkerPool& pool) {
   Stored out;
-  out.format = std::string(row.name);
-  if (row.longest != 0) out.format += "_" + std::to_string(values);
+  TENON_ASSIGN_OR_RETURN(out.format, format_of(name, matrix));
   const QuantFormat& format = *find_quant_format(out.format);
   out.row_bytes = format.row_bytes(matrix.k_in);
   out.order = matrix.order;
@@ -172,23 +211,10 @@ Result<Stored> store(const std::string& name, const Matrix& matrix, WorkerPool& 
     return out_of_memory("no memory for tensor " + in_quotes(name) + ": " +
                          std::to_string(rows * out.row_bytes) + " bytes");
   }
-  Writer writer(matrix, values, format.bytes, out.bytes.get());
-  std::atomic<uint64_t> next = 0;
-  const uint64_t groups = matrix.groups();
-  std::vector<std::vector<uint8_t>> codes(pool.size(),
-                                          std::vector<uint8_t>(kStripRows * matrix.k_in));
-  std::vector<std::vector<float>> scales(pool.size(), std::vector<float>(2 * kStripRows * groups));
-  pool.run([&](uint32_t worker) noexcept {
-    for (uint64_t first = next.fetch_add(kStripRows); first < rows;
-         first = next.fetch_add(kStripRows)) {
-      float* zeros = scales[worker].data() + kStripRows * groups;
-      const Strip strip{first, std::min(kStripRows, rows - first), codes[worker].data(),
-                        scales[worker].data(), zeros};
-      matrix.fill(strip);
-      writer.write(strip);
-    }
-  });
-  TENON_RETURN_IF_ERROR(status_of(writer.wrong(), name));
+  TENON_RETURN_IF_ERROR(status_of(
+      matrix.write == nullptr ? write_codes(matrix, format, rows, pool, out.bytes.get())
+                              : write_blocks(matrix, out.row_bytes, rows, pool, out.bytes.get()),
+      name));
   return out;
 }
 
