@@ -12,7 +12,7 @@ CASE = re.compile(
 def read(folder):
     """[(interface or "", case, header, promise)]: those of every interface first."""
     found = []
-    for path in sorted(pathlib.Path(folder).glob("*_cases.cc")):
+    for path in sorted(pathlib.Path(folder).rglob("*_cases.cc")):
         text = path.read_text()
         own = dict(re.findall(r'\b(kOf|kHeader) = "([^"]+)"', text))
         listed = [(one.group("name"), one) for one in CASE.finditer(text)]
