@@ -26,6 +26,9 @@
 
 namespace tenon {
 
+// Apart from the engine's Share, which is another type of the same program.
+namespace cpu {
+
 // [first, last) of `count` items: one worker's, in shares that differ by one item at most.
 struct Share {
   uint64_t first = 0;
@@ -34,6 +37,11 @@ struct Share {
 constexpr Share share_of(uint64_t count, Slice slice) {
   return {count * slice.index / slice.count, count * (slice.index + 1) / slice.count};
 }
+
+}  // namespace cpu
+
+using cpu::Share;
+using cpu::share_of;
 
 // Columns of a product that are worth a claim of their own: few rows read the weights once, and 32
 // columns of them take microseconds; many rows read x again for each claim.
