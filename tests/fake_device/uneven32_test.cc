@@ -2,7 +2,7 @@
 // reserved memory do not depend on the device, so the toy model tells the truth about them.
 #include <gtest/gtest.h>
 
-#include "core/config/workload.h"
+#include "core/workload/workload.h"
 #include "tests/fake_device/rig.h"
 #include "tests/support/folders.h"
 

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "core/config/workload.h"
+#include "core/workload/workload.h"
 
 namespace {
 

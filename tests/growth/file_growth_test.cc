@@ -3,11 +3,11 @@
 
 #include "core/client/event_stream.h"
 #include "core/config/pipeline_config.h"
-#include "core/config/workload.h"
 #include "core/files/gguf.h"
 #include "core/model/adapters/peft_config.h"
 #include "core/model/checkpoint/safetensors.h"
 #include "core/model/families/json_fields.h"
+#include "core/workload/workload.h"
 #include "tests/growth/cases.h"
 
 namespace tenon::growth {

@@ -27,6 +27,12 @@ void add_serve_command(CLI::App& app, Action& action);
 void add_load_command(CLI::App& app, Action& action);
 void add_packaging_commands(CLI::App& app, Action& action);  // of what is installed next to it
 void add_doctor_command(CLI::App& app, Action& action);
+void add_compare_command(CLI::App& app, Action& action);
+void add_compare_arm_command(CLI::App& app, Action& action);  // which `tenon compare` starts
+
+// Of `compare`'s commands.
+CLI::App* add_compare_replay(CLI::App& compare, Action& action);
+CLI::App* add_compare_pairs(CLI::App& compare, Action& action);
 
 // Of `plugins`' commands.
 void add_plugins_new(CLI::App& plugins, Action& action);

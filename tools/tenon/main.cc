@@ -3,10 +3,10 @@
 #include <exception>
 #include <sstream>
 
-#include "tools/tenon/compare/command.h"
+#include "tools/tenon/commands.h"
 #include "tools/tenon/process/interrupt.h"
 #include "tools/tenon/process/standard_output.h"
-#include "tools/tenon/serve/watchdog.h"
+#include "tools/tenon/process/watchdog.h"
 #include "tools/tenon/shell/unknown_words.h"
 
 namespace tenon {

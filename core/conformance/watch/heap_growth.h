@@ -14,7 +14,7 @@ namespace tenon {
 
 // Bytes that malloc has handed out and not taken back; 0 where it does not tell. What a thread
 // keeps of what it freed (glibc's tcache) counts as handed out, up to a quarter of a megabyte:
-// processes of cases are started without it (tools/tenon/plugins/case_process.cc).
+// processes of cases are started without it (tools/tenon/process/case_process.cc).
 inline uint64_t heap_bytes() {
 #if defined(__GLIBC__) && __GLIBC_PREREQ(2, 33)
   return ::mallinfo2().uordblks + ::mallinfo2().hblkhd;

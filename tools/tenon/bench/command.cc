@@ -8,12 +8,12 @@
 #include <vector>
 
 #include "core/base/machine/cpu_features.h"
+#include "core/base/machine/host_facts.h"
 #include "core/base/machine/process_memory.h"
 #include "core/base/machine/run_queue.h"
 #include "tools/tenon/bench/report.h"
 #include "tools/tenon/commands.h"
 #include "tools/tenon/process/interrupt.h"
-#include "tools/tenon/process/machine.h"
 #include "tools/tenon/shell/flags.h"
 #include "tools/tenon/shell/pipeline_flags.h"
 
@@ -41,7 +41,7 @@ MachineLimits between(const MachineLimits& a, const MachineLimits& b) {
 }
 
 // One more repetition of all. `mutex` is held while `out` changes.
-Status repeat_once(Pipeline& pipeline, const BenchFlags& flags, const BenchWork& work,
+Status repeat_once(Pipeline& pipeline, const BenchFlags& flags, const StepWork& work,
                    std::mutex& mutex, Measured& out) {
   const bool with_limits = flags.limit_seconds > 0;
   const auto now = [&] {
@@ -91,7 +91,7 @@ Result<int> bench(const BenchFlags& flags) {
   measured.wanted = flags.repeat;
   measured.load_seconds = loading.count();
   measured.threads = pipeline.executor->workers();
-  const BenchWork work = work_of(pipeline);
+  const StepWork work = work_of(pipeline);
   std::mutex mutex;
   GracefulEnd end([&] {
     const std::lock_guard lock(mutex);

@@ -7,6 +7,7 @@
 
 #include "core/exec/cpu/machine_limits.h"
 #include "core/pipeline/pipeline.h"
+#include "core/pipeline/step_work.h"
 
 namespace tenon {
 
@@ -38,42 +39,8 @@ struct BenchSample {
 // engine or a plugin reports, and a pipeline that never computed the whole batch in one step.
 Result<BenchSample> measure_steps(Pipeline& pipeline, const BenchPlan& plan, uint32_t variant);
 
-// Multiplications and additions, by the machine limit that bounds them.
-struct BenchOperations {
-  double int8 = 0;  // matrices stored in blocks of 8 bits or less
-  double bf16 = 0;
-  double f32 = 0;  // all others
-
-  double sum() const { return int8 + bf16 + f32; }
-};
-
-// One step or prefill: rows computed, of them sampled, tokens of K and V read, and bytes of the
-// experts that rows chose.
-struct BenchLoad {
-  double rows = 0;
-  double sampled_rows = 0;
-  double kv_tokens = 0;
-  double expert_bytes = 0;
-};
-
-// Operations and bytes that a pipeline's arithmetic needs at least.
-struct BenchWork {
-  BenchOperations row;            // of the layers, a row
-  BenchOperations head;           // of the head, a row that is sampled
-  double weight_bytes = 0;        // of all matrices but experts, as stored; read once a step
-  double expert_bytes = 0;        // of all experts
-  double expert_share = 0;        // of them that a row chooses
-  double kv_bytes_per_token = 0;  // of one sequence
-  double state_bytes = 0;         // of one sequence's recurrent layers; read and written each step
-
-  double bytes_of(const BenchLoad& load) const;
-};
-BenchWork work_of(const Pipeline& pipeline);
-
-double weight_bytes_of(const BenchWork& work, const BenchLoad& load);
 // max(bytes of weights / bandwidth, operations / their measured rates) + bytes of KV and states /
 // bandwidth.
-double limit_seconds(const BenchWork& work, const BenchLoad& load, const MachineLimits& limits);
-BenchOperations operations_of(const BenchWork& work, const BenchLoad& load);
+double limit_seconds(const StepWork& work, const StepLoad& load, const MachineLimits& limits);
 
 }  // namespace tenon

@@ -39,7 +39,7 @@ Json to_json(const Speed& speed) {
   return out;
 }
 
-Json to_json(const BenchOperations& operations) {
+Json to_json(const StepOperations& operations) {
   return {{"int8", operations.int8}, {"bf16", operations.bf16}, {"f32", operations.f32}};
 }
 
@@ -94,7 +94,7 @@ void print(const MemoryUse& use) {
        gigabytes(use.weights), gigabytes(use.kv));
 }
 
-void show_json(const Pipeline& pipeline, const BenchWork& work, const Measured& measured) {
+void show_json(const Pipeline& pipeline, const StepWork& work, const Measured& measured) {
   const Speed decode = median_speed(measured.decode);
   Json out = {{"format", 2},
               {"pipeline", {{"hash", pipeline.hash}, {"numerics", pipeline.numerics}}},
@@ -153,7 +153,7 @@ void show(const Pipeline& pipeline, const Measured& measured) {
 
 }  // namespace
 
-Speed speed_of(double seconds, const BenchWork& work, const BenchLoad& load,
+Speed speed_of(double seconds, const StepWork& work, const StepLoad& load,
                const std::optional<MachineLimits>& limits) {
   Speed speed;
   speed.seconds = seconds;
@@ -166,7 +166,7 @@ Speed speed_of(double seconds, const BenchWork& work, const BenchLoad& load,
   return speed;
 }
 
-void show_measured(const Pipeline& pipeline, bool json, const BenchWork& work,
+void show_measured(const Pipeline& pipeline, bool json, const StepWork& work,
                    const Measured& measured) {
   if (measured.decode.empty()) {
     tell("ended by " + std::string(interrupt_name()) + " before anything was measured");

@@ -26,7 +26,7 @@ struct Speed {
   bool busy() const { return processor_share < kQuietShare; }
 };
 
-Speed speed_of(double seconds, const BenchWork& work, const BenchLoad& load,
+Speed speed_of(double seconds, const StepWork& work, const StepLoad& load,
                const std::optional<MachineLimits>& limits);
 
 // What the process holds against what it cannot do without. Memory only grows while a pipeline
@@ -51,7 +51,7 @@ struct Measured {
 };
 
 // Of an interrupted measurement what was done, marked as partial.
-void show_measured(const Pipeline& pipeline, bool json, const BenchWork& work,
+void show_measured(const Pipeline& pipeline, bool json, const StepWork& work,
                    const Measured& measured);
 // The machine alone.
 void show_limits(uint32_t threads, const MachineLimits& limits, bool json);

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "core/base/files/given_text.h"
 #include "core/chat/chat_template.h"
 #include "core/chat/generation_mask.h"
 #include "core/chat/template_files.h"
@@ -11,7 +12,6 @@
 #include "tools/tenon/chat/talk.h"
 #include "tools/tenon/commands.h"
 #include "tools/tenon/process/json_text.h"
-#include "tools/tenon/process/standard_input.h"
 #include "tools/tenon/process/standard_output.h"
 #include "tools/tenon/shell/flags.h"
 

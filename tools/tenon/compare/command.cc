@@ -1,6 +1,4 @@
 // `tenon compare`: is B better than A, by how much, and how sure is that.
-#include "tools/tenon/compare/command.h"
-
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -13,15 +11,17 @@
 #include "core/base/presence.h"
 #include "core/base/quote.h"
 #include "core/base/text.h"
-#include "core/config/comparison.h"
+#include "core/compare/comparison.h"
+#include "core/compare/experiment.h"
+#include "core/compare/folder.h"
+#include "core/compare/json.h"
+#include "core/compare/weights.h"
 #include "core/report/pages/page.h"
 #include "core/report/pages/text_report.h"
 #include "core/report/statistics/fail_rule.h"
 #include "core/request/parameters.h"
-#include "tools/tenon/compare/folder.h"
-#include "tools/tenon/compare/json.h"
-#include "tools/tenon/compare/run.h"
-#include "tools/tenon/compare/weights.h"
+#include "tools/tenon/commands.h"
+#include "tools/tenon/compare/host.h"
 #include "tools/tenon/process/interrupt.h"
 #include "tools/tenon/process/json_text.h"
 #include "tools/tenon/process/standard_output.h"
@@ -31,6 +31,8 @@
 namespace tenon {
 namespace {
 
+using compare::Comparison;
+using compare::ComparisonArm;
 namespace fs = std::filesystem;
 
 constexpr int kRuleBroken = 3;
@@ -81,7 +83,7 @@ Status apply(const CompareFlags& flags, Comparison& out) {
   text(flags.workload, out.workload);
   text(flags.text, out.text);
   take_loop(flags, out);
-  if (!flags.goodput.empty()) TENON_RETURN_IF_ERROR(set_goodput(flags.goodput, out));
+  if (!flags.goodput.empty()) TENON_RETURN_IF_ERROR(compare::set_goodput(flags.goodput, out));
   text(flags.metric, out.metric);
   out.set.insert(out.set.end(), flags.settings.begin(), flags.settings.end());
   number(flags.pairs, out.pairs);
@@ -100,9 +102,9 @@ Status apply(const CompareFlags& flags, Comparison& out) {
   number(flags.unlike, out.unlike);
   if (flags.may_differ) out.same_answers = false;
   if (flags.several) out.several = true;
-  if (!flags.cache.empty()) out.cache = *parse_cache_state(flags.cache);
+  if (!flags.cache.empty()) out.cache = *compare::parse_cache_state(flags.cache);
   if (!flags.budget.empty()) out.budget_ns = *parse_duration_ns(flags.budget);
-  for (const std::string& arm : flags.arms) TENON_RETURN_IF_ERROR(add_arm(arm, out));
+  for (const std::string& arm : flags.arms) TENON_RETURN_IF_ERROR(compare::add_arm(arm, out));
   return {};
 }
 
@@ -116,7 +118,7 @@ void make_quick(Comparison& comparison) {
 Result<Comparison> comparison_of(const CompareFlags& flags, const std::string& file) {
   Comparison comparison;
   if (!file.empty()) {
-    TENON_ASSIGN_OR_RETURN(comparison, read_comparison(file));
+    TENON_ASSIGN_OR_RETURN(comparison, compare::read_comparison(file));
   }
   TENON_RETURN_IF_ERROR(apply(flags, comparison));
   if (flags.quick) make_quick(comparison);
@@ -124,8 +126,8 @@ Result<Comparison> comparison_of(const CompareFlags& flags, const std::string& f
     TENON_ASSIGN_OR_RETURN(const std::string data, data_folder());
     comparison.text = data + "/configs/models/valid.txt";
   }
-  TENON_RETURN_IF_ERROR(check_comparison(comparison));
-  TENON_RETURN_IF_ERROR(check_weights(comparison));
+  TENON_RETURN_IF_ERROR(compare::check_comparison(comparison));
+  TENON_RETURN_IF_ERROR(compare::check_weights(comparison));
   if (find_metric(comparison.metric) == nullptr) {
     std::vector<std::string> names;
     for (const Metric& metric : metrics()) names.emplace_back(metric.name);
@@ -172,7 +174,7 @@ Status write_reports(const std::string& folder, const MeasuredComparison& measur
                      const Analysis& analysis) {
   const auto file = [&](const char* name) { return folder + "/" + name; };
   TENON_RETURN_IF_ERROR(
-      write_file(file("report.json"), {json_text(analysis_json(measured, analysis))}));
+      write_file(file("report.json"), {json_text(compare::analysis_json(measured, analysis))}));
   TENON_RETURN_IF_ERROR(write_file(file("report.csv"), {csv_report(analysis)}));
   TENON_RETURN_IF_ERROR(write_file(file("report.md"), {markdown_report(measured, analysis)}));
   return write_file(file("report.html"), {html_page(measured, analysis)});
@@ -180,7 +182,7 @@ Status write_reports(const std::string& folder, const MeasuredComparison& measur
 
 void print(const CompareFlags& flags, const MeasuredComparison& measured,
            const Analysis& analysis) {
-  put(flags.json       ? json_text(analysis_json(measured, analysis))
+  put(flags.json       ? json_text(compare::analysis_json(measured, analysis))
       : flags.csv      ? csv_report(analysis)
       : flags.markdown ? markdown_report(measured, analysis)
                        : printable(text_report(measured, analysis), size_t{1} << 20));
@@ -217,16 +219,16 @@ Result<int> compare_one(const CompareFlags& flags, const Comparison& comparison,
   TENON_ASSIGN_OR_RETURN(std::vector<FailRule> rules, rules_of(flags, comparison));
   // An interrupt ends the run between two pieces, or in the middle of one: nobody waits for it.
   // If it cannot end by itself, what was measured is kept, and an empty folder is not.
-  std::atomic<const CompareFolder*> made = nullptr;
+  std::atomic<const compare::Folder*> made = nullptr;
   GracefulEnd end([&made] {
-    const CompareFolder* folder = made;
+    const compare::Folder* folder = made;
     if (folder != nullptr && !folder->has_pieces()) folder->remove();
     return false;
   });
-  TENON_ASSIGN_OR_RETURN(CompareFolder folder, CompareFolder::create(out_folder));
+  TENON_ASSIGN_OR_RETURN(compare::Folder folder, compare::Folder::create(out_folder));
   made = &folder;
-  CompareRun run(comparison,
-                 {flags.plugin_path, command, std::move(rules), flags.quiet, flags.record}, folder);
+  ProgramHost host(comparison, flags.plugin_path, flags.quiet);
+  compare::Experiment run(comparison, {command, std::move(rules), flags.record}, host, folder);
   const Status status = run.run();
   end.answered();
   const MeasuredComparison& measured = run.measured();
@@ -244,7 +246,7 @@ Result<int> compare_one(const CompareFlags& flags, const Comparison& comparison,
   return judged(flags, measured, analysis);
 }
 
-Result<int> compare(const CompareFlags& flags, const std::string& command) {
+Result<int> compare_given(const CompareFlags& flags, const std::string& command) {
   TENON_ASSIGN_OR_RETURN(const Comparison comparison, comparison_of(flags, flags.file));
   return compare_one(
       flags, comparison, command,
@@ -273,7 +275,7 @@ Result<int> compare_all(const CompareFlags& flags, const std::string& command) {
     if (!status.ok()) tell(name + ": " + message_of(status.status()));
     worst = std::max(worst, status.ok() ? *status : 1);
     std::vector<std::string> notes;
-    const Result<MeasuredComparison> measured = read_compare_folder(into + "/" + name, notes);
+    const Result<MeasuredComparison> measured = compare::read_folder(into + "/" + name, notes);
     if (!measured.ok()) continue;
     for (const std::string& line : overview_of(*measured, analyse(*measured))) {
       const size_t space = name.size() < kLongestName ? kLongestName - name.size() : 0;
@@ -289,7 +291,7 @@ Result<int> show(const CompareFlags& flags) {
   int status = 0;
   for (const std::string& folder : flags.folders) {
     std::vector<std::string> notes;
-    TENON_ASSIGN_OR_RETURN(MeasuredComparison measured, read_compare_folder(folder, notes));
+    TENON_ASSIGN_OR_RETURN(MeasuredComparison measured, compare::read_folder(folder, notes));
     for (const std::string& note : notes) say(note);
     const Analysis analysis = analyse(measured);
     print(flags, measured, analysis);
@@ -341,7 +343,7 @@ void add_work_flags(CLI::App& command, CompareFlags& flags) {
   command.add_option_function<std::string>(
       "--cache",
       [&flags](const std::string& text) {
-        refuse("--cache", parse_cache_state(text)
+        refuse("--cache", compare::parse_cache_state(text)
                               ? ""
                               : in_quotes(text) +
                                     " is no state of the cache; expected cold, warm or "
@@ -423,7 +425,8 @@ void add_compare_command(CLI::App& app, Action& action) {
     if (shown->parsed() || replayed->parsed() || given->parsed()) return;
     action = [flags] {
       const std::string typed = typed_command();
-      const Result<int> status = flags->all ? compare_all(*flags, typed) : compare(*flags, typed);
+      const Result<int> status =
+          flags->all ? compare_all(*flags, typed) : compare_given(*flags, typed);
       return status.ok() ? *status : report_failure(status.status());
     };
   });

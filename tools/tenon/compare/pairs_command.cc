@@ -2,11 +2,11 @@
 #include <cmath>
 #include <memory>
 
+#include "core/base/files/given_text.h"
 #include "core/base/quote.h"
 #include "core/report/statistics/given_pairs.h"
-#include "tools/tenon/compare/command.h"
+#include "tools/tenon/commands.h"
 #include "tools/tenon/process/json_text.h"
-#include "tools/tenon/process/standard_input.h"
 #include "tools/tenon/process/standard_output.h"
 #include "tools/tenon/shell/flags.h"
 

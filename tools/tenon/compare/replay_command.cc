@@ -2,8 +2,8 @@
 #include <memory>
 
 #include "core/base/quote.h"
-#include "tools/tenon/compare/command.h"
-#include "tools/tenon/compare/views.h"
+#include "core/compare/views.h"
+#include "tools/tenon/commands.h"
 #include "tools/tenon/process/standard_output.h"
 #include "tools/tenon/shell/flags.h"
 #include "tools/tenon/shell/pipeline_flags.h"
@@ -22,9 +22,9 @@ Status replay_recorded(ViewsFlags flags) {
   if (flags.pipeline.config.empty())
     flags.pipeline.config = flags.folder + "/arm" + number + ".toml";
   TENON_ASSIGN_OR_RETURN(const OpenedPipeline opened, open_pipeline(flags.pipeline));
-  TENON_ASSIGN_OR_RETURN(const ReplayedViews found,
-                         replay_views(*opened.pipeline->parts().scheduler,
-                                      flags.folder + "/views" + number + ".jsonl"));
+  TENON_ASSIGN_OR_RETURN(const compare::ReplayedViews found,
+                         compare::replay_views(*opened.pipeline->parts().scheduler,
+                                               flags.folder + "/views" + number + ".jsonl"));
   putf("%llu plans are alike%s\n", static_cast<unsigned long long>(found.plans),
        found.differ ? ", then the first that is not:" : ": every one");
   for (const std::string& line : found.lines) put(printable(line) + "\n");

@@ -1,5 +1,6 @@
 #include <memory>
 
+#include "core/base/files/given_text.h"
 #include "core/base/quote.h"
 #include "core/base/text.h"
 #include "core/engine/requests/adapter_names.h"
@@ -11,7 +12,6 @@
 #include "tools/tenon/commands.h"
 #include "tools/tenon/model/info.h"
 #include "tools/tenon/process/progress.h"
-#include "tools/tenon/process/standard_input.h"
 #include "tools/tenon/process/standard_output.h"
 #include "tools/tenon/shell/flags.h"
 #include "tools/tenon/shell/pipeline_flags.h"

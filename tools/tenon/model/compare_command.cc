@@ -4,6 +4,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "core/base/files/given_text.h"
 #include "core/base/quote.h"
 #include "core/base/statistics.h"
 #include "core/evaluate/model_comparison.h"
@@ -14,7 +15,6 @@
 #include "tools/tenon/commands.h"
 #include "tools/tenon/process/json_text.h"
 #include "tools/tenon/process/progress.h"
-#include "tools/tenon/process/standard_input.h"
 #include "tools/tenon/process/standard_output.h"
 #include "tools/tenon/shell/flags.h"
 #include "tools/tenon/shell/pipeline_flags.h"

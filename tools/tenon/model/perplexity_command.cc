@@ -4,6 +4,7 @@
 #include <mutex>
 #include <nlohmann/json.hpp>
 
+#include "core/base/files/given_text.h"
 #include "core/engine/requests/adapter_names.h"
 #include "core/evaluate/perplexity.h"
 #include "core/request/parameters.h"
@@ -11,7 +12,6 @@
 #include "tools/tenon/process/interrupt.h"
 #include "tools/tenon/process/json_text.h"
 #include "tools/tenon/process/progress.h"
-#include "tools/tenon/process/standard_input.h"
 #include "tools/tenon/process/standard_output.h"
 #include "tools/tenon/shell/flags.h"
 #include "tools/tenon/shell/pipeline_flags.h"

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "core/base/files/given_text.h"
 #include "core/base/quote.h"
 #include "core/model/model.h"
 #include "core/quantize/prune_model.h"
@@ -10,7 +11,6 @@
 #include "core/tokenizer/tokenizer.h"
 #include "tools/tenon/commands.h"
 #include "tools/tenon/process/progress.h"
-#include "tools/tenon/process/standard_input.h"
 #include "tools/tenon/process/standard_output.h"
 #include "tools/tenon/shell/flags.h"
 

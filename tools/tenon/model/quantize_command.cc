@@ -3,9 +3,11 @@
 #include <cmath>
 #include <memory>
 
+#include "core/base/files/given_text.h"
 #include "core/base/presence.h"
 #include "core/base/quote.h"
 #include "core/model/model.h"
+#include "core/pipeline/convert_model.h"
 #include "core/quantize/blocks/blocks.h"
 #include "core/quantize/quantize_gguf.h"
 #include "core/quantize/quantize_model.h"
@@ -13,9 +15,7 @@
 #include "core/tokenizer/files/gguf_export.h"
 #include "core/tokenizer/tokenizer.h"
 #include "tools/tenon/commands.h"
-#include "tools/tenon/model/conversion.h"
 #include "tools/tenon/process/progress.h"
-#include "tools/tenon/process/standard_input.h"
 #include "tools/tenon/process/standard_output.h"
 #include "tools/tenon/shell/flags.h"
 

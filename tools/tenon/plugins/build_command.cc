@@ -11,7 +11,7 @@
 #include "core/base/text.h"
 #include "core/plugin/stamp.h"
 #include "tools/tenon/commands.h"
-#include "tools/tenon/plugins/case_process.h"
+#include "tools/tenon/process/case_process.h"
 #include "tools/tenon/process/standard_output.h"
 #include "tools/tenon/shell/flags.h"
 #include "tools/tenon/shell/places.h"

@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "core/base/files/new_file.h"
+#include "core/base/machine/host_facts.h"
 #include "core/base/quote.h"
 #include "core/base/text.h"
 #include "core/conformance/battery.h"
@@ -18,11 +19,10 @@
 #include "core/plugin/registry.h"
 #include "core/request/parameters.h"
 #include "tools/tenon/commands.h"
-#include "tools/tenon/plugins/case_process.h"
 #include "tools/tenon/plugins/check_page.h"
 #include "tools/tenon/plugins/check_report.h"
+#include "tools/tenon/process/case_process.h"
 #include "tools/tenon/process/json_text.h"
-#include "tools/tenon/process/machine.h"
 #include "tools/tenon/process/standard_output.h"
 #include "tools/tenon/shell/flags.h"
 

@@ -4,15 +4,15 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "core/base/machine/host_facts.h"
 #include "core/base/quote.h"
 #include "core/base/text.h"
+#include "core/isolation/looked_at.h"
 #include "core/plugin/descriptor_check.h"
 #include "core/plugin/options.h"
 #include "core/plugin/registry.h"
 #include "tools/tenon/commands.h"
-#include "tools/tenon/compare/looked_at.h"
 #include "tools/tenon/process/json_text.h"
-#include "tools/tenon/process/machine.h"
 #include "tools/tenon/process/standard_output.h"
 #include "tools/tenon/shell/flags.h"
 

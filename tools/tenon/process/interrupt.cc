@@ -12,7 +12,7 @@
 #include <span>
 
 #include "tools/tenon/process/standard_output.h"
-#include "tools/tenon/serve/watchdog.h"
+#include "tools/tenon/process/watchdog.h"
 
 namespace tenon {
 namespace {

@@ -4,8 +4,7 @@
 
 #include "core/base/quote.h"
 #include "core/base/text.h"
-#include "core/pipeline/make_request.h"
-#include "core/pipeline/pipeline.h"
+#include "core/workload/prompt_request.h"
 #include "tools/tenon/shell/flags.h"
 
 namespace tenon {
@@ -134,16 +133,6 @@ std::string add_written(AnswerSettings& answer, const Parameter& parameter,
   return {};
 }
 
-Result<std::vector<TokenId>> encode_prompt(const Pipeline& pipeline, const Prompt& prompt) {
-  if (prompt.tokens) return *prompt.tokens;
-  if (!prompt.drawn.empty()) return drawn_prompt(prompt.drawn, pipeline.model->plan.vocabulary);
-  if (pipeline.tokenizer == nullptr) {
-    return invalid_argument("the model has no tokenizer, so a prompt must be token ids: " +
-                            message_of(pipeline.tokenizer_problem));
-  }
-  return pipeline.tokenizer->encode(prompt.text);
-}
-
 void GenerationFlags::add_to(CLI::App& command) {
   const char* group = "Generation";
   for (const Parameter& known : parameters()) {
@@ -155,19 +144,12 @@ void GenerationFlags::add_to(CLI::App& command) {
 
 Result<Request> make_request(const Pipeline& pipeline, const GenerationFlags& flags,
                              const Prompt& prompt) {
-  TENON_ASSIGN_OR_RETURN(std::vector<TokenId> tokens, encode_prompt(pipeline, prompt));
-  TENON_ASSIGN_OR_RETURN(
-      Request request,
-      make_request(pipeline, overlaid(prompt.answer, flags.answer), std::move(tokens)));
-  if (prompt.grammar) {
-    TENON_ASSIGN_OR_RETURN(request.grammar, flags.grammar.cache->get(*prompt.grammar));
-  } else {
+  TENON_ASSIGN_OR_RETURN(Request request,
+                         request_of(pipeline, prompt, flags.answer, *flags.grammar.cache));
+  if (request.grammar == nullptr) {
     TENON_ASSIGN_OR_RETURN(request.grammar, flags.grammar.compiled());
   }
   if (request.grammar != nullptr) flags.grammar.tell_notes(*request.grammar);
-  request.priority = prompt.priority;
-  request.tenant = prompt.tenant;
-  request.deadline_ns = prompt.deadline_ns;
   return request;
 }
 

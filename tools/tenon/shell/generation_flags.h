@@ -7,8 +7,8 @@
 
 #include "core/config/answer_settings.h"
 #include "core/engine/requests/request.h"
+#include "core/workload/prompts.h"
 #include "tools/tenon/shell/grammar_flags.h"
-#include "tools/tenon/shell/prompts.h"
 
 namespace tenon {
 
@@ -27,8 +27,6 @@ struct GenerationFlags {
 std::string add_written(AnswerSettings& answer, const Parameter& parameter,
                         const std::string& text);
 
-// A prompt's tokens. Errors: invalid_argument, for a text where the model has no tokenizer.
-Result<std::vector<TokenId>> encode_prompt(const Pipeline& pipeline, const Prompt& prompt);
 // The request for one prompt; its text is encoded with the pipeline's tokenizer.
 Result<Request> make_request(const Pipeline& pipeline, const GenerationFlags& flags,
                              const Prompt& prompt);

@@ -1,22 +1,10 @@
 #include "tools/tenon/shell/grammar_flags.h"
 
-#include <array>
-#include <nlohmann/json.hpp>
-
-#include "tools/tenon/process/standard_input.h"
+#include "core/base/files/given_text.h"
 #include "tools/tenon/process/standard_output.h"
 #include "tools/tenon/shell/flags.h"
 
 namespace tenon {
-namespace {
-
-using grammar::GrammarKind;
-using grammar::GrammarSpec;
-
-constexpr std::array<std::string_view, 4> kKeys = {"json_schema", "json_object", "regex",
-                                                   "grammar"};
-
-}  // namespace
 
 void GrammarFlags::add_to(CLI::App& command) {
   CLI::Option* options[] = {
@@ -38,6 +26,8 @@ void GrammarFlags::add_to(CLI::App& command) {
 }
 
 Result<std::shared_ptr<const grammar::Grammar>> GrammarFlags::compiled() const {
+  using grammar::GrammarKind;
+  using grammar::GrammarSpec;
   if (object) return cache->get({GrammarKind::json_object, ""});
   std::string whose = "--regex";
   GrammarSpec spec{GrammarKind::regex, pattern};
@@ -59,37 +49,6 @@ void GrammarFlags::tell_notes(const grammar::Grammar& grammar) const {
   for (const std::string& note : grammar.notes()) {
     if (told_.insert(note).second) tell("note: " + note);
   }
-}
-
-std::span<const std::string_view> grammar_keys() {
-  return kKeys;
-}
-
-Result<std::optional<GrammarSpec>> read_grammar_json(const nlohmann::ordered_json& object) {
-  std::optional<GrammarSpec> spec;
-  for (const std::string_view key : kKeys) {
-    const auto found = object.find(key);
-    if (found == object.end() || found->is_null()) continue;
-    if (spec) {
-      return invalid_argument(
-          "json_schema, json_object, regex and grammar exclude each other – leave all but one out");
-    }
-    const auto fault = [&](std::string_view expected) {
-      return invalid_argument("\"" + std::string(key) + "\" must be " + std::string(expected));
-    };
-    if (key == "json_object") {
-      if (!found->is_boolean()) return fault("true or false");
-      if (found->get<bool>()) spec = GrammarSpec{GrammarKind::json_object, ""};
-      continue;
-    }
-    const bool is_schema = key == "json_schema";
-    if (!found->is_string() && !is_schema) return fault("a text");
-    const GrammarKind kind = is_schema        ? GrammarKind::json_schema
-                             : key == "regex" ? GrammarKind::regex
-                                              : GrammarKind::gbnf;
-    spec = GrammarSpec{kind, found->is_string() ? found->get<std::string>() : found->dump()};
-  }
-  return spec;
 }
 
 }  // namespace tenon

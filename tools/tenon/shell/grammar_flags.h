@@ -1,14 +1,11 @@
-// What an answer must look like, as flags and as members of a prompt file's lines.
+// What an answer must look like, as flags.
 #pragma once
 
 #include <CLI/CLI.hpp>
 #include <memory>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <set>
-#include <span>
 #include <string>
-#include <string_view>
 
 #include "core/base/result.h"
 #include "core/grammar/grammar_cache.h"
@@ -33,11 +30,5 @@ struct GrammarFlags {
   mutable std::optional<std::string> text_;
   mutable std::set<std::string> told_;
 };
-
-// The members that `read_grammar_json` reads.
-std::span<const std::string_view> grammar_keys();
-// A line of a prompt file, an object: its "json_schema" (the schema, or its text), "json_object",
-// "regex" or "grammar". Null where it has none. Error: invalid_argument.
-Result<std::optional<grammar::GrammarSpec>> read_grammar_json(const nlohmann::ordered_json& object);
 
 }  // namespace tenon

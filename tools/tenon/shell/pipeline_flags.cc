@@ -3,12 +3,12 @@
 #include <algorithm>
 
 #include "core/base/log.h"
+#include "core/base/machine/host_facts.h"
 #include "core/base/quote.h"
 #include "core/config/schema.h"
 #include "core/exec/cpu/executor.h"
 #include "core/exec/ref/executor.h"
 #include "core/executors/executor_search.h"
-#include "tools/tenon/process/machine.h"
 #include "tools/tenon/process/progress.h"
 #include "tools/tenon/shell/flags.h"
 #include "tools/tenon/shell/places.h"

@@ -1,0 +1,466 @@
+#include "core/compare/experiment.h"
+
+#include <tenon/abi_generated.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <numeric>
+
+#include "core/base/files/new_file.h"
+#include "core/base/quote.h"
+#include "core/base/text.h"
+#include "core/compare/json.h"
+#include "core/report/pages/text_report.h"
+#include "core/report/statistics/random_draws.h"
+#include "core/workload/draw.h"
+#include "core/workload/published_trace.h"
+
+namespace tenon::compare {
+namespace {
+
+constexpr uint32_t kFewestPairs = 5;       // before an early end
+constexpr uint32_t kMostWarmUpPieces = 4;  // of an arm
+constexpr uint32_t kMostFillPieces = 12;   // of an arm whose cache goes on from piece to piece
+constexpr double kSettled = 0.05;          // a piece this little faster than the last: warm
+constexpr double kHitsSettled = 0.01;      // a share of reused tokens this near to the last one's
+constexpr double kNoiseShare = 0.3;        // of the budget, at most
+
+std::string work_words(const Comparison& comparison, size_t requests) {
+  const std::string count = std::to_string(requests) + " requests";
+  if (comparison.in_flight > 0) {
+    return count + ", closed loop, " + std::to_string(comparison.in_flight) + " in flight";
+  }
+  const std::string kind =
+      comparison.burstiness == 1
+          ? "Poisson arrivals"
+          : "gamma arrivals (shape " + format_real(comparison.burstiness) + ")";
+  if (comparison.probes > 0) return count + ", open loop, " + kind + " at rates that are searched";
+  if (comparison.rate > 0) {
+    return count + ", open loop, " + kind + " at " + format_real(comparison.rate) + " a second";
+  }
+  return count + ", arrivals as the workload says" +
+         (comparison.scale == 1 ? "" : ", " + format_real(comparison.scale) + " times as fast");
+}
+
+// Which of an arm's matrices are the base's after all.
+std::string kept_words(const std::vector<std::string>& kept) {
+  if (kept.empty()) return "";
+  return ", but where rows are no whole blocks: " + one_line(kept.front()) +
+         (kept.size() > 1 ? " and " + std::to_string(kept.size() - 1) + " more" : "");
+}
+
+MeasuredPlan plan_of(const Comparison& comparison, const std::string& command) {
+  MeasuredPlan plan;
+  plan.title = comparison.title;
+  plan.claim = comparison.claim;
+  plan.loses = comparison.loses;
+  plan.primary = comparison.metric;
+  plan.cache = cache_state_name(comparison.cache);
+  plan.same_answers = comparison.same_answers;
+  plan.margin = comparison.margin;
+  plan.confidence = comparison.confidence;
+  plan.unlike = comparison.unlike;
+  plan.slo_ttft_ms = static_cast<double>(comparison.slo_ttft_ns) * 1e-6;
+  plan.slo_gap_ms = static_cast<double>(comparison.slo_gap_ns) * 1e-6;
+  plan.slo_share = comparison.slo_share;
+  plan.probes = comparison.probes;
+  plan.seed = comparison.seed;
+  plan.restart = comparison.restart;
+  plan.command = command;
+  plan.version = TENON_SDK_VERSION;
+  for (const ExpectedBand& band : comparison.expect) {
+    plan.expect.push_back({band.metric, band.low, band.high});
+  }
+  return plan;
+}
+
+// The order of the arms in a block: shuffled, and every second block the other way round, so that a
+// machine that drifts slowly favours nobody.
+std::vector<size_t> order_of(uint32_t block, size_t arms, uint64_t seed) {
+  std::vector<size_t> order(arms);
+  std::iota(order.begin(), order.end(), size_t{0});
+  RandomDraws draws(seed + block / 2);
+  draws.shuffle(std::span(order));
+  if (block % 2 == 1) std::reverse(order.begin(), order.end());
+  return order;
+}
+
+double reused_share(const MeasuredPiece& piece) {
+  double prompt = 0, reused = 0;
+  for (const RequestRow& row : piece.requests) {
+    prompt += row.prompt_tokens;
+    reused += row.reused_tokens;
+  }
+  return prompt > 0 ? reused / prompt : 0;
+}
+
+}  // namespace
+
+Status Experiment::run() {
+  started_ns_ = host_.now_ns();
+  measured_.plan = plan_of(comparison_, options_.command);
+  const auto steps = {&Experiment::start_arms,    &Experiment::load_work,
+                      &Experiment::judge_arms,    &Experiment::warm_up_all,
+                      &Experiment::measure_noise, &Experiment::measure_blocks};
+  Status status;
+  for (const auto step : steps) {
+    if (status.ok() && !interrupted()) status = (this->*step)();
+  }
+  std::string& ended = measured_.plan.ended;
+  if (interrupted()) {
+    ended = "ended by " + host_.interrupted_by();
+    status = {};
+  } else if (!status.ok()) {
+    ended = message_of(status);
+  }
+  host_.show_progress("");
+  Status kept = folder_.write_head(measured_);
+  return status.ok() ? std::move(kept) : std::move(status);
+}
+
+Status Experiment::start_arms() {
+  std::vector<ComparisonArm> arms = {base_arm(comparison_)};
+  arms.insert(arms.end(), comparison_.arms.begin(), comparison_.arms.end());
+  for (ComparisonArm& arm : arms) TENON_RETURN_IF_ERROR(start_arm(std::move(arm)));
+  for (size_t i = 1; i < measured_.arms.size(); ++i) {
+    const MeasuredArm& arm = measured_.arms[i];
+    say_line(arm.name + " differs from " + measured_.arms.front().name + " in " +
+             (arm.differences.empty() ? "nothing" : join(arm.differences, "; ")));
+  }
+  return {};
+}
+
+Status Experiment::start_arm(ComparisonArm arm) {
+  std::string kept;
+  if (!arm.weights.empty()) {
+    say_progress(arm.name, "writing weights as " + arm.weights);
+    TENON_ASSIGN_OR_RETURN(const ArmWeights::File file,
+                           weights_.made(arms_.front()->model_path(), arm.weights));
+    arm.model = file.path;
+    kept = kept_words(file.kept);
+  }
+  say_progress(arm.name, "loading");
+  TENON_ASSIGN_OR_RETURN(auto running, host_.start(arm, go_on()));
+  arms_.push_back(std::move(running));
+  configured_.push_back(arm);
+  measured_.arms.push_back(arms_.back()->described());
+  MeasuredArm& added = measured_.arms.back();
+  if (added.is_server != measured_.arms.front().is_server) {
+    added.differences = {"answered by: " + (arm.url.empty() ? "a pipeline" : arm.url)};
+  } else {
+    added.differences = differences_between(measured_.arms.front().resolved, added.resolved);
+  }
+  if (!arm.weights.empty()) {
+    std::erase_if(added.differences,
+                  [](const std::string& each) { return each.starts_with("model.path:"); });
+    added.differences.push_back("weights: as they are → " + arm.weights + kept);
+  }
+  if (!arm.program.empty()) added.differences.push_back("program: this → " + arm.program);
+  return {};
+}
+
+Status Experiment::load_work() {
+  Arm& base = *arms_.front();
+  TENON_ASSIGN_OR_RETURN(workload_, keep_work());
+  TENON_ASSIGN_OR_RETURN(arrivals_ns_, base.load(workload_, comparison_, nullptr));
+  draw_arrivals();
+  TENON_RETURN_IF_ERROR(check_requests());
+  std::string arrivals;
+  if (comparison_.rate > 0 || comparison_.scale != 1) {
+    arrivals = Json(arrivals_ns_).dump() + "\n";
+  }
+  TENON_ASSIGN_OR_RETURN(measured_.plan.workload_hash, folder_.keep_arrivals(workload_, arrivals));
+  measured_.plan.open_loop =
+      comparison_.in_flight == 0 && std::any_of(arrivals_ns_.begin(), arrivals_ns_.end(),
+                                                [](int64_t arrival) { return arrival > 0; });
+  measured_.plan.work = work_words(comparison_, arrivals_ns_.size());
+  measured_.plan.machine = host_.machine_name();
+  for (const auto& arm : arms_) {
+    TENON_ASSIGN_OR_RETURN(const auto same, arm->load(workload_, comparison_, &arrivals_ns_));
+    static_cast<void>(same);
+  }
+  return folder_.write_head(measured_);
+}
+
+// The workload's copy in the folder, which all arms read. A trace becomes a workload of ours.
+Result<std::string> Experiment::keep_work() {
+  if (!is_trace(comparison_.workload)) return folder_.keep_workload(comparison_.workload);
+  TENON_ASSIGN_OR_RETURN(const TraceWorkload made,
+                         read_trace(comparison_.workload, comparison_.trace));
+  const size_t left_out = made.empty + made.too_long;
+  if (left_out > 0) say_line(std::to_string(left_out) + " requests of the trace are left out");
+  const std::string path = folder_.file("workload.toml");
+  TENON_RETURN_IF_ERROR(write_file(path, {made.toml}));
+  return path;
+}
+
+void Experiment::draw_arrivals() {
+  if (comparison_.probes > 0) {
+    std::fill(arrivals_ns_.begin(), arrivals_ns_.end(), 0);  // of the warm-up
+  } else if (comparison_.rate > 0) {
+    WorkloadDraw draw(comparison_.seed);
+    int64_t next_ns = 0;
+    for (int64_t& arrival : arrivals_ns_) {
+      arrival = next_ns;
+      next_ns += draw.gap_ns(comparison_.rate, comparison_.burstiness);
+    }
+  } else if (comparison_.scale != 1) {
+    for (int64_t& arrival : arrivals_ns_) {
+      arrival = std::llround(static_cast<double>(arrival) / comparison_.scale);
+    }
+  }
+}
+
+// What a second process of the base takes at least: two pieces to be warm, one and the base's own
+// for a pair.
+double Experiment::noise_seconds() const {
+  double slowest = 0;
+  for (const MeasuredPiece& piece : measured_.pieces) {
+    if (piece.arm == comparison_.base_name) slowest = std::max(slowest, piece.seconds);
+  }
+  return 4 * slowest;
+}
+
+Status Experiment::measure_noise() {
+  if (comparison_.noise_pairs == 0 || comparison_.probes > 0 || is_out(*arms_.front())) return {};
+  if (!time_for(noise_seconds())) {
+    say_line("A against A: left out, since " + format_duration(comparison_.budget_ns) +
+             " are too short for it");
+    return {};
+  }
+  TENON_ASSIGN_OR_RETURN(auto twin, started_again(0));
+  TENON_RETURN_IF_ERROR(warm_up(*twin, true));
+  for (uint32_t pair = 0; pair < comparison_.noise_pairs && !interrupted(); ++pair) {
+    const int64_t start = host_.now_ns();
+    if (starts_anew(pair)) {
+      ++process_;
+      TENON_RETURN_IF_ERROR(restart_arm(0));
+      twin.reset();
+      TENON_ASSIGN_OR_RETURN(twin, started_again(0));
+      TENON_RETURN_IF_ERROR(warm_up(*twin, true));
+    }
+    for (const size_t second : order_of(pair, 2, comparison_.seed)) {
+      TENON_ASSIGN_OR_RETURN(
+          const bool done,
+          measure(second == 1 ? *twin : *arms_.front(),
+                  {.kind = PieceKind::noise, .block = pair, .again = second == 1}));
+      if (!done) return {};
+    }
+    const double seconds = static_cast<double>(host_.now_ns() - start) * 1e-9;
+    const double budget = static_cast<double>(comparison_.budget_ns) * 1e-9;
+    if (seconds_left() - seconds < (1 - kNoiseShare) * budget) break;
+  }
+  const NoiseFloor noise = analyse(measured_, comparison_.pairs).noise;
+  say_line("A against A: " + noise_text(comparison_.metric, noise, comparison_.pairs));
+  return {};
+}
+
+// What arms of other numerics predict of a text. That one cannot be judged ends nothing.
+Status Experiment::judge_arms() {
+  const std::string file = folder_.file("predictions.tmp");
+  Result<std::string> ids = std::string();
+  for (size_t i = 1; i < arms_.size(); ++i) {
+    MeasuredArm& arm = measured_.arms[i];
+    const bool server = arm.is_server || measured_.arms.front().is_server;
+    if (server || arm.numerics == measured_.arms.front().numerics) continue;
+    if (!time_for(0)) {
+      arm.fidelity.fault = "the budget is spent";
+      continue;
+    }
+    say_progress(arm.name, "judging its predictions of a text");
+    if (ids.ok() && ids->empty()) ids = arms_.front()->predict(comparison_, file);
+    const Result<Fidelity> found =
+        ids.ok() ? arms_[i]->judge(comparison_, file, *ids) : Result<Fidelity>(copy(ids.status()));
+    if (interrupted()) break;
+    if (found.ok()) {
+      arm.fidelity = *found;
+    } else {
+      arm.fidelity.fault = message_of(found.status());
+    }
+  }
+  std::error_code error;
+  std::filesystem::remove(file, error);
+  return folder_.write_head(measured_);
+}
+
+// Whether the latest piece was not much faster than the one before it and, where the cache goes on,
+// found as much in it.
+bool Experiment::settled(double seconds_before, double share_before) const {
+  const MeasuredPiece& piece = measured_.pieces.back();
+  const bool as_fast = piece.seconds > seconds_before * (1 - kSettled);
+  return as_fast && (comparison_.cache != CacheState::steady ||
+                     std::abs(reused_share(piece) - share_before) < kHitsSettled);
+}
+
+// Pieces do not count until they have settled. The first has digests, and a cache of its own.
+Status Experiment::warm_up(Arm& arm, bool again) {
+  const bool steady = comparison_.cache == CacheState::steady;
+  double last = 0, share = -1;
+  for (uint32_t i = 0; i < (steady ? kMostFillPieces : kMostWarmUpPieces) && !interrupted(); ++i) {
+    TENON_ASSIGN_OR_RETURN(const bool done,
+                           measure(arm, {.kind = PieceKind::warm_up, .block = i, .again = again}));
+    if (!done) return {};
+    const double seconds = measured_.pieces.back().seconds;
+    if (i > (steady ? 1 : 0) && settled(last, share)) break;
+    if (!time_for(seconds * 4)) break;
+    last = seconds;
+    share = reused_share(measured_.pieces.back());
+  }
+  return {};
+}
+
+Status Experiment::warm_up_all() {
+  for (const auto& arm : arms_) TENON_RETURN_IF_ERROR(warm_up(*arm, false));
+  for (const ArmResult& arm : analyse(measured_).arms) {
+    if (!arm.different_answers) continue;
+    out_.push_back(arm.arm->name);
+    say_line(arm.arm->name + " gives different answers: " + arm.answers +
+             " – its speed is not ranked");
+  }
+  // Other tokens of the base itself stand in every arm's way.
+  if (out_.size() + 1 == arms_.size()) {
+    measured_.plan.ended = "every arm gives different answers";
+    out_.push_back(comparison_.base_name);
+  }
+  return {};
+}
+
+Status Experiment::measure_blocks() {
+  if (is_out(*arms_.front())) return {};
+  for (uint32_t block = 0; !interrupted(); ++block) {
+    if (block == comparison_.pairs) {
+      measured_.plan.ended = std::to_string(block) +
+                             (comparison_.probes > 0 ? " searches were made" : " pairs were run");
+      return {};
+    }
+    if (!time_for(slowest_block_)) {
+      measured_.plan.ended =
+          "the budget of " + format_duration(comparison_.budget_ns) + " is spent";
+      return {};
+    }
+    const int64_t start = host_.now_ns();
+    if (starts_anew(block)) TENON_RETURN_IF_ERROR(restart_arms());
+    TENON_RETURN_IF_ERROR(measure_block(block));
+    slowest_block_ = std::max(slowest_block_, static_cast<double>(host_.now_ns() - start) * 1e-9);
+    if (block + 1 >= kFewestPairs && decided(analyse(measured_))) {
+      measured_.plan.ended = "every verdict on " + comparison_.metric + " is in" +
+                             (options_.rules.empty() ? "" : ", and every rule is decided");
+      return {};
+    }
+  }
+  return {};
+}
+
+Status Experiment::measure_block(uint32_t block) {
+  for (const size_t index : order_of(block, arms_.size(), comparison_.seed)) {
+    if (is_out(*arms_[index])) continue;
+    TENON_ASSIGN_OR_RETURN(const bool done, comparison_.probes > 0
+                                                ? search(*arms_[index], block)
+                                                : measure(*arms_[index], {.block = block}));
+    if (!done) return {};
+  }
+  return {};
+}
+
+std::string Experiment::words_of(const Piece& order) const {
+  const std::string number = std::to_string(order.block + 1);
+  switch (order.kind) {
+    case PieceKind::warm_up:
+      return "warming up";
+    case PieceKind::noise:
+      return "A against A, pair " + number;
+    case PieceKind::probe:
+      return "search " + number + ", " + format_real(order.rate) + " requests a second";
+    case PieceKind::measured:
+      break;
+  }
+  return "pair " + number + " of at most " + std::to_string(comparison_.pairs);
+}
+
+// Files are numbered as those of the resolved pipelines are.
+std::string Experiment::record_of(const Arm& arm) const {
+  for (size_t i = 0; options_.record && i < measured_.arms.size(); ++i) {
+    if (measured_.arms[i].name != arm.described().name || measured_.arms[i].is_server) continue;
+    return folder_.file("views" + std::to_string(i) + ".jsonl");
+  }
+  return "";
+}
+
+Result<bool> Experiment::measure(Arm& arm, const Piece& order) {
+  say_progress(arm.described().name, words_of(order));
+  TENON_RETURN_IF_ERROR(arm.check_model());
+  if (state_.read_gbps == 0) state_ = host_.machine_state();
+  const bool first = order.kind == PieceKind::warm_up && order.block == 0;
+  // Without an arm's first piece nothing would be known of it, not even whether it answers alike.
+  may_give_up_ = !first || order.again || process_ > 0;
+  TENON_ASSIGN_OR_RETURN(
+      auto piece, arm.run({.digests = first,
+                           .salt = ++pieces_,
+                           .warm = comparison_.cache == CacheState::warm,
+                           .keep = comparison_.cache == CacheState::steady && !first,
+                           .record = first && !order.again && process_ == 0 ? record_of(arm) : "",
+                           .arrivals_ns = order.arrivals_ns}));
+  may_give_up_ = false;
+  if (!piece) return false;
+  piece->kind = order.kind;
+  piece->block = order.block;
+  piece->again = order.again;
+  piece->process = process_;
+  piece->rate = order.rate;
+  piece->before = state_;
+  piece->after = state_ = host_.machine_state();
+  // Kept as soon as it is there: what follows may fail.
+  TENON_RETURN_IF_ERROR(folder_.add(*piece));
+  measured_.pieces.push_back(*std::move(piece));
+  return true;
+}
+
+bool Experiment::decided(const Analysis& analysis) const {
+  for (const FailRule& rule : options_.rules) {
+    if (waits_for_pairs(rule, measured_, analysis)) return false;
+  }
+  return std::all_of(analysis.arms.begin(), analysis.arms.end(), [&](const ArmResult& arm) {
+    if (arm.different_answers) return true;
+    const MetricResult* result = arm.find(comparison_.metric);
+    return result != nullptr && result->verdict != Verdict::inconclusive;
+  });
+}
+
+bool Experiment::is_out(const Arm& arm) const {
+  return std::find(out_.begin(), out_.end(), arm.described().name) != out_.end();
+}
+double Experiment::seconds_left() {
+  return static_cast<double>(started_ns_ + comparison_.budget_ns - host_.now_ns()) * 1e-9;
+}
+// A piece that is not done when the budget is spent is given up; loading and judging are not.
+std::function<bool()> Experiment::go_on() {
+  return [this] { return !interrupted() && (!may_give_up_ || time_for(0)); };
+}
+bool Experiment::time_for(double seconds) {
+  return seconds_left() > seconds;
+}
+bool Experiment::interrupted() {
+  return !host_.interrupted_by().empty();
+}
+
+void Experiment::say_line(const std::string& line) {
+  host_.show_progress("");
+  host_.tell(line);
+}
+
+void Experiment::say_progress(const std::string& arm, const std::string& what) {
+  if (!host_.shows_progress()) return;
+  std::string line = arm + " · " + what;
+  if (measured_.arms.size() > 1 && !measured_.pieces.empty()) {
+    for (const ArmResult& each : analyse(measured_).arms) {
+      const MetricResult* found = each.find(comparison_.metric);
+      if (found == nullptr || found->log_ratios.empty()) continue;
+      line += " · " + each.arm->name + " " + percent_text(found->log_ratio);
+    }
+  }
+  host_.show_progress(line + " · " + std::to_string(std::max(0L, std::lround(seconds_left()))) +
+                      " s left");
+}
+
+}  // namespace tenon::compare

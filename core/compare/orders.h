@@ -1,0 +1,54 @@
+// How the process that measures and the process of an arm speak: a line of JSON asks, a line of
+// JSON answers. The arm says {"ready": true} first.
+//
+//   {"do": "describe"}                                   {"numerics": …, "resolved": …, …}
+//   {"do": "load", "workload": PATH, "max_tokens": n,
+//    "in_flight": n, "vocabulary": n, "arrivals_ns": […]} {"requests": n, "arrivals_ns": […]}
+//   {"do": "run", "digests": true, "salt": n, "warm": b,
+//    "keep": b, "record": PATH, "arrivals_ns": […]}      a piece, with its "requests"
+//   {"do": "predict", "text": PATH, "tokens": n,
+//    "window": n, "out": PATH}                           {"ids": …}: the base's predictions
+//   {"do": "judge", …, "ids": …, "against": PATH}        a Fidelity
+//
+// What fails is answered by {"error": …}.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "core/base/result.h"
+#include "core/compare/json.h"
+
+namespace tenon::compare {
+
+// The end of the process that measures.
+class LineChannel {
+ public:
+  virtual ~LineChannel() = default;
+  // Error: the other end reads no more.
+  virtual Status write_line(std::string_view line) = 0;
+  // The next line without its end; null once `go_on` says no, which is asked several times a
+  // second. Error: the other end has ended, and how.
+  virtual Result<std::optional<std::string>> read_line(const std::function<bool()>& go_on) = 0;
+};
+
+// The arm's own end. Exceptions of nlohmann's, for members that an order lacks, are its caller's to
+// catch: answer_line() does.
+class OrderedArm {
+ public:
+  virtual ~OrderedArm() = default;
+  virtual Result<Json> answer(const Json& order) = 0;
+};
+
+// Each is a line with its end.
+std::string ready_line();
+std::string error_line(const Status& status);
+// What `arm` answers to a line, or why it cannot.
+std::string answer_line(OrderedArm& arm, const std::string& line);
+
+// A piece with its requests, as "run" answers.
+Json run_answer(const MeasuredPiece& piece);
+
+}  // namespace tenon::compare

@@ -1,0 +1,36 @@
+// An arm that is a pipeline of this process, which stays loaded between its turns.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "core/compare/judge.h"
+#include "core/compare/orders.h"
+#include "core/compare/replay.h"
+#include "core/pipeline/pipeline.h"
+
+namespace tenon::compare {
+
+class PipelineArm final : public OrderedArm {
+ public:
+  // Borrows the pipeline. `note` is told what of the workload is ignored.
+  PipelineArm(Pipeline& pipeline, std::function<void(const std::string&)> note)
+      : pipeline_(pipeline), note_(std::move(note)) {}
+
+  Result<Json> answer(const Json& order) override;
+
+ private:
+  Result<Json> describe() const;
+  Result<Json> load(const Json& order);
+  Status take_arrivals(const Json& order);
+  Result<Json> run(const Json& order);
+  Result<Json> predict(const Json& order);
+  Result<Json> judge(const Json& order);
+
+  Pipeline& pipeline_;
+  std::function<void(const std::string&)> note_;
+  ReplayWork work_;
+  std::function<Result<MeasuredPiece>()> kept_;
+};
+
+}  // namespace tenon::compare

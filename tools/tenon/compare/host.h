@@ -1,0 +1,35 @@
+// What `tenon compare` gives an experiment: arms in processes of their own, this machine, and lines
+// on standard error.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/compare/experiment.h"
+
+namespace tenon {
+
+class ProgramHost final : public compare::ExperimentHost {
+ public:
+  // Borrows the comparison. `quiet`: nothing is told or shown.
+  ProgramHost(const compare::Comparison& comparison, std::vector<std::string> plugin_path,
+              bool quiet)
+      : comparison_(comparison), plugin_path_(std::move(plugin_path)), quiet_(quiet) {}
+
+  Result<std::unique_ptr<compare::Arm>> start(const compare::ComparisonArm& arm,
+                                              std::function<bool()> go_on) override;
+  MachineState machine_state() override;
+  std::string machine_name() override;
+  int64_t now_ns() override;
+  std::string interrupted_by() override;
+  void tell(const std::string& line) override;
+  bool shows_progress() override;
+  void show_progress(const std::string& line) override;
+
+ private:
+  const compare::Comparison& comparison_;
+  std::vector<std::string> plugin_path_;
+  bool quiet_;
+};
+
+}  // namespace tenon
