@@ -64,19 +64,23 @@ void feed(Scheduler& scheduler) {
   later.computed_tokens = 6;
   const SequenceView second{.seq = 2, .prompt_tokens = 20, .known_tokens = 20, .arrival_ns = 5};
   std::vector<Grant> grants(4);
-  const auto plan = [&](SchedulerView view) {
+  const auto plan = [&](const SchedulerView& view) {
     PlanOut out;
     out.grants = grants;
     ASSERT_TRUE(scheduler.plan(view, ledger, out).ok());
   };
   ASSERT_TRUE(scheduler.on_event({.kind = EventKind::arrived, .seq = 1, .prompt_tokens = 8}).ok());
-  plan({.step_id = 1, .limits = {4, 64, 128}, .kv_tokens = 100, .waiting = {&first, 1}});
+  SchedulerView view;
+  view.step_id = 1;
+  view.limits = {4, 64, 128};
+  view.kv_tokens = 100;
+  view.waiting = {&first, 1};
+  plan(view);
   ASSERT_TRUE(scheduler.on_event({.kind = EventKind::arrived, .seq = 2, .prompt_tokens = 20}).ok());
-  plan({.step_id = 2,
-        .limits = {4, 64, 128},
-        .kv_tokens = 100,
-        .waiting = {&second, 1},
-        .running = {&later, 1}});
+  view.step_id = 2;
+  view.waiting = {&second, 1};
+  view.running = {&later, 1};
+  plan(view);
 }
 
 class ViewsTest : public testing::Test {
