@@ -54,7 +54,8 @@ std::string hash_of(Pipeline& pipeline, const Windows& windows) {
          std::to_string(pipeline.model->plan.vocabulary) + ":" + std::to_string(windows.tokens);
 }
 
-// Calls `each` with the logits after every token but the last of a window, and `end` after each window.
+// Calls `each` with the logits after every token but the last of a window, and `end` after each
+// window.
 template <typename Each, typename End>
 Status predict(Pipeline& pipeline, const Windows& windows, const Each& each, const End& end) {
   TeacherForcing forcing(pipeline.parts());

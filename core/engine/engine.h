@@ -31,9 +31,9 @@
 #include "core/engine/step/context.h"
 #include "core/engine/step/drafting.h"
 #include "core/engine/step/forward.h"
+#include "core/engine/step/guards/progress_guard.h"
 #include "core/engine/step/inbox.h"
 #include "core/engine/step/planner.h"
-#include "core/engine/step/guards/progress_guard.h"
 #include "core/engine/step/results.h"
 #include "core/engine/step/step.h"
 
