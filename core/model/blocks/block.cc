@@ -32,8 +32,8 @@ Extent of_numbers(std::vector<uint64_t> shape, std::vector<uint64_t> stored_shap
 }
 
 std::span<const Block* const> layer_blocks() {
-  static constexpr std::array kBlocks = {&kMixerNorm,   &kLatent,        &kAttention, &kMambaMixer,
-                                         &kMamba2Mixer, &kMixerPostNorm, &kMlpNorm,   &kExperts,
+  static constexpr std::array kBlocks = {&kMixerNorm,   &kAttention,     &kLatent,  &kMambaMixer,
+                                         &kMamba2Mixer, &kMixerPostNorm, &kMlpNorm, &kExperts,
                                          &kMlp,         &kMlpPostNorm};
   return kBlocks;
 }
