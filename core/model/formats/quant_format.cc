@@ -66,7 +66,7 @@ bool finite_f16(const std::byte* block) {
 }
 template <uint32_t at>
 bool finite_f16x2(const std::byte* block) {
-  return static_cast<bool>(finite_f16<at>(block) & finite_f16<at + 2>(block));
+  return (unsigned{finite_f16<at>(block)} & unsigned{finite_f16<at + 2>(block)}) != 0;
 }
 template <uint32_t at>
 bool finite_f32(const std::byte* block) {
