@@ -11,7 +11,7 @@
 
 #include "bench/micro/bench_plugin.h"
 #include "core/exec/cpu/executor.h"
-#include "core/model/synth.h"
+#include "core/model/synth/synth.h"
 
 namespace tenon::bench {
 

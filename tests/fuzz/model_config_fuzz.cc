@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "core/model/checkpoint/generation_defaults.h"
-#include "core/model/families/model_config.h"
+#include "core/model/config/model_config.h"
 
 namespace {
 

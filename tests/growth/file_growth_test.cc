@@ -6,7 +6,7 @@
 #include "core/files/gguf.h"
 #include "core/model/adapters/peft_config.h"
 #include "core/model/checkpoint/safetensors.h"
-#include "core/model/families/json_fields.h"
+#include "core/model/config/json_fields.h"
 #include "core/workload/workload.h"
 #include "tests/growth/cases.h"
 

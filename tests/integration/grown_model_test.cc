@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/files/npy.h"
-#include "core/model/synth.h"
+#include "core/model/synth/synth.h"
 #include "tests/support/executor_case.h"
 #include "tests/support/folders.h"
 #include "tests/support/temporary_folder.h"

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "core/base/quote.h"
-#include "core/model/families/json_fields.h"
+#include "core/model/config/json_fields.h"
 
 namespace tenon {
 namespace {

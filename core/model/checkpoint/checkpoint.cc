@@ -6,7 +6,7 @@
 #include "core/base/presence.h"
 #include "core/base/quote.h"
 #include "core/model/checkpoint/safetensors.h"
-#include "core/model/families/json_fields.h"
+#include "core/model/config/json_fields.h"
 #include "core/model/tensors/tensor_values.h"
 
 namespace tenon {

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/quote.h"
-#include "core/model/families/json_fields.h"
+#include "core/model/config/json_fields.h"
 #include "core/model/families/reading.h"
 #include "core/request/parameters.h"
 

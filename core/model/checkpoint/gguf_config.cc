@@ -7,8 +7,8 @@
 #include "core/base/quote.h"
 #include "core/model/checkpoint/gguf_ends.h"
 #include "core/model/checkpoint/gguf_source.h"
+#include "core/model/config/model_config.h"
 #include "core/model/families/family.h"
-#include "core/model/families/model_config.h"
 #include "core/model/families/reading.h"
 
 namespace tenon {

@@ -9,7 +9,7 @@
 
 #include "core/base/quote.h"
 #include "core/files/gguf.h"
-#include "core/model/families/json_fields.h"
+#include "core/model/config/json_fields.h"
 
 namespace tenon {
 

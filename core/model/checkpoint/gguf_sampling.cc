@@ -6,7 +6,7 @@
 #include "core/base/quote.h"
 #include "core/base/text.h"
 #include "core/model/checkpoint/generation_defaults.h"
-#include "core/model/families/json_fields.h"
+#include "core/model/config/json_fields.h"
 #include "core/request/parameters.h"
 
 namespace tenon {

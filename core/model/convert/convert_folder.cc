@@ -6,14 +6,14 @@
 #include "core/base/files/new_file.h"
 #include "core/base/half.h"
 #include "core/model/checkpoint/gguf_config.h"
+#include "core/model/config/json_fields.h"
+#include "core/model/config/model_config.h"
 #include "core/model/convert/convert.h"
 #include "core/model/convert/convert_check.h"
+#include "core/model/convert/interleaved_experts.h"
 #include "core/model/convert/model_folder_writer.h"
 #include "core/model/convert/safetensors_writer.h"
 #include "core/model/families/family.h"
-#include "core/model/families/interleaved_experts.h"
-#include "core/model/families/json_fields.h"
-#include "core/model/families/model_config.h"
 #include "core/model/tensors/model_tensors.h"
 
 namespace tenon {

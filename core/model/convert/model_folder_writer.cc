@@ -8,7 +8,7 @@
 #include "core/base/files/new_file.h"
 #include "core/base/presence.h"
 #include "core/base/quote.h"
-#include "core/model/families/json_fields.h"
+#include "core/model/config/json_fields.h"
 #include "core/model/tensors/tensor_values.h"
 
 namespace tenon {

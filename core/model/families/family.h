@@ -12,7 +12,7 @@
 
 #include "core/files/gguf_metadata.h"
 #include "core/model/checkpoint/gguf_fields.h"
-#include "core/model/families/json_fields.h"
+#include "core/model/config/json_fields.h"
 #include "core/model/plan/model_plan.h"
 #include "core/model/tensors/tensor_roles.h"
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "core/model/families/json_fields.h"
+#include "core/model/config/json_fields.h"
 #include "core/model/published/reader.h"
 
 namespace tenon::published {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "core/model/checkpoint/checkpoint.h"
-#include "core/model/families/json_fields.h"
+#include "core/model/config/json_fields.h"
 #include "core/model/published/matrix.h"
 
 namespace tenon::published {

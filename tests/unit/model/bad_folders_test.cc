@@ -7,8 +7,8 @@
 #include <filesystem>
 
 #include "core/base/files/mapped_file.h"
+#include "core/model/config/model_config.h"
 #include "core/model/families/family.h"
-#include "core/model/families/model_config.h"
 #include "core/model/model.h"
 #include "core/model/tensors/tensor_values.h"
 #include "tests/support/folders.h"

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "core/model/families/model_config.h"
+#include "core/model/config/model_config.h"
 #include "core/model/families/reading_experts.h"
 #include "core/model/model.h"
 #include "tests/support/model_folder.h"

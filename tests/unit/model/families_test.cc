@@ -5,9 +5,9 @@
 
 #include <cmath>
 
+#include "core/model/config/json_fields.h"
+#include "core/model/config/model_config.h"
 #include "core/model/families/family.h"
-#include "core/model/families/json_fields.h"
-#include "core/model/families/model_config.h"
 #include "tests/unit/model/parsed_plan.h"
 
 namespace tenon {

@@ -1,4 +1,4 @@
-#include "core/model/families/model_config.h"
+#include "core/model/config/model_config.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,8 +8,8 @@
 #include <random>
 
 #include "core/model/checkpoint/generation_defaults.h"
+#include "core/model/config/json_fields.h"
 #include "core/model/families/family.h"
-#include "core/model/families/json_fields.h"
 #include "tests/support/flat_config.h"
 
 namespace tenon {

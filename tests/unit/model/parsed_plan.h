@@ -6,9 +6,9 @@
 #include <string>
 #include <utility>
 
+#include "core/model/config/model_config.h"
 #include "core/model/families/families.h"
 #include "core/model/families/family.h"
-#include "core/model/families/model_config.h"
 
 namespace tenon {
 

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "core/model/families/model_config.h"
+#include "core/model/config/model_config.h"
 #include "core/model/model.h"
 #include "core/model/tensors/tensor_roles.h"
 #include "tests/support/model_folder.h"

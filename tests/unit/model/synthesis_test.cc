@@ -9,7 +9,7 @@
 #include "core/model/convert/model_folder_writer.h"
 #include "core/model/families/family.h"
 #include "core/model/model.h"
-#include "core/model/synth.h"
+#include "core/model/synth/synth.h"
 #include "core/model/tensors/tensor_roles.h"
 #include "tests/support/flat_config.h"
 #include "tests/support/folders.h"
@@ -102,7 +102,7 @@ TEST(NamedShapes, every_family_has_one) {
   }
   for (const Family* family : families()) {
     EXPECT_TRUE(families_with_shapes.contains(std::string(family->model_type)))
-        << "no shape of a " << family->model_type << " model in core/model/tensors/named_shapes.cc";
+        << "no shape of a " << family->model_type << " model in core/model/synth/named_shapes.cc";
   }
 }
 

@@ -1,12 +1,12 @@
 // Models of text and images run their text part. That its logits are right is the goldens' to show.
-#include "core/model/families/text_part.h"
+#include "core/model/config/text_part.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "core/base/files/mapped_file.h"
+#include "core/model/config/model_config.h"
 #include "core/model/convert/convert.h"
-#include "core/model/families/model_config.h"
 #include "core/model/model.h"
 #include "core/model/tensors/tensor_values.h"
 #include "tests/support/folders.h"

@@ -7,7 +7,7 @@
 #include "core/base/number.h"
 #include "core/files/gguf.h"
 #include "core/model/checkpoint/gguf_checkpoint.h"
-#include "core/model/families/model_config.h"
+#include "core/model/config/model_config.h"
 #include "core/model/model.h"
 #include "core/tokenizer/tokenizer.h"
 #include "tools/tenon/process/json_text.h"

@@ -1,4 +1,4 @@
-#include "core/model/families/json_fields.h"
+#include "core/model/config/json_fields.h"
 
 #include <algorithm>
 #include <cmath>

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "core/base/result.h"
-#include "core/model/families/model_config.h"
+#include "core/model/config/model_config.h"
 
 namespace tenon {
 

@@ -1,4 +1,4 @@
-#include "core/model/families/text_part.h"
+#include "core/model/config/text_part.h"
 
 #include <algorithm>
 

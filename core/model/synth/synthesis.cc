@@ -7,7 +7,7 @@
 #include "core/base/half.h"
 #include "core/model/convert/model_folder_writer.h"
 #include "core/model/families/family.h"
-#include "core/model/synth.h"
+#include "core/model/synth/synth.h"
 #include "core/model/tensors/tensor_roles.h"
 
 namespace tenon {

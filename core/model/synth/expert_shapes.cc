@@ -1,4 +1,4 @@
-#include "core/model/tensors/expert_shapes.h"
+#include "core/model/synth/expert_shapes.h"
 
 #include <nlohmann/json.hpp>
 

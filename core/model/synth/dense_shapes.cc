@@ -1,4 +1,4 @@
-#include "core/model/tensors/dense_shapes.h"
+#include "core/model/synth/dense_shapes.h"
 
 namespace tenon::dense_shapes {
 namespace {

@@ -1,13 +1,13 @@
-#include "core/model/tensors/named_shapes.h"
+#include "core/model/synth/named_shapes.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "core/base/quote.h"
-#include "core/model/families/model_config.h"
-#include "core/model/tensors/dense_shapes.h"
-#include "core/model/tensors/expert_shapes.h"
-#include "core/model/tensors/recurrent_shapes.h"
+#include "core/model/config/model_config.h"
+#include "core/model/synth/dense_shapes.h"
+#include "core/model/synth/expert_shapes.h"
+#include "core/model/synth/recurrent_shapes.h"
 
 namespace tenon {
 namespace {

@@ -1,4 +1,4 @@
-#include "core/model/families/interleaved_experts.h"
+#include "core/model/convert/interleaved_experts.h"
 
 #include <algorithm>
 

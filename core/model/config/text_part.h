@@ -7,7 +7,7 @@
 #include <string>
 
 #include "core/model/checkpoint/checkpoint.h"
-#include "core/model/families/json_fields.h"
+#include "core/model/config/json_fields.h"
 
 namespace tenon {
 

@@ -1,4 +1,4 @@
-#include "core/model/tensors/recurrent_shapes.h"
+#include "core/model/synth/recurrent_shapes.h"
 
 #include <nlohmann/json.hpp>
 

@@ -1,10 +1,10 @@
-#include "core/model/families/model_config.h"
+#include "core/model/config/model_config.h"
 
 #include "core/base/quote.h"
+#include "core/model/config/json_fields.h"
+#include "core/model/config/text_part.h"
 #include "core/model/families/family.h"
-#include "core/model/families/json_fields.h"
 #include "core/model/families/reading.h"
-#include "core/model/families/text_part.h"
 #include "core/model/published/reader.h"
 
 namespace tenon {

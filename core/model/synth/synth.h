@@ -11,7 +11,7 @@
 
 #include "core/base/result.h"
 #include "core/model/convert/safetensors_writer.h"
-#include "core/model/tensors/named_shapes.h"
+#include "core/model/synth/named_shapes.h"
 
 namespace tenon {
 
