@@ -2,14 +2,10 @@
 
 #include <algorithm>
 
+#include "core/base/hex.h"
+
 namespace tenon {
 namespace {
-
-int hex_value(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  const int letter = c | 0x20;
-  return letter >= 'a' && letter <= 'f' ? letter - 'a' + 10 : -1;
-}
 
 std::string without_tilde_escapes(std::string_view step) {
   std::string plain;
@@ -28,8 +24,8 @@ std::string without_percent_escapes(std::string_view text) {
   std::string plain;
   for (size_t at = 0; at < text.size(); ++at) {
     const bool may_escape = text[at] == '%' && at + 2 < text.size();
-    const int high = may_escape ? hex_value(text[at + 1]) : -1;
-    const int low = may_escape ? hex_value(text[at + 2]) : -1;
+    const int high = may_escape ? hex_digit(text[at + 1]) : -1;
+    const int low = may_escape ? hex_digit(text[at + 2]) : -1;
     if (high < 0 || low < 0) {
       plain += text[at];
       continue;

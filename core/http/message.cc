@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <ctime>
 
+#include "core/base/hex.h"
+
 namespace tenon::http {
 namespace {
 
@@ -50,13 +52,6 @@ void append_field(std::string& head, std::string_view name, std::string_view val
   head.append(name).append(": ");
   for (const char c : value) head += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? ' ' : c;
   head += "\r\n";
-}
-
-int hex_digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
 }
 
 }  // namespace

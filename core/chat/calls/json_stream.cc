@@ -1,5 +1,7 @@
 #include "core/chat/calls/json_stream.h"
 
+#include "core/base/hex.h"
+
 namespace tenon::chat {
 namespace {
 
@@ -12,10 +14,6 @@ bool is_json_space(char c) {
 bool is_digit(char c) {
   return c >= '0' && c <= '9';
 }
-bool is_hex_digit(char c) {
-  return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
-}
-
 }  // namespace
 
 JsonStream::Status JsonStream::push(char c) {
@@ -113,7 +111,7 @@ bool JsonStream::string_byte(char c) {
   }
   if (expected_ == Expected::unicode_digit) {
     if (--digits_left_ == 0) expected_ = Expected::string_byte;
-    return is_hex_digit(c);
+    return hex_digit(c) >= 0;
   }
   if (c == '"') {
     token_ = Token::end_string;

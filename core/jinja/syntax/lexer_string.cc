@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 
+#include "core/base/hex.h"
 #include "core/unicode/utf8.h"
 
 namespace tenon::chat {
@@ -11,19 +12,15 @@ namespace {
 constexpr std::string_view kPlainEscapes = "abfnrtv\\'\"";
 constexpr std::string_view kPlainMeanings = "\a\b\f\n\r\t\v\\'\"";
 
-int digit_value(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  const int letter = c | 0x20;
-  return letter >= 'a' && letter <= 'f' ? letter - 'a' + 10 : 99;
-}
-
 // Reads `most` digits at most; null where there are fewer than `least`.
 std::optional<uint32_t> number(std::string_view text, size_t& at, int base, size_t least,
                                size_t most) {
   uint32_t code = 0;
   size_t count = 0;
-  for (; count < most && at < text.size() && digit_value(text[at]) < base; ++count, ++at) {
-    code = code * static_cast<uint32_t>(base) + static_cast<uint32_t>(digit_value(text[at]));
+  for (; count < most && at < text.size(); ++count, ++at) {
+    const int digit = hex_digit(text[at]);
+    if (digit < 0 || digit >= base) break;
+    code = code * static_cast<uint32_t>(base) + static_cast<uint32_t>(digit);
   }
   return count < least ? std::nullopt : std::optional(code);
 }

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/base/files/mapped_file.h"
+#include "core/base/hex.h"
 #include "core/base/number.h"
 #include "core/base/quote.h"
 #include "core/base/sha256.h"
@@ -13,13 +14,6 @@ namespace tenon::server {
 namespace {
 
 constexpr double kMinute = 60.0;
-
-int hex_digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
 
 bool read_hash(std::string_view text, std::array<uint8_t, 32>& hash) {
   if (text.size() != 64) return false;

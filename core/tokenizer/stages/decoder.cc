@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/base/hex.h"
 #include "core/tokenizer/models/byte_level.h"
 #include "core/unicode/utf8.h"
 
@@ -19,12 +20,6 @@ class ByteLevelDecoder final : public DecodeStep {
     return Status();
   }
 };
-
-int hex_digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
 
 class ByteFallback final : public DecodeStep {
  public:
