@@ -196,7 +196,7 @@ std::vector<const Weight*> LayerWeights::matrices() const {
   }
   for (const ExpertWeights& expert : experts) {
     for (const BlockTensor& tensor : kExperts.tensors) {
-      if (tensor.in_experts) all.push_back(&(expert.*tensor.in_experts.matrix));
+      if (tensor.in_experts.matrix != nullptr) all.push_back(&(expert.*tensor.in_experts.matrix));
     }
   }
   std::erase_if(all, [](const Weight* weight) { return weight->n_out == 0; });

@@ -10,8 +10,7 @@ namespace {
 
 constexpr const char* kNoFiniteLogit =
     " – a row needs at least one finite logit that is allowed – the model's weights are at fault, "
-    "or "
-    "executor and kernels: ";
+    "or executor and kernels: ";
 
 // How many logits of the row are finite and among `allowed`; null = all.
 uint32_t finite_logits(const SampleRow& row, const uint64_t* allowed) {

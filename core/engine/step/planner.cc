@@ -11,11 +11,8 @@
 namespace tenon {
 namespace {
 
-std::string text(uint64_t number) {
-  return std::to_string(number);
-}
 std::string named(SeqId seq) {
-  return "sequence " + text(seq);
+  return "sequence " + std::to_string(seq);
 }
 
 }  // namespace
@@ -127,12 +124,12 @@ Status Planner::check_plan() {
   }
   at_fault_ = kNoSeq;
   if (tokens > limits.max_batch_tokens) {
-    return failed("the plan has " + text(tokens) + " tokens – max_batch_tokens is " +
-                  text(limits.max_batch_tokens));
+    return failed("the plan has " + std::to_string(tokens) + " tokens – max_batch_tokens is " +
+                  std::to_string(limits.max_batch_tokens));
   }
   if (running > limits.max_sequences) {
-    return failed("the plan makes " + text(running) + " sequences run – max_sequences is " +
-                  text(limits.max_sequences));
+    return failed("the plan makes " + std::to_string(running) +
+                  " sequences run – max_sequences is " + std::to_string(limits.max_sequences));
   }
   return {};
 }

@@ -1,8 +1,8 @@
 #include "tools/tenon/compare/host.h"
 
-#include <chrono>
 #include <cstdio>
 
+#include "core/base/clock.h"
 #include "core/base/machine/cpu_features.h"
 #include "core/base/machine/host_facts.h"
 #include "core/base/quote.h"
@@ -83,7 +83,7 @@ std::string ProgramHost::machine_name() {
 }
 
 int64_t ProgramHost::now_ns() {
-  return std::chrono::steady_clock::now().time_since_epoch().count();
+  return WallClock().now_ns();
 }
 
 std::string ProgramHost::interrupted_by() {

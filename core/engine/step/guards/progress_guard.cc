@@ -12,10 +12,6 @@ namespace {
 constexpr size_t kNamed = 8;     // sequences that a message describes
 constexpr uint64_t kRounds = 3;  // how often each may lose its memory while nobody gets on
 
-std::string text(uint64_t number) {
-  return std::to_string(number);
-}
-
 const char* awaited_by(const Sequence& sequence) {
   if (sequence.answer->held_back()) return "waits for other beams of its search";
   return sequence.state == SequenceState::waiting ? "waits for memory or a row"
@@ -70,11 +66,11 @@ uint64_t ProgressGuard::patience() const {
 }
 
 std::string ProgressGuard::verdict() const {
-  std::string message = "nobody got on in " + text(futile_steps_) + " steps with " +
-                        text(preemptions_) + " preemptions – ";
+  std::string message = "nobody got on in " + std::to_string(futile_steps_) + " steps with " +
+                        std::to_string(preemptions_) + " preemptions – ";
   const std::vector<Sequence*> all = context_.table.all();
   for (size_t i = 0; i < std::min(all.size(), kNamed); ++i) message += description(*all[i]) + "; ";
-  if (all.size() > kNamed) message += text(all.size() - kNamed) + " more; ";
+  if (all.size() > kNamed) message += std::to_string(all.size() - kNamed) + " more; ";
   message += memory_left() + " are free – scheduler '" + context_.parts.scheduler_name +
              "' goes round in circles over kv_cache '" + context_.parts.kv_cache_name +
              "' – use another scheduler, or raise kv_cache.memory";
@@ -90,8 +86,8 @@ std::string ProgressGuard::memory_left() const {
     KvUsage usage;
     const bool counts = recurrent || group == parts.shape->ledger_group;
     if (!counts || !parts.kv_cache->usage(group, usage).ok()) continue;
-    left += (left.empty() ? "" : " and ") + text(usage.free_tokens) + " of " +
-            text(usage.total_tokens) + (recurrent ? " slots of state" : " tokens of K/V");
+    left += (left.empty() ? "" : " and ") + std::to_string(usage.free_tokens) + " of " +
+            std::to_string(usage.total_tokens) + (recurrent ? " slots of state" : " tokens of K/V");
   }
   return left.empty() ? "an unknown part" : left;
 }
@@ -101,10 +97,12 @@ std::string ProgressGuard::description(const Sequence& sequence) const {
   const Status status = context_.parts.kv_cache->match(sequence.id, sequence.known_tokens(),
                                                        sequence.computed, found);
   const uint64_t held = status.ok() ? found.tokens_held : 0;
-  return "sequence " + text(sequence.id) + " of request " + text(sequence.request->id) + " has " +
-         text(sequence.computed) + " of " + text(sequence.known) + " tokens computed (" +
-         text(sequence.furthest) + " once), holds " + text(held) + ", was preempted " +
-         text(sequence.record.preemptions) + " times, " + awaited_by(sequence);
+  return "sequence " + std::to_string(sequence.id) + " of request " +
+         std::to_string(sequence.request->id) + " has " + std::to_string(sequence.computed) +
+         " of " + std::to_string(sequence.known) + " tokens computed (" +
+         std::to_string(sequence.furthest) + " once), holds " + std::to_string(held) +
+         ", was preempted " + std::to_string(sequence.record.preemptions) + " times, " +
+         awaited_by(sequence);
 }
 
 }  // namespace tenon

@@ -12,10 +12,6 @@ namespace {
 // Longer than any delay that fills a batch.
 constexpr int64_t kTellOfWaitNs = int64_t{5} * 1'000'000'000;
 
-std::string text(uint64_t number) {
-  return std::to_string(number);
-}
-
 }  // namespace
 
 // A plan on what is to come may be empty: the next is one on what is. And a scheduler may say that
@@ -33,7 +29,7 @@ void StallGuard::watch(const PlanOut& plan, const Step& step, Planning planning)
   if (plan.wake_ns > now_ns) {
     wait_on_purpose(plan.wake_ns, now_ns);
   } else if (++empty_plans_ >= options.stall_steps) {
-    stalled("in " + text(options.stall_steps) + " steps in a row");
+    stalled("in " + std::to_string(options.stall_steps) + " steps in a row");
   }
 }
 
@@ -66,8 +62,8 @@ void StallGuard::tell_of_wait(int64_t waited_ns, int64_t left_ns) const {
 
 std::string StallGuard::how_many_wait() const {
   const SequenceTable& table = context_.table;
-  return text(table.waiting().size()) + " sequences wait and " + text(table.running().size()) +
-         " run";
+  return std::to_string(table.waiting().size()) + " sequences wait and " +
+         std::to_string(table.running().size()) + " run";
 }
 
 void StallGuard::stalled(const std::string& how_long) {
