@@ -7,10 +7,10 @@
 #include <cmath>
 #include <cstring>
 #include <numeric>
-#include <thread>
 #include <utility>
 
 #include "core/base/half.h"
+#include "core/conformance/worlds/slices.h"
 #include "core/model/formats/quant_format.h"
 
 namespace tenon {
@@ -308,17 +308,9 @@ Status LinearBench::run_parts(std::span<const LinearJob> jobs, const ProductOrde
 }
 
 Status LinearBench::run_on_threads(std::span<const LinearJob> jobs) {
-  std::array<Status, kWorkers> failures;
-  {
-    std::vector<std::jthread> threads;
-    for (uint32_t worker = 0; worker < kWorkers; ++worker) {
-      threads.emplace_back([&, worker] {
-        failures[worker] = kernel_->run(jobs, {worker, worker + 1, kWorkers, worker}, nullptr);
-      });
-    }
-  }
-  for (Status& failure : failures) TENON_RETURN_IF_ERROR(std::move(failure));
-  return {};
+  return run_at_once(kWorkers, [&](uint32_t worker) {
+    return kernel_->run(jobs, {worker, worker + 1, kWorkers, worker}, nullptr);
+  });
 }
 
 Result<std::vector<float>> LinearBench::gather(const PackedTestWeight& weight,

@@ -1,14 +1,13 @@
 // What <tenon/sampler.h> promises of draws.
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <limits>
-#include <thread>
 
 #include "core/conformance/bench/sampler_bench.h"
 #include "core/conformance/cases/cases.h"
 #include "core/conformance/cases/exercise.h"
 #include "core/conformance/watch/heap_growth.h"
+#include "core/conformance/worlds/slices.h"
 
 namespace tenon {
 namespace {
@@ -280,7 +279,6 @@ Finding sampled_by_several_threads(Subject& subject) {
   // Rounds enough that threads meet, also where they share one processor.
   constexpr uint32_t kRounds = 25;
   std::vector<std::vector<TokenId>> alone(kThreads);
-  std::atomic<bool> differs = false;
   const auto draw_all = [&](uint32_t t) {
     std::vector<TokenId> drawn;
     for (const TestRow& row : rows[t]) {
@@ -290,17 +288,13 @@ Finding sampled_by_several_threads(Subject& subject) {
     return drawn;
   };
   for (uint32_t t = 0; t < kThreads; ++t) alone[t] = draw_all(t);
-  {
-    std::vector<std::jthread> threads;
-    for (uint32_t t = 0; t < kThreads; ++t) {
-      threads.emplace_back([&, t] {
-        for (uint32_t round = 0; round < kRounds && !differs; ++round) {
-          if (draw_all(t) != alone[t]) differs = true;
-        }
-      });
+  const Status drawn_at_once = run_at_once(kThreads, [&](uint32_t t) {
+    for (uint32_t round = 0; round < kRounds; ++round) {
+      if (draw_all(t) != alone[t]) return Status::error(StatusCode::failed, "other tokens");
     }
-  }
-  if (!differs) return {};
+    return Status();
+  });
+  if (drawn_at_once.ok()) return {};
   return broke("rows of different sequences give other tokens when several threads draw at once");
 }
 

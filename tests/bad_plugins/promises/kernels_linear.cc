@@ -1,6 +1,8 @@
 // Linear kernels that break one promise each.
 #define SOUND_PLUGIN "sound_linear.h"
 #include <atomic>
+#include <chrono>
+#include <thread>
 #include <vector>
 
 #include "tests/bad_plugins/promises/wrong.h"
@@ -178,11 +180,13 @@ struct WritesItsInput : Sound {
     return status;
   }
 };
+// Stays inside until its processor can have run another worker, so that two meet on any machine.
 struct WorksAlone : Sound {
   using Sound::Sound;
   Status run(Jobs jobs, WorkRange range, DeviceQueue queue) const {
     const bool is_alone = inside_.fetch_add(1) == 0;
     Status status = Sound::run(jobs, range, queue);
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
     inside_.fetch_sub(1);
     if (is_alone) return status;
     return Status::error(StatusCode::failed, "another worker is here");
