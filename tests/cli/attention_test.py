@@ -4,14 +4,14 @@ import pathlib
 import tempfile
 import unittest
 
-from program import SOURCE, run, run_json, settings
+from program import GOLDEN_MODELS, run, run_json, settings
 
 PAIRS = settings(attention__options__products="bf16", kv_cache__dtype="bf16")
 PROCESSOR = pathlib.Path("/proc/cpuinfo")
 HAS_PAIRS = PROCESSOR.exists() and "avx512_bf16" in PROCESSOR.read_text()
 HAS_BYTES = PROCESSOR.exists() and "avx512_vnni" in PROCESSOR.read_text()
-LATENT = SOURCE / "tests/golden/models/deepseek_v2"
-HEADS = SOURCE / "tests/golden/models/qwen2"
+LATENT = GOLDEN_MODELS / "deepseek_v2"
+HEADS = GOLDEN_MODELS / "qwen2"
 
 
 def in_bytes(dtype):

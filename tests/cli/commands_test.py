@@ -9,7 +9,7 @@ import sys
 import tempfile
 import unittest
 
-from program import BINARY, MODEL, SOURCE, run, settings
+from program import BINARY, GOLDEN_MODELS, MODEL, SOURCE, run, settings
 
 
 def read_npy(path):
@@ -116,13 +116,13 @@ def perplexity(text, *flags):
 
 class Models(unittest.TestCase):
     def test_info_says_what_is_not_loaded_of_a_model_of_text_and_images(self):
-        done = run("model", "info", os.path.join(SOURCE, "tests/golden/models/gemma3_vision"), "--json")
+        done = run("model", "info", GOLDEN_MODELS / "gemma3_vision", "--json")
         self.assertEqual(json.loads(done.stdout)["part"],
                          "text part of a gemma3 model; 34 tensors of its other parts are not loaded")
         self.assertIn("34 tensors of its other parts are not loaded", done.stderr)
 
     def test_info_describes_every_golden_folder(self):
-        goldens = pathlib.Path(SOURCE, "tests/golden/models")
+        goldens = GOLDEN_MODELS
         for folder in sorted(goldens.iterdir()):
             with self.subTest(folder.name):
                 done = run("model", "info", folder, "--json")

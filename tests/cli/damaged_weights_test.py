@@ -8,7 +8,7 @@ import struct
 import tempfile
 import unittest
 
-from program import SOURCE, run
+from program import GOLDEN_MODELS, SOURCE, run
 
 SMALL = SOURCE / "configs/models/tale-draft"
 TEXT = SOURCE / "configs/models/valid.txt"
@@ -153,7 +153,7 @@ class WhatIsNotUsed(unittest.TestCase):
 
     def test_layers_behind_the_last_are_told_of(self):
         model = self.folder / "model"
-        shutil.copytree(SOURCE / "tests/golden/models/llama_gqa", model)
+        shutil.copytree(GOLDEN_MODELS / "llama_gqa", model)
         config = json.loads((model / "config.json").read_text())
         self.assertEqual(config["num_hidden_layers"], 2)
         self.assertEqual(run("model", "info", model).stderr, "")

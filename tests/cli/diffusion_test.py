@@ -5,9 +5,9 @@ import pathlib
 import tempfile
 import unittest
 
-from program import MODEL, SOURCE, run, run_json, settings
+from program import GOLDEN_MODELS, MODEL, run, run_json, settings
 
-GOLDEN = SOURCE / "tests/golden/models/llada"
+GOLDEN = GOLDEN_MODELS / "llada"
 ANSWERS = json.loads((GOLDEN / "answers.json").read_text())
 MODEL_FLAGS = ["--model", GOLDEN]
 

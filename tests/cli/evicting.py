@@ -1,10 +1,10 @@
 """What holds for every KV manager that evicts tokens: a test module names the manager in `Evicting`
 and gets these cases beside its own."""
 from combinations import AXES, Grid, covering
-from program import SANITIZED, SOURCE, run, run_json, settings
+from program import GOLDEN_MODELS, SANITIZED, SOURCE, run, run_json, settings
 
 GOLDEN = SOURCE / "tests/golden/streaming"
-MODELS = SOURCE / "tests/golden/models"
+MODELS = GOLDEN_MODELS
 
 
 def kept_by(manager, block_tokens=4, **options):

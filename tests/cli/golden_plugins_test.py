@@ -6,11 +6,11 @@ import shutil
 import tempfile
 import unittest
 
-from program import SOURCE, run, run_json, settings
+from program import GOLDEN_MODELS, SOURCE, run, run_json, settings
 
 FOLDER = SOURCE / "tests/golden_plugins"
 INTERFACES = ["scheduler", "kv_cache", "attention", "linear", "sampler", "drafter", "state"]
-MODELS = SOURCE / "tests/golden/models"
+MODELS = GOLDEN_MODELS
 
 
 def boundary():

@@ -7,7 +7,7 @@ import tempfile
 import unittest
 
 from combinations import covering
-from program import SOURCE, run_json, settings
+from program import GOLDEN_MODELS, run_json, settings
 
 MODELS = ["deepseek_v2", "deepseek_v3_experts", "llama_shared_kv"]
 AXES = {
@@ -57,7 +57,7 @@ class Layers(unittest.TestCase):
         cls.file = root / "requests.toml"
         cls.file.write_text(workload())
         for name in MODELS:
-            shutil.copytree(SOURCE / "tests/golden/models" / name, root / name)
+            shutil.copytree(GOLDEN_MODELS / name, root / name)
             (root / name / "tokenizer.json").write_text(json.dumps(tokenizer()))
 
     @classmethod

@@ -7,6 +7,8 @@ import subprocess
 BINARY = os.environ["TENON_BINARY"]
 SOURCE = pathlib.Path(os.environ["TENON_SOURCE_DIR"])
 MODEL = SOURCE / "configs/models/tale"
+# tests/golden/models, with the weights that its recipes mean.
+GOLDEN_MODELS = pathlib.Path(BINARY).parent.parent / "tests/golden/models"
 SANITIZED = os.environ.get("TENON_SANITIZE", "") != ""
 THREADS_SANITIZED = os.environ.get("TENON_SANITIZE", "") == "thread"
 

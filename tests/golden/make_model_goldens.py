@@ -7,6 +7,7 @@ feature with the logits that Hugging Face transformers computes for them (fp32, 
 
 Each case is a Hugging Face folder plus tokens.npy (int32 [tokens]) and logits.npy (float32
 [tokens, vocabulary]). Every weight, norm and bias is random, so that none can be left out unseen.
+Cases of `SEEDED` keep a recipe of their weights instead of the weights (seeded_weights.py).
 The folders are written by transformers itself; some get the older spelling of config.json.
 """
 import json
@@ -25,6 +26,7 @@ import family_cases
 import latent_cases
 import shared_kv_cases
 import recurrent_cases
+import seeded_weights
 import wide_cases
 
 TOKENS = 40
@@ -84,6 +86,9 @@ CASES = {
                   dtype=expert_cases.DTYPES.get(name, torch.float32))
        for name, config in expert_cases.CASES.items()},
 }
+
+# New cases belong here.
+SEEDED = set()
 
 
 def randomise(model, generator):
@@ -149,6 +154,8 @@ def make(name, spec, root):
     respell(folder, spec["spelling"])
     if spec["patch"]:
         spec["patch"].strip(folder)
+    if name in SEEDED:
+        seeded_weights.seed(folder)
 
     # What counts is what the folder says, so the logits come from the folder read back.
     # Experts one by one: batched products may choose by other bits.
@@ -164,6 +171,8 @@ def make(name, spec, root):
     np.save(folder / "tokens.npy", tokens.numpy().astype(np.int32))
     np.save(folder / "logits.npy", logits.numpy())
     write_seed(folder / "config.json", spec)
+    if name in SEEDED:
+        (folder / seeded_weights.WEIGHTS).unlink()
     size = sum(file.stat().st_size for file in folder.iterdir())
     print(f"{name:24} logits {logits.min():7.2f} … {logits.max():6.2f}  {size / 1024:6.0f} KiB")
 

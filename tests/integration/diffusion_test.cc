@@ -16,7 +16,7 @@ namespace {
 class Diffusion : public testing::TestWithParam<std::tuple<ExecutorCase, std::string>> {
  protected:
   void SetUp() override {
-    auto model = open_model(source_folder() + "/tests/golden/models/" + std::get<1>(GetParam()));
+    auto model = open_model(golden_models() + std::get<1>(GetParam()));
     ASSERT_TRUE(model.ok()) << model.status().message();
     model_ = *std::move(model);
     shape_ = std::make_unique<ModelShapeStorage>(model_->plan, 128);

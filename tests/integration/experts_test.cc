@@ -21,7 +21,7 @@ constexpr const char* kModels[] = {"mixtral",    "mixtral_bf16",    "qwen2_moe",
                                    "granitemoe", "granitemoeshared"};
 
 std::unique_ptr<Model> open_golden(const std::string& name) {
-  auto model = open_model(source_folder() + "/tests/golden/models/" + name);
+  auto model = open_model(golden_models() + name);
   EXPECT_TRUE(model.ok()) << model.status().message();
   return model.ok() ? *std::move(model) : nullptr;
 }

@@ -18,7 +18,7 @@
 namespace tenon::test {
 namespace {
 
-const std::string kFolders = source_folder() + "/tests/golden/models/";
+const std::string kFolders = golden_models();
 const std::string kFiles = source_folder() + "/tests/golden/gguf/";
 
 std::unique_ptr<Model> open_or_fail(const std::string& path) {

@@ -31,7 +31,7 @@ struct GrowthCase {
 class GrownModelTest : public testing::TestWithParam<GrowthCase> {};
 
 TEST_P(GrownModelTest, logits_are_those_of_the_source) {
-  const std::string source = source_folder() + "/tests/golden/models/" + GetParam().golden;
+  const std::string source = golden_models() + GetParam().golden;
   const TemporaryFolder folder;
   const auto model = grow(source, GetParam().shape, folder);
   ASSERT_NE(model, nullptr);

@@ -139,7 +139,7 @@ TEST_F(LinearTest, a_kernel_may_read_activations_as_they_are) {
 TEST_F(LinearTest, experts_are_multiplied_by_kernels_that_can_do_less) {
   for (const char* name : {"qwen2_moe", "gpt_oss"}) {
     SCOPED_TRACE(name);
-    model_ = *open_model(source_folder() + "/tests/golden/models/" + name);
+    model_ = *open_model(golden_models() + name);
     const Logits expected = logits(plain_);
     StoringLinear storing(plain_);
     EXPECT_EQ(logits(storing), expected);
@@ -150,7 +150,7 @@ TEST_F(LinearTest, experts_are_multiplied_by_kernels_that_can_do_less) {
 
 // Gates and ups of some experts have another kernel: no epilogue takes both.
 TEST_F(LinearTest, experts_of_a_layer_may_have_several_kernels) {
-  model_ = *open_model(source_folder() + "/tests/golden/models/mixtral");
+  model_ = *open_model(golden_models() + "mixtral");
   const Logits expected = logits(plain_);
   PlainLinear other;
   shape_ = std::make_unique<ModelShapeStorage>(model_->plan, 64);

@@ -14,7 +14,7 @@
 namespace tenon::test {
 namespace {
 
-const std::string kGoldens = source_folder() + "/tests/golden/models/";
+const std::string kGoldens = golden_models();
 
 class Recurrence : public testing::TestWithParam<std::tuple<ExecutorCase, std::string>> {
  protected:

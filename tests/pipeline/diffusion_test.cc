@@ -30,7 +30,7 @@ using testing::HasSubstr;
 using Overrides = std::vector<std::string>;
 using Samples = std::vector<std::pair<std::vector<TokenId>, uint64_t>>;  // ids and digest
 
-const std::string kGoldens = source_folder() + "/tests/golden/models/";
+const std::string kGoldens = golden_models();
 constexpr TokenId kMask = 98;
 
 ExecutorFactories executors() {

@@ -77,10 +77,9 @@ class Isolation : public testing::Test {
   }
 
   Result<std::unique_ptr<Pipeline>> build(Overrides overrides) {
-    overrides.insert(
-        overrides.begin(),
-        {"model.path=" + source_folder() + "/tests/golden/models/llama_gqa", "executor.plugin=ref",
-         "limits.context_tokens=96", "limits.max_batch_tokens=64"});
+    overrides.insert(overrides.begin(),
+                     {"model.path=" + golden_models() + "llama_gqa", "executor.plugin=ref",
+                      "limits.context_tokens=96", "limits.max_batch_tokens=64"});
     auto config = parse_pipeline_config("format = 1\n", "p.toml", "/", overrides);
     if (!config.ok()) return config.take_status();
     PipelineRequest request;

@@ -49,7 +49,7 @@ class RecurrentPipelines : public testing::TestWithParam<const char*> {
   }
 
   Result<std::unique_ptr<Pipeline>> build(Overrides overrides) {
-    overrides.push_back("model.path=" + source_folder() + "/tests/golden/models/" + GetParam());
+    overrides.push_back("model.path=" + golden_models() + GetParam());
     overrides.push_back("limits.context_tokens=96");
     overrides.push_back("limits.max_batch_tokens=64");
     auto config = parse_pipeline_config("format = 1\n", "p.toml", "/", overrides);

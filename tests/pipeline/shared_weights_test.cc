@@ -65,7 +65,7 @@ class SharedWeightsTest : public testing::Test {
     return {sample.ids(), sample.record.logits_digest};
   }
 
-  const std::string goldens_ = source_folder() + "/tests/golden/models/";
+  const std::string goldens_ = golden_models();
   std::string model_ = goldens_ + "llama_gqa";
   uint64_t memory_bytes_ = 0;
   std::unique_ptr<PluginRegistry> registry_;

@@ -10,4 +10,8 @@ std::string build_folder() {
   return TENON_BINARY_DIR;
 }
 
+std::string golden_models() {
+  return TENON_BINARY_DIR "/tests/golden/models/";
+}
+
 }  // namespace tenon

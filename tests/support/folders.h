@@ -7,5 +7,7 @@ namespace tenon {
 
 std::string source_folder();  // of the repository
 std::string build_folder();
+// With a slash at its end: tests/golden/models, with the weights that its recipes mean.
+std::string golden_models();
 
 }  // namespace tenon

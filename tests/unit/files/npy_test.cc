@@ -47,7 +47,7 @@ TEST(Npy, scalars_and_empty_arrays_come_back) {
 }
 
 TEST(Npy, arrays_of_numpy_are_read) {
-  const std::string golden = source_folder() + "/tests/golden/models/llama_gqa/";
+  const std::string golden = golden_models() + "llama_gqa/";
   const auto logits = read_npy_f32(golden + "logits.npy");
   const auto tokens = read_npy_i32(golden + "tokens.npy");
   ASSERT_TRUE(logits.ok() && tokens.ok());

@@ -16,7 +16,7 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-const std::string kGoldens = source_folder() + "/tests/golden/models/";
+const std::string kGoldens = golden_models();
 
 // An adapter of rank 2 for both layers' q_proj of a Llama (hidden 8, 2 heads of 4).
 class AdapterTest : public testing::Test {

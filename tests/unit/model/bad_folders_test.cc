@@ -20,7 +20,7 @@ namespace {
 
 using testing::HasSubstr;
 
-const std::string kGoldens = source_folder() + "/tests/golden/models/";
+const std::string kGoldens = golden_models();
 
 std::vector<std::string> golden_names() {
   std::vector<std::string> names;

@@ -19,7 +19,7 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-const std::string kGoldens = source_folder() + "/tests/golden/models/";
+const std::string kGoldens = golden_models();
 
 std::unique_ptr<Model> open_or_fail(const std::string& path) {
   auto model = open_model(path);

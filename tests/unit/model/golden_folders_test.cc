@@ -38,7 +38,7 @@ const char* const kCases[] = {"llama_gqa",
                               "llama_sharded"};
 
 std::string path_of(const std::string& name) {
-  return source_folder() + "/tests/golden/models/" + name;
+  return golden_models() + name;
 }
 
 std::unique_ptr<Model> open_golden(const std::string& name) {

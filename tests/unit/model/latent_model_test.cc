@@ -19,7 +19,7 @@ namespace {
 
 using testing::HasSubstr;
 
-const std::string kGolden = source_folder() + "/tests/golden/models/deepseek_v2";
+const std::string kGolden = golden_models() + "deepseek_v2";
 constexpr uint64_t kHeads = 3, kNope = 12, kValues = 10, kRank = 20;
 
 std::vector<float> row_of(const Weight& weight, uint32_t row) {

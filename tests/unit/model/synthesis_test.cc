@@ -157,7 +157,7 @@ TEST(ModelConfigJson, every_golden_config_comes_back_as_it_was) {
        {"llama_biases", "llama_rope_linear", "llama_tied", "mistral_window", "mistral_no_window",
         "qwen2_sliding_layers", "qwen3_biases", "llama_head_dim"}) {
     SCOPED_TRACE(name);
-    const std::string path = source_folder() + "/tests/golden/models/" + name + "/config.json";
+    const std::string path = golden_models() + name + "/config.json";
     const auto config = parse_model_config(bytes_of(path), path);
     ASSERT_TRUE(config.ok());
     const auto back = parse_model_config(config_text(bytes_of(path), DType::f32), "config.json");

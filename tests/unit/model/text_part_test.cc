@@ -18,7 +18,7 @@ namespace {
 
 using testing::HasSubstr;
 
-const std::string kGoldens = source_folder() + "/tests/golden/models/";
+const std::string kGoldens = golden_models();
 
 std::unique_ptr<Model> open_or_fail(const std::string& path) {
   auto model = open_model(path);

@@ -1,0 +1,126 @@
+#!/usr/bin/env python3
+"""Weights of golden models that are computed instead of stored.
+
+    tests/golden/seeded_weights.py SOURCE DESTINATION
+
+A golden of many kilobytes is mostly random numbers. Folders of tests/golden/models made since this
+file exists keep `weights.json` in place of each model.safetensors: names, types and shapes in the
+order of the file, and for each tensor the mean and the step of its values. This program makes
+DESTINATION/<case> of every SOURCE/<case>, with links to what is stored and with the weights that
+the recipes mean. It needs Python's library alone, and the bytes are the same on every machine: they
+come from `random.Random` seeded with the case's and the tensor's name.
+
+A value is mean + step · n with n from -128 to 127. With a step that is a power of two and a mean
+that is a multiple of it below 128 steps, BF16 and F16 hold it exactly, as GGUF files of half the size do.
+"""
+import array
+import json
+import math
+import pathlib
+import random
+import shutil
+import struct
+import sys
+
+RECIPE = "weights.json"
+WEIGHTS = "model.safetensors"
+
+
+def encoded(value, dtype):
+    """The little-endian bytes of one value; it must be exact in BF16."""
+    if dtype == "F32":
+        return struct.pack("<f", value)
+    if dtype == "F16":
+        return struct.pack("<e", value)
+    if dtype == "BF16":
+        whole = struct.pack("<f", value)
+        if whole[:2] != b"\0\0":
+            raise ValueError(f"{value} is not exact in BF16")
+        return whole[2:]
+    raise ValueError(f"no weights of type {dtype} are made")
+
+
+def values_of(case, tensor):
+    """The bytes of a tensor, row by row."""
+    count = 1
+    for size in tensor["shape"]:
+        count *= size
+    drawn = random.Random(f"{case} {tensor['name']}").randbytes(count)
+    table = [encoded(tensor["mean"] + tensor["step"] * (n - 128), tensor["dtype"])
+             for n in range(256)]
+    return b"".join([table[n] for n in drawn])
+
+
+def fill(case, recipe, path):
+    """Writes the safetensors file at `path` that `recipe` means."""
+    header, parts, at = {"__metadata__": {"format": "pt"}}, [], 0
+    for tensor in recipe["tensors"]:
+        part = values_of(case, tensor)
+        header[tensor["name"]] = {"dtype": tensor["dtype"], "shape": tensor["shape"],
+                                  "data_offsets": [at, at + len(part)]}
+        parts.append(part)
+        at += len(part)
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    path.write_bytes(struct.pack("<Q", len(text)) + text + b"".join(parts))
+
+
+def recipe_of(path):
+    """A recipe for tensors like those of a safetensors file of F32: means and spreads are kept, up to
+    a factor of the square root of two."""
+    data = path.read_bytes()
+    length = struct.unpack_from("<Q", data)[0]
+    header = json.loads(data[8:8 + length])
+    tensors = []
+    for name, entry in header.items():
+        if name == "__metadata__":
+            continue
+        if entry["dtype"] != "F32":
+            raise ValueError(f"{name}: recipes are made of F32, not of {entry['dtype']}")
+        first, last = (8 + length + offset for offset in entry["data_offsets"])
+        values = array.array("f", data[first:last])
+        mean = sum(values) / len(values)
+        spread = (sum((value - mean)**2 for value in values) / len(values))**0.5
+        # Even numbers from -128 to 127 spread by 74.
+        step = 2.0**round_log2(max(spread, 2.0**-20) / 74)
+        mean = max(-127, min(127, round(mean / step))) * step
+        tensors.append({"name": name, "dtype": "F32", "shape": entry["shape"], "mean": mean,
+                        "step": step})
+    return {"tensors": tensors}
+
+
+def round_log2(value):
+    mantissa, exponent = math.frexp(value)
+    return exponent if mantissa > 0.5**0.5 else exponent - 1
+
+
+def write_recipe(recipe, path):
+    lines = ",\n".join("  " + json.dumps(tensor) for tensor in recipe["tensors"])
+    path.write_text('{"tensors": [\n' + lines + "\n]}\n")
+
+
+def seed(folder):
+    """Replaces the weights of a folder that transformers wrote by a recipe, and by what it means."""
+    path = folder / WEIGHTS
+    recipe = recipe_of(path)
+    write_recipe(recipe, folder / RECIPE)
+    fill(folder.name, recipe, path)
+
+
+def main():
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)
+    source, destination = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2])
+    shutil.rmtree(destination, ignore_errors=True)
+    for folder in sorted(source.iterdir()):
+        made = destination / folder.name
+        made.mkdir(parents=True)
+        for file in folder.iterdir():
+            if file.name == RECIPE:
+                fill(folder.name, json.loads(file.read_text()), made / WEIGHTS)
+            elif file.name != WEIGHTS or not (folder / RECIPE).exists():
+                (made / file.name).symlink_to(file)
+
+
+if __name__ == "__main__":
+    main()
