@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "core/base/files/own_place.h"
 #include "core/base/log.h"
 #include "core/base/quote.h"
 #include "core/base/text.h"
@@ -52,9 +53,8 @@ Result<ExecutorFactory> load_executor(const std::string& path, const std::string
 }  // namespace
 
 std::vector<std::string> installed_executor_folders() {
-  std::error_code error;
-  const fs::path program = fs::read_symlink("/proc/self/exe", error);
-  return error ? std::vector<std::string>() : executor_folders_beside(program);
+  const std::string own = own_file();
+  return own.empty() ? std::vector<std::string>() : executor_folders_beside(own);
 }
 
 std::vector<std::string> executor_folders_beside(const std::string& program) {

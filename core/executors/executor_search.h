@@ -10,7 +10,7 @@
 
 namespace tenon {
 
-// Of this program, where it is installed or in its build folder.
+// Of this program or library, where it is installed or in its build folder.
 std::vector<std::string> installed_executor_folders();
 // Folders next to those in which plugins are installed, for a program at `program`.
 std::vector<std::string> executor_folders_beside(const std::string& program);

@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <new>
 
+#include "core/base/files/own_place.h"
 #include "core/base/quote.h"
 #include "core/base/text.h"
 #include "core/isolation/guest/sandbox.h"
@@ -112,16 +113,14 @@ Result<pid_t> spawn(const std::string& program, int memory, int life) {
 }  // namespace
 
 Result<std::string> find_guest_program() {
-  std::error_code error;
-  const fs::path program = fs::read_symlink("/proc/self/exe", error);
-  const fs::path folder = program.parent_path();
+  const std::string own = own_file();
   const fs::path places[] = {
-      folder / kGuestProgram,
-      (folder.parent_path() / TENON_INSTALL_LIBEXECDIR / "tenon" / kGuestProgram)
+      fs::path(own).parent_path() / kGuestProgram,
+      (fs::path(install_prefix(own)) / TENON_INSTALL_LIBEXECDIR / "tenon" / kGuestProgram)
           .lexically_normal(),
       fs::path(TENON_BUILD_FOLDER) / "bin" / kGuestProgram};
   const std::string build = std::string(TENON_BUILD_FOLDER) + "/";
-  const bool in_build = program.string().starts_with(build);
+  const bool in_build = own.starts_with(build);
   std::vector<std::string> looked;
   for (const fs::path& place : places) {
     if (!in_build && place.string().starts_with(build)) continue;

@@ -109,6 +109,15 @@ void fit_advice(const Pipeline& pipeline, const AnswerSettings& asked, Request& 
 
 }  // namespace
 
+Result<std::vector<TokenId>> encode_text(const Pipeline& pipeline, std::string_view text,
+                                         bool add_special) {
+  if (pipeline.tokenizer == nullptr) {
+    return invalid_argument("the model has no tokenizer, so a prompt must be token ids: " +
+                            message_of(pipeline.tokenizer_problem));
+  }
+  return pipeline.tokenizer->encode(text, {.add_special = add_special});
+}
+
 Result<Request> make_request(const Pipeline& pipeline, const AnswerSettings& asked,
                              std::vector<TokenId> prompt, std::string_view* at_fault) {
   std::string_view unused;

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "core/base/files/mapped_file.h"
+#include "core/base/files/own_place.h"
 #include "core/base/text.h"
 
 namespace tenon {
@@ -31,12 +32,11 @@ bool hex_digest(std::string_view text) {
 }  // namespace
 
 std::vector<std::string> plugin_folders_beside(const std::string& program) {
-  const fs::path folder = fs::path(program).parent_path();
   std::vector<std::string> folders;
-  folders.push_back(
-      (folder.parent_path() / TENON_INSTALL_LIBDIR / "tenon" / "plugins").lexically_normal());
+  folders.push_back((fs::path(install_prefix(program)) / library_folder() / "tenon" / "plugins")
+                        .lexically_normal());
   const fs::path build = TENON_BUILD_FOLDER;
-  if (inside(folder, build)) folders.push_back(build / "plugins");
+  if (inside(fs::path(program).parent_path(), build)) folders.push_back(build / "plugins");
   return folders;
 }
 
@@ -52,10 +52,9 @@ PluginSearch PluginSearch::standard(const std::vector<std::string>& plugin_path)
       search.folders.push_back({std::string(folder), "TENON_PLUGIN_PATH", true});
     }
   }
-  std::error_code error;
-  const fs::path program = fs::read_symlink("/proc/self/exe", error);
-  if (error) return search;
-  for (const std::string& folder : plugin_folders_beside(program)) {
+  const std::string own = own_file();
+  if (own.empty()) return search;
+  for (const std::string& folder : plugin_folders_beside(own)) {
     search.folders.push_back({folder, "install", false});
   }
   return search;

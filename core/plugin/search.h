@@ -34,15 +34,16 @@ struct PluginSearch {
   std::string lock_file;   // path of a plugins.lock; empty = nothing is pinned
 
   // From the command line (folders, each may be a ':' separated list), the environment, and the
-  // program's own place.
+  // place of the program, or of the library that this code is part of (own_file).
   static PluginSearch standard(const std::vector<std::string>& plugin_path);
 
   // Where a plugins.lock lies next to the configuration file `config`, it pins what may be loaded.
   void use_lock_beside(const std::string& config);
 };
 
-// Folders of a program at `program` (an absolute path): <its folder>/../<libdir>/tenon/plugins, and
-// the build folder's own when the program lies inside the build folder.
+// Folders of the program or library at `program` (an absolute path):
+// <its prefix>/<libdir>/tenon/plugins, and the build folder's own if it lies inside the build
+// folder.
 std::vector<std::string> plugin_folders_beside(const std::string& program);
 
 // Pinned digests: file name and 64 hex digits, one file a line as `sha256sum` prints them.

@@ -45,17 +45,17 @@ Service::Service(std::vector<std::unique_ptr<ServedModel>> models, ServiceOption
     served.model = std::move(model);
     served.metrics = std::make_unique<ModelMetrics>();
     served.feed = std::make_unique<StepFeed>();
-    served.model->host = std::make_unique<EngineHost>(
+    served.model->host = std::make_unique<llm::EngineHost>(
         *served.model->pipeline,
-        HostOptions{.requests = options_.requests,
-                    .on_step = [counts = served.metrics.get()](
-                                   const StepRecord& step) { counts->add(step); },
-                    .observer = served.feed.get(),
-                    .on_end =
-                        [this, on_broken](const std::string&) {
-                          broken_ = true;
-                          on_broken();
-                        }});
+        llm::HostOptions{.requests = options_.requests,
+                         .on_step = [counts = served.metrics.get()](
+                                        const StepRecord& step) { counts->add(step); },
+                         .observer = served.feed.get(),
+                         .on_end =
+                             [this, on_broken](const std::string&) {
+                               broken_ = true;
+                               on_broken();
+                             }});
   }
 }
 

@@ -10,11 +10,7 @@ namespace tenon {
 Result<std::vector<TokenId>> encode_prompt(const Pipeline& pipeline, const Prompt& prompt) {
   if (prompt.tokens) return *prompt.tokens;
   if (!prompt.drawn.empty()) return drawn_prompt(prompt.drawn, pipeline.model->plan.vocabulary);
-  if (pipeline.tokenizer == nullptr) {
-    return invalid_argument("the model has no tokenizer, so a prompt must be token ids: " +
-                            message_of(pipeline.tokenizer_problem));
-  }
-  return pipeline.tokenizer->encode(prompt.text);
+  return encode_text(pipeline, prompt.text);
 }
 
 Result<Request> request_of(const Pipeline& pipeline, const Prompt& prompt,

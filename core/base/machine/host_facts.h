@@ -1,4 +1,4 @@
-// The machine as plugins see it, lowered by what the command line says.
+// The machine as plugins see it.
 #pragma once
 
 #include <tenon/host.h>

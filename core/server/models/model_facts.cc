@@ -122,7 +122,7 @@ std::string server_info_json(const ServedModel& model, const std::string& versio
 }
 
 Json load_json(const ServedModel& model) {
-  const HostFigures now = model.host->figures();
+  const llm::HostFigures now = model.host->figures();
   const KvGroupGeometry* blocks = blocks_of(model.host->parts());
   const double tokens =
       blocks == nullptr ? 0.0 : now.kv_used * blocks->blocks * blocks->block_tokens;

@@ -230,9 +230,9 @@ void ModelMetrics::write_histograms(const MetricsText::Labels& labels, MetricsTe
   out.histogram("vllm:iteration_tokens_total", "Tokens that a step computed.", labels, step_sizes_);
 }
 
-void ModelMetrics::write(const std::string& model, const EngineHost& host, const Pipeline& pipeline,
-                         MetricsText& out) const {
-  const HostFigures now = host.figures();
+void ModelMetrics::write(const std::string& model, const llm::EngineHost& host,
+                         const Pipeline& pipeline, MetricsText& out) const {
+  const llm::HostFigures now = host.figures();
   const EngineTotals& totals = now.totals;
   const MetricsText::Labels labels = {{"model_name", model}};
   const auto gauge = [&](std::string_view name, std::string_view help, double value) {

@@ -13,7 +13,7 @@
 
 #include "core/engine/records/metrics.h"
 #include "core/engine/requests/request.h"
-#include "core/server/models/engine_host.h"
+#include "core/llm/engine_host.h"
 
 namespace tenon::server {
 
@@ -69,7 +69,7 @@ class ModelMetrics {
   void count_slow_reader();                                    // [step]
   void count_aborted();                                        // [any thread]
   // `host` of the same model.
-  void write(const std::string& model, const EngineHost& host, const Pipeline& pipeline,
+  void write(const std::string& model, const llm::EngineHost& host, const Pipeline& pipeline,
              MetricsText& out) const;  // [any thread]
 
  private:

@@ -5,7 +5,8 @@
 #include "core/base/files/mapped_file.h"
 #include "core/base/quote.h"
 #include "core/base/sha256.h"
-#include "core/model/embedding_advice.h"
+#include "core/llm/prompt.h"
+#include "core/pipeline/make_request.h"
 #include "core/server/answer_reader.h"
 #include "core/server/api/read/json.h"
 #include "core/server/api/read/sampling_fields.h"
@@ -27,17 +28,15 @@ void name_roles(const ChatTemplate& chat, ChatInput& input) {
   input.messages = api::to_text(messages);
 }
 
-Status choose_pooling(ServedModel& model) {
-  Result<EmbeddingAdvice> advice = read_embedding_advice(model.pipeline->model->path);
-  if (!advice.ok()) {
+void choose_pooling(ServedModel& model) {
+  const Result<llm::EmbeddingWay> way = llm::embedding_way(model.pipeline->model->path);
+  if (way.ok()) {
+    model.pooling = way->pooling;
+    model.normalise = way->normalise;
+  } else {
     model.pooling = Pooling::none;
-    model.pooling_problem = message_of(advice.status());
-    return Status();
+    model.pooling_problem = message_of(way.status());
   }
-  if (advice->pooling == "mean") model.pooling = Pooling::mean;
-  if (advice->pooling == "first") model.pooling = Pooling::first;
-  model.normalise = advice->normalise.value_or(true);
-  return Status();
 }
 
 void read_answers_of(ServedModel& model) {
@@ -78,21 +77,15 @@ Result<std::unique_ptr<ServedModel>> open_served_model(std::string name, Pipelin
     read_answers_of(*model);
     warn_of_unknown_names(*model->chat);
   }
-  TENON_RETURN_IF_ERROR(choose_pooling(*model));
+  choose_pooling(*model);
   model->tokenizer_info = tokenizer_info_json(*model);
   return model;
 }
 
 api::Outcome<std::vector<TokenId>> encode_input(const ServedModel& model,
                                                 const api::PromptInput& input, bool add_special) {
-  const Pipeline& pipeline = *model.pipeline;
   if (input.tokens) return *input.tokens;
-  if (pipeline.tokenizer == nullptr) {
-    return api::ApiError{.message = "the model has no tokenizer, so a prompt must be token ids: " +
-                                    message_of(pipeline.tokenizer_problem)};
-  }
-  Result<std::vector<TokenId>> tokens =
-      pipeline.tokenizer->encode(input.text, {.add_special = add_special});
+  Result<std::vector<TokenId>> tokens = encode_text(*model.pipeline, input.text, add_special);
   if (!tokens.ok()) return api::ApiError{.message = message_of(tokens.status())};
   return *std::move(tokens);
 }

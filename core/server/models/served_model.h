@@ -8,11 +8,11 @@
 
 #include "core/chat/answers/answer_format.h"
 #include "core/chat/chat_template.h"
+#include "core/llm/engine_host.h"
 #include "core/server/api/call.h"
 #include "core/server/api/write/answer_parts.h"
 #include "core/server/api/write/error.h"
 #include "core/server/api/write/events.h"
-#include "core/server/models/engine_host.h"
 
 namespace tenon::server {
 
@@ -31,7 +31,7 @@ struct ServedModel {
   bool random_seeds = false;
   std::string tokenizer_info = {};          // JSON, as /tokenizer_info gives it
   std::atomic<uint64_t> cache_epoch = {0};  // K/V of earlier ones is not looked for any more
-  std::unique_ptr<EngineHost> host;
+  std::unique_ptr<llm::EngineHost> host;
 };
 
 // What only the model's files say: template and pooling. `template_file` is used in place of the

@@ -7,6 +7,7 @@
 #include "core/base/quote.h"
 #include "core/base/text.h"
 #include "core/chat/template_files.h"
+#include "core/llm/written_answer.h"
 #include "tools/tenon/process/interrupt.h"
 #include "tools/tenon/process/standard_output.h"
 #include "tools/tenon/shell/places.h"
@@ -148,7 +149,7 @@ Result<ChatSession::Prompted> ChatSession::fitting_prompt() {
 Result<AnswerSettings> ChatSession::asked() const {
   AnswerSettings answer;
   for (const auto& [name, value] : settings_) {
-    const std::string fault = add_written(answer, parameter(name), value);
+    const std::string fault = llm::add_written(answer, parameter(name), value);
     if (!fault.empty()) return invalid_argument(fault);
   }
   return overlaid(std::move(answer), flags_.generation.answer);

@@ -190,7 +190,7 @@ void look_at_files(Group group) {
     if (fs::exists(*path, error)) return group.good(name, *path);
     group.wrong(name, path_in_quotes(*path) + " does not exist – install Tenon again");
   };
-  place("pipelines", default_pipeline(), true);
+  place("pipelines", llm::default_pipeline(), true);
   place("bundled model", bundled_model(), true);
   place("templates", template_folder(), false);
   place("isolation", find_guest_program(), false);

@@ -7,7 +7,7 @@
 
 #include "core/engine/engine.h"
 #include "core/files/npy.h"
-#include "core/model/embedding_advice.h"
+#include "core/llm/prompt.h"
 #include "core/workload/prompt_request.h"
 #include "tools/tenon/commands.h"
 #include "tools/tenon/process/interrupt.h"
@@ -21,6 +21,8 @@
 namespace tenon {
 namespace {
 
+using Way = llm::EmbeddingWay;
+
 struct EmbedFlags {
   PipelineFlags pipeline;
   std::optional<std::string> prompt;
@@ -33,29 +35,18 @@ struct EmbedFlags {
   bool json = false;
 };
 
-struct Way {
-  Pooling pooling = Pooling::last;
-  bool normalise = true;
-};
-
 std::string_view pooling_name(Pooling pooling) {
   if (pooling == Pooling::mean) return "mean";
   return pooling == Pooling::first ? "first" : "last";
 }
 
-// Of a model that says nothing, the last token's state at length 1, as other servers do.
+// What the model says counts where the flags say nothing.
 Result<Way> choose_way(const EmbedFlags& flags, const std::string& model) {
-  EmbeddingAdvice advice;
-  if (flags.pooling.empty() || !flags.normalise) {
-    Result<EmbeddingAdvice> read = read_embedding_advice(model);
-    if (!read.ok() && flags.pooling.empty()) return copy(read.status());
-    if (read.ok()) advice = *std::move(read);
-  }
-  const std::string& name = flags.pooling.empty() ? advice.pooling : flags.pooling;
-  Way way;
-  if (name == "mean") way.pooling = Pooling::mean;
-  if (name == "first") way.pooling = Pooling::first;
-  way.normalise = flags.normalise.value_or(advice.normalise.value_or(true));
+  Result<Way> advised = llm::embedding_way(model);
+  if (!advised.ok() && flags.pooling.empty()) return advised;
+  Way way = advised.ok() ? *advised : Way();
+  if (!flags.pooling.empty()) way.pooling = *llm::pooling_of(flags.pooling);
+  if (flags.normalise) way.normalise = *flags.normalise;
   return way;
 }
 

@@ -6,6 +6,7 @@
 #include "core/base/calls/call_trace.h"
 #include "core/base/files/new_file.h"
 #include "core/engine/engine.h"
+#include "core/llm/prompt.h"
 #include "tools/tenon/commands.h"
 #include "tools/tenon/process/interrupt.h"
 #include "tools/tenon/process/progress.h"
@@ -20,9 +21,6 @@
 
 namespace tenon {
 namespace {
-
-// Tokens that a single prompt on the command line gets when nobody says how many.
-constexpr uint32_t kDefaultMaxTokens = 256;
 
 struct RunFlags {
   PipelineFlags pipeline;
@@ -56,9 +54,7 @@ Result<std::vector<Submission>> make_submissions(const RunFlags& flags, const Pi
   for (size_t i = 0; i < prompts.size(); ++i) {
     Result<Request> request = make_request(pipeline, flags.generation, prompts[i]);
     if (!request.ok()) return with_context("prompt " + std::to_string(i + 1), request.status());
-    // An answer by diffusion has exactly so many; the engine knows how many fit.
-    const bool diffuses = pipeline.model->plan.mask_token.has_value();
-    if (request->max_tokens == 0 && !diffuses) request->max_tokens = kDefaultMaxTokens;
+    llm::bound_answer(pipeline, *request);
     all.push_back({*std::move(request), flags.echo ? prompts[i].text : "", prompts[i].arrival_ns});
   }
   return all;

@@ -1,9 +1,6 @@
 #include "tools/tenon/shell/generation_flags.h"
 
-#include <nlohmann/json.hpp>
-
-#include "core/base/quote.h"
-#include "core/base/text.h"
+#include "core/llm/written_answer.h"
 #include "core/workload/prompt_request.h"
 #include "tools/tenon/shell/flags.h"
 
@@ -25,44 +22,10 @@ CLI::Option* add_list(CLI::App& command, const std::string& option, const std::s
       ->allow_extra_args(false);
 }
 
-// "17=-5.0"
-std::string add_written_bias(AnswerSettings& answer, const std::string& text) {
-  const size_t equals = text.find('=');
-  if (equals == text.npos) {
-    return in_quotes(text) + " is no token id and number – write, for example, 17=-5.0";
-  }
-  return add_bias(answer, text.substr(0, equals), written_number(text.substr(equals + 1)));
-}
-
-std::string add_written_setting(AnswerSettings& answer, const std::string& text) {
-  Result<VendorSetting> setting = parse_vendor_setting(text);
-  if (!setting.ok()) return std::string(setting.status().message());
-  return add_setting(answer, *std::move(setting));
-}
-
-std::string add_entry(AnswerSettings& answer, const Parameter& known, const std::string& text) {
-  switch (known.kind) {
-    case ParameterKind::number:
-      return set_number(answer, known, written_number(text));
-    case ParameterKind::flag:
-      if (text != "true" && text != "false") {
-        return std::string(known.name) + " is " + in_quotes(text) + " – it must be true or false";
-      }
-      return set_flag(answer, known, text == "true");
-    case ParameterKind::word:
-    case ParameterKind::stages:
-    case ParameterKind::name:
-      return set_word(answer, known, text);
-    case ParameterKind::texts:
-      return add_text(answer, known, text);
-    case ParameterKind::ids:
-      return add_id(answer, known, written_number(text));
-    case ParameterKind::biases:
-      return add_written_bias(answer, text);
-    case ParameterKind::settings:
-      return add_written_setting(answer, text);
-  }
-  return {};
+std::string entry_form(ParameterKind kind) {
+  if (kind == ParameterKind::texts) return "TEXT";
+  if (kind == ParameterKind::ids) return "ID";
+  return kind == ParameterKind::biases ? "ID=X" : "KEY=X";
 }
 
 CLI::Option* add_parameter(CLI::App& command, const Parameter& known, AnswerSettings& answer) {
@@ -96,42 +59,21 @@ CLI::Option* add_parameter(CLI::App& command, const Parameter& known, AnswerSett
               sentence + "; " + values_text(known) + otherwise)
           ->type_name("TEXT");
     case ParameterKind::texts:
-      return add_list(
-          command, option, sentence + otherwise, "TEXT",
-          [&known, &answer](const std::string& text) { return add_text(answer, known, text); });
     case ParameterKind::ids:
-      return add_list(command, option, sentence + otherwise, "ID",
-                      [&known, &answer](const std::string& text) {
-                        return add_id(answer, known, written_number(text));
-                      });
-    case ParameterKind::biases:
-      return add_list(command, option, sentence, "ID=X", [&answer](const std::string& text) {
-        return add_written_bias(answer, text);
-      });
+      sentence += otherwise;
+      break;
     case ParameterKind::settings:
-      return add_list(
-          command, option, sentence + ", numbers or texts", "KEY=X",
-          [&answer](const std::string& text) { return add_written_setting(answer, text); });
+      sentence += ", numbers or texts";
+      break;
+    case ParameterKind::biases:
+      break;
   }
-  return nullptr;
+  return add_list(
+      command, option, sentence, entry_form(known.kind),
+      [&known, &answer](const std::string& text) { return llm::add_entry(answer, known, text); });
 }
 
 }  // namespace
-
-std::string add_written(AnswerSettings& answer, const Parameter& parameter,
-                        const std::string& text) {
-  const bool is_list =
-      parameter.kind == ParameterKind::texts || parameter.kind == ParameterKind::ids ||
-      parameter.kind == ParameterKind::biases || parameter.kind == ParameterKind::settings;
-  const auto list =
-      is_list ? nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false) : nlohmann::json();
-  if (!list.is_array()) return add_entry(answer, parameter, text);
-  for (const auto& entry : list) {
-    const std::string written = entry.is_string() ? entry.get<std::string>() : entry.dump();
-    if (std::string fault = add_entry(answer, parameter, written); !fault.empty()) return fault;
-  }
-  return {};
-}
 
 void GenerationFlags::add_to(CLI::App& command) {
   const char* group = "Generation";

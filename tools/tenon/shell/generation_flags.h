@@ -22,11 +22,6 @@ struct GenerationFlags {
   void add_to(CLI::App& command);
 };
 
-// One parameter as somebody wrote it down in one text, by its name of docs/formats/generation.md:
-// of lists one entry, or a JSON list of them. What is wrong with it; empty where nothing is.
-std::string add_written(AnswerSettings& answer, const Parameter& parameter,
-                        const std::string& text);
-
 // The request for one prompt; its text is encoded with the pipeline's tokenizer.
 Result<Request> make_request(const Pipeline& pipeline, const GenerationFlags& flags,
                              const Prompt& prompt);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/base/log.h"
+#include "core/llm/open_pipeline.h"
 #include "core/pipeline/pipeline.h"
 #include "tools/tenon/process/standard_output.h"
 
@@ -33,11 +34,8 @@ struct PipelineFlags {
 struct PrintedFirst {
   ~PrintedFirst() { flush_output(); }
 };
-// A registry and the pipeline that uses it. Plugins may crash, or not return, when they are
-// destroyed: results are complete by then.
-struct OpenedPipeline {
-  std::unique_ptr<PluginRegistry> registry;
-  std::unique_ptr<Pipeline> pipeline;
+// Plugins may crash, or not return, when they are destroyed: results are complete by then.
+struct OpenedPipeline : llm::OpenedPipeline {
   PrintedFirst printed_first = {};
 };
 

@@ -3,40 +3,15 @@
 #include <filesystem>
 #include <system_error>
 
+#include "core/base/files/own_place.h"
 #include "core/base/quote.h"
 
 namespace tenon {
-namespace {
 
 namespace fs = std::filesystem;
 
-bool has_configs(const fs::path& folder) {
-  std::error_code error;
-  return fs::exists(folder / "configs" / "pipelines" / "default.toml", error);
-}
-
-}  // namespace
-
 std::string program_folder() {
-  std::error_code error;
-  const fs::path program = fs::read_symlink("/proc/self/exe", error);
-  return error ? std::string() : program.parent_path().string();
-}
-
-Result<std::string> data_folder() {
-  const fs::path program = program_folder();
-  const fs::path installed = program.parent_path() / "share" / "tenon";
-  if (has_configs(installed)) return installed.string();
-  const fs::path source = TENON_SOURCE_FOLDER;
-  const std::string build = TENON_BUILD_FOLDER;
-  if (program.string().starts_with(build) && has_configs(source)) return source.string();
-  return not_found("Tenon's own pipelines and models are not in " + in_quotes(installed.string()) +
-                   "; expected there after an installation: name a pipeline with --config");
-}
-
-Result<std::string> default_pipeline() {
-  TENON_ASSIGN_OR_RETURN(const std::string folder, data_folder());
-  return folder + "/configs/pipelines/default.toml";
+  return fs::path(own_file()).parent_path().string();
 }
 
 Result<std::string> chat_pipeline() {
@@ -70,7 +45,7 @@ Result<SdkPlaces> sdk_places() {
               data + "/sdk/cmake/plugin.map"};
   } else {
     const std::string prefix = fs::path(data).parent_path().parent_path().string();
-    const std::string libraries = prefix + "/" TENON_LIBRARY_FOLDER;
+    const std::string libraries = prefix + "/" + std::string(library_folder());
     places = {{prefix + "/include"},
               libraries + "/libtenon_sdk.a",
               libraries + "/cmake/tenon/plugin.map"};

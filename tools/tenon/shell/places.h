@@ -5,17 +5,15 @@
 #include <string>
 #include <vector>
 
-#include "core/base/result.h"
+#include "core/llm/places.h"
 
 namespace tenon {
 
 // Folder of the running program; empty when the system does not tell.
 std::string program_folder();
-// <prefix>/share/tenon when installed, else the source tree.
-Result<std::string> data_folder();
-Result<std::string> default_pipeline();  // configs/pipelines/default.toml
-Result<std::string> chat_pipeline();     // configs/pipelines/chat.toml
-Result<std::string> bundled_model();     // configs/models/tale
+using llm::data_folder;
+Result<std::string> chat_pipeline();  // configs/pipelines/chat.toml
+Result<std::string> bundled_model();  // configs/models/tale
 // What `tenon plugins new` writes from. Error: the SDK is not installed.
 Result<std::string> template_folder();
 

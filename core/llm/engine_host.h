@@ -10,7 +10,7 @@
 #include "core/engine/engine.h"
 #include "core/pipeline/pipeline.h"
 
-namespace tenon::server {
+namespace tenon::llm {
 
 struct HostOptions {
   uint32_t requests = 1024;                                     // running and waiting, at most
@@ -44,6 +44,8 @@ class EngineHost {
   std::vector<RequestFault> faults_of(const Request& request) const {
     return engine_.faults_of(request);
   }
+  // The host whose step thread calls; null on other threads.
+  static const EngineHost* on_this_thread();
   void cancel(RequestId id) { engine_.cancel(id); }
   HostFigures figures() const;  // [any thread]
   const EngineParts& parts() const { return engine_.parts(); }
@@ -65,4 +67,4 @@ class EngineHost {
   std::thread thread_;
 };
 
-}  // namespace tenon::server
+}  // namespace tenon::llm

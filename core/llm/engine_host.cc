@@ -1,11 +1,11 @@
-#include "core/server/models/engine_host.h"
+#include "core/llm/engine_host.h"
 
 #include <chrono>
 
 #include "core/base/log.h"
 #include "core/base/machine/signal_stack.h"
 
-namespace tenon::server {
+namespace tenon::llm {
 namespace {
 
 uint64_t kv_tokens_of(const EngineParts& parts) {
@@ -21,6 +21,8 @@ EngineOptions with_hooks(EngineOptions options, const HostOptions& host,
   options.on_step = std::move(on_step);
   return options;
 }
+
+thread_local const EngineHost* host_of_thread = nullptr;
 
 }  // namespace
 
@@ -66,7 +68,12 @@ void EngineHost::publish() {
                                                    static_cast<double>(kv_tokens_);
 }
 
+const EngineHost* EngineHost::on_this_thread() {
+  return host_of_thread;
+}
+
 void EngineHost::run() {
+  host_of_thread = this;
   const SignalStack stack;
   // How soon a stop is seen; work is seen at once.
   constexpr std::chrono::milliseconds kNap{50};
@@ -82,4 +89,4 @@ void EngineHost::run() {
   }
 }
 
-}  // namespace tenon::server
+}  // namespace tenon::llm
