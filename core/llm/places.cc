@@ -24,8 +24,9 @@ Result<std::string> data_folder() {
   if (has_configs(installed)) return installed.string();
   const fs::path source = TENON_SOURCE_FOLDER;
   if (own.starts_with(TENON_BUILD_FOLDER) && has_configs(source)) return source.string();
-  return not_found("Tenon's own pipelines and models are not in " + in_quotes(installed.string()) +
-                   "; expected there after an installation: name a pipeline with --config");
+  return not_found(
+      "Tenon's own pipelines and models are not in " + in_quotes(installed.string()) +
+      "; expected there after an installation: name a pipeline with --config, or in the options");
 }
 
 Result<std::string> default_pipeline() {

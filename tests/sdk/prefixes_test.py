@@ -73,7 +73,7 @@ class Prefixes(unittest.TestCase):
             boundary = re.search(rb"boundary=([0-9a-f]{16})", path.read_bytes())[1]
             change(self.own_copy(path), b"boundary=" + boundary, b"boundary=0123456789abcdef")
             change(path, b"\nsdk=0.1.0\n", f"\nsdk={NEWER}\n".encode())
-        version = next(made.rglob("tenonConfigVersion.cmake"))
+        version = next(made.rglob("tenon-config-version.cmake"))
         self.own_copy(version)
         version.write_text(version.read_text().replace("0.1.0", NEWER))
         return made
@@ -130,7 +130,7 @@ class Prefixes(unittest.TestCase):
     def test_cmake_says_which_version_there_is(self):
         done = self.configure([self.prefix], NEWER)
         self.assertNotEqual(done.returncode, 0)
-        self.assertRegex(done.stderr, r'tenonConfig.cmake", version: "?0\.1\.0|version: 0\.1\.0')
+        self.assertRegex(done.stderr, r'tenon-config.cmake", version: "?0\.1\.0|version: 0\.1\.0')
 
     def test_a_plugin_that_is_missing_is_named_with_those_that_are_there(self):
         prefix = self.copy("without")

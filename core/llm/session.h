@@ -1,0 +1,73 @@
+// An opened pipeline whose engine runs: what libtenon's handles stand for.
+#pragma once
+
+#include <condition_variable>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <shared_mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/chat/chat_template.h"
+#include "core/grammar/grammar_cache.h"
+#include "core/llm/call.h"
+#include "core/llm/engine_host.h"
+#include "core/llm/open_pipeline.h"
+
+namespace tenon::llm {
+
+// What is wanted of one prompt: of `text`, `tokens` and `messages` exactly one is there.
+struct Question {
+  Want want = Want::answer;
+  std::optional<std::string> text;
+  std::optional<std::vector<TokenId>> tokens;
+  std::vector<ChatMessage> messages;
+  std::vector<std::pair<std::string, std::string>> settings;  // names and values as texts
+};
+
+// Everything may be called from any thread.
+class Session {
+ public:
+  // At most `calls` that have not ended at a time. Errors: those of open_pipeline.
+  static Result<std::unique_ptr<Session>> open(const PipelineSource& source, uint32_t calls);
+  // Closes it; not on the step thread.
+  ~Session();
+
+  // Null where there is no room for one more. Errors: the question cannot be asked here
+  // (invalid_argument, unsupported), the session is closed, or its engine has stopped (failed).
+  Result<std::shared_ptr<Call>> submit(const Question& question, CallListener listener);
+  // Cancels every call and waits until it has ended; afterwards the model is no longer in memory.
+  // Errors: closed already; called on the step thread, and then nothing happens.
+  Status close();
+
+  // Borrowed; until it is closed.
+  const Pipeline& pipeline() const { return *opened_.pipeline; }
+  uint32_t context_tokens() const { return context_tokens_; }
+
+ private:
+  explicit Session(OpenedPipeline opened, uint32_t calls);
+  Result<Request> make(const Question& question);
+  Result<std::vector<TokenId>> encode(const Question& question) const;
+  void forget(Call& call);
+  void stop(const std::string& problem);
+
+  OpenedPipeline opened_;
+  std::optional<ChatTemplate> chat_;
+  Status chat_problem_;
+  grammar::GrammarCache grammars_;
+  uint32_t context_tokens_ = 0;
+
+  std::shared_mutex open_;  // shared while a request is made: its parts stay where they are
+  bool closed_ = false;
+  const EngineHost* stepping_ = nullptr;  // `host_`, also once it is gone
+  std::mutex mutex_;
+  std::condition_variable none_left_;
+  std::map<Call*, std::shared_ptr<Call>> calls_;  // those that have not ended
+  std::string problem_;                           // why the engine stopped
+  std::unique_ptr<EngineHost> host_;
+};
+
+}  // namespace tenon::llm
