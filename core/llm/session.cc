@@ -5,8 +5,8 @@
 
 #include "core/base/quote.h"
 #include "core/base/text.h"
-#include "core/llm/prompt.h"
-#include "core/llm/written_answer.h"
+#include "core/llm/open/prompt.h"
+#include "core/llm/open/written_answer.h"
 #include "core/pipeline/make_request.h"
 
 namespace tenon::llm {

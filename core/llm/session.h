@@ -15,7 +15,7 @@
 #include "core/grammar/grammar_cache.h"
 #include "core/llm/call.h"
 #include "core/llm/engine_host.h"
-#include "core/llm/open_pipeline.h"
+#include "core/llm/open/open_pipeline.h"
 
 namespace tenon::llm {
 

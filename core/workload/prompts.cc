@@ -8,7 +8,7 @@
 #include "core/base/json_builder.h"
 #include "core/base/quote.h"
 #include "core/request/parameters.h"
-#include "core/server/api/write/answer_json.h"
+#include "core/server/api/parameters/answer_json.h"
 
 namespace tenon {
 namespace {

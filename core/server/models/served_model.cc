@@ -5,7 +5,7 @@
 #include "core/base/files/mapped_file.h"
 #include "core/base/quote.h"
 #include "core/base/sha256.h"
-#include "core/llm/prompt.h"
+#include "core/llm/open/prompt.h"
 #include "core/pipeline/make_request.h"
 #include "core/server/answer_reader.h"
 #include "core/server/api/read/json.h"

@@ -7,7 +7,7 @@
 #include "core/base/quote.h"
 #include "core/base/text.h"
 #include "core/chat/template_files.h"
-#include "core/llm/written_answer.h"
+#include "core/llm/open/written_answer.h"
 #include "tools/tenon/process/interrupt.h"
 #include "tools/tenon/process/standard_output.h"
 #include "tools/tenon/shell/places.h"

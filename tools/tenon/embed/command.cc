@@ -7,7 +7,7 @@
 
 #include "core/engine/engine.h"
 #include "core/files/npy.h"
-#include "core/llm/prompt.h"
+#include "core/llm/open/prompt.h"
 #include "core/workload/prompt_request.h"
 #include "tools/tenon/commands.h"
 #include "tools/tenon/process/interrupt.h"

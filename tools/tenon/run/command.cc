@@ -6,7 +6,7 @@
 #include "core/base/calls/call_trace.h"
 #include "core/base/files/new_file.h"
 #include "core/engine/engine.h"
-#include "core/llm/prompt.h"
+#include "core/llm/open/prompt.h"
 #include "tools/tenon/commands.h"
 #include "tools/tenon/process/interrupt.h"
 #include "tools/tenon/process/progress.h"

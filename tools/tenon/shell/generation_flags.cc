@@ -1,6 +1,6 @@
 #include "tools/tenon/shell/generation_flags.h"
 
-#include "core/llm/written_answer.h"
+#include "core/llm/open/written_answer.h"
 #include "core/workload/prompt_request.h"
 #include "tools/tenon/shell/flags.h"
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/base/log.h"
-#include "core/llm/open_pipeline.h"
+#include "core/llm/open/open_pipeline.h"
 #include "core/pipeline/pipeline.h"
 #include "tools/tenon/process/standard_output.h"
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "core/llm/places.h"
+#include "core/llm/open/places.h"
 
 namespace tenon {
 

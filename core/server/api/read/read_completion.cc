@@ -3,8 +3,8 @@
 #include <limits>
 
 #include "core/server/api/call.h"
+#include "core/server/api/parameters/answer_json.h"
 #include "core/server/api/read/sampling_fields.h"
-#include "core/server/api/write/answer_json.h"
 
 namespace tenon::api {
 namespace {

@@ -4,7 +4,7 @@
 #include <array>
 #include <span>
 
-#include "core/server/api/write/answer_json.h"
+#include "core/server/api/parameters/answer_json.h"
 
 namespace tenon::api {
 namespace {

@@ -1,4 +1,4 @@
-#include "core/llm/places.h"
+#include "core/llm/open/places.h"
 
 #include <filesystem>
 #include <system_error>

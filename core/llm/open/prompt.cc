@@ -1,4 +1,4 @@
-#include "core/llm/prompt.h"
+#include "core/llm/open/prompt.h"
 
 #include "core/model/embedding_advice.h"
 #include "core/pipeline/pipeline.h"

@@ -1,4 +1,4 @@
-#include "core/llm/written_answer.h"
+#include "core/llm/open/written_answer.h"
 
 #include <nlohmann/json.hpp>
 

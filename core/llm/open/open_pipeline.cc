@@ -1,4 +1,4 @@
-#include "core/llm/open_pipeline.h"
+#include "core/llm/open/open_pipeline.h"
 
 #include <filesystem>
 
@@ -7,7 +7,7 @@
 #include "core/exec/cpu/executor.h"
 #include "core/exec/ref/executor.h"
 #include "core/executors/executor_search.h"
-#include "core/llm/places.h"
+#include "core/llm/open/places.h"
 
 namespace tenon::llm {
 namespace {

@@ -1,4 +1,4 @@
-#include "core/server/api/write/answer_json.h"
+#include "core/server/api/parameters/answer_json.h"
 
 #include <algorithm>
 #include <limits>

@@ -1,0 +1,15 @@
+// A program whose commands are chosen on its command line.
+#pragma once
+
+#include "tools/tenon/commands.h"
+
+namespace tenon {
+
+// Adds what the program can do to `app`; the chosen command sets `action`.
+using AddCommands = void (*)(CLI::App& app, Action& action);
+
+// Parses the command line and runs the chosen command. Called once, by main; returns the program's
+// exit status (commands.h).
+int run_program(int argc, char** argv, AddCommands add_commands);
+
+}  // namespace tenon
