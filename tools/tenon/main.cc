@@ -4,7 +4,7 @@
 namespace tenon {
 namespace {
 
-void add_commands(CLI::App& app, Action& action) {
+void add_commands(Command app, Action& action) {
   add_run_command(app, action);
   add_embed_command(app, action);
   add_tokenize_commands(app, action);

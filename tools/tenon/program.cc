@@ -2,6 +2,7 @@
 
 #include <tenon/abi_generated.h>
 
+#include <CLI/CLI.hpp>
 #include <exception>
 #include <sstream>
 
@@ -20,9 +21,9 @@ int report_failure(const Status& status) {
 namespace {
 
 // What the parser has to say: help and the version are output, all else is an error.
-int answer_parser(const CLI::App& app, const CLI::ParseError& error,
-                  std::span<const char* const> words) {
-  if (const std::string unknown = explain_unknown_words(app, error, words); !unknown.empty()) {
+int answer_parser(CLI::App& app, const CLI::ParseError& error, std::span<const char* const> words) {
+  if (const std::string unknown = explain_unknown_words(Command(app), error, words);
+      !unknown.empty()) {
     tell(unknown);
     return 2;
   }
@@ -43,7 +44,7 @@ int run_command(int argc, char** argv, AddCommands add_commands) {
                        "tenon " TENON_SDK_VERSION " (boundary " TENON_BOUNDARY_HASH ")");
   app.require_subcommand(1);
   Action action;
-  add_commands(app, action);
+  add_commands(Command(app), action);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

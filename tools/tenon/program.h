@@ -6,7 +6,7 @@
 namespace tenon {
 
 // Adds what the program can do to `app`; the chosen command sets `action`.
-using AddCommands = void (*)(CLI::App& app, Action& action);
+using AddCommands = void (*)(Command app, Action& action);
 
 // Parses the command line and runs the chosen command. Called once, by main; returns the program's
 // exit status (commands.h).

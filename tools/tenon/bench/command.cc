@@ -127,38 +127,38 @@ Result<int> bench_limits(const BenchFlags& flags) {
 
 }  // namespace
 
-void add_bench_command(CLI::App& app, Action& action) {
+void add_bench_command(Command app, Action& action) {
   auto flags = std::make_shared<BenchFlags>();
-  CLI::App* command =
+  Command command =
       app.add_subcommand("bench", "Measure prefill and decode as fractions of the machine's limit");
   BenchPlan& plan = flags->plan;
-  std::vector<CLI::Option*> work = {
-      add_number(*command, whole_number("--prompt-tokens", 2, 1 << 20), plan.prompt_tokens,
+  std::vector<Option> work = {
+      add_number(command, whole_number("--prompt-tokens", 2, 1 << 20), plan.prompt_tokens,
                  "tokens of each prompt (default: 512); one alone is decoded"),
-      add_number(*command, whole_number("--decode-tokens", 1, 1 << 20), plan.decode_tokens,
+      add_number(command, whole_number("--decode-tokens", 1, 1 << 20), plan.decode_tokens,
                  "steps to decode (default: 32)"),
-      add_number(*command, whole_number("--batch", 1, 4096), plan.batch,
+      add_number(command, whole_number("--batch", 1, 4096), plan.batch,
                  "sequences at once (default: 1)"),
-      add_number(*command, whole_number("--verify", 1, 33), plan.verify_tokens,
+      add_number(command, whole_number("--verify", 1, 33), plan.verify_tokens,
                  "verify so many tokens of each sequence in every second step, drafts for all but "
                  "one (default: 1)"),
-      add_number(*command, whole_number("--repeat", 1, 1000), flags->repeat,
+      add_number(command, whole_number("--repeat", 1, 1000), flags->repeat,
                  "repetitions; the median is shown (default: 5)"),
-      add_texts(*command, "--adapter", plan.adapters,
+      add_texts(command, "--adapter", plan.adapters,
                 "the low-rank adapter of a sequence; may be repeated, for the sequences in turn; "
                 "none = the base model")};
-  add_number(*command, real_number("--limit-seconds", 0, 60), flags->limit_seconds,
+  add_number(command, real_number("--limit-seconds", 0, 60), flags->limit_seconds,
              "spend so long on the machine's limits before and after each repetition; 0 = measure "
              "no limits (default: 0.3)");
-  CLI::Option* limits =
-      command->add_flag("--limits", flags->limits_only, "measure the machine's limits alone");
-  for (CLI::Option* option : work) limits->excludes(option);
-  command->add_flag("--json", flags->json, "machine-readable output");
-  flags->pipeline.add_to(*command);
+  Option limits =
+      command.add_flag("--limits", flags->limits_only, "measure the machine's limits alone");
+  for (Option option : work) limits.excludes(option);
+  command.add_flag("--json", flags->json, "machine-readable output");
+  flags->pipeline.add_to(command);
   for (const char* of_a_pipeline : {"--config", "--set", "--model", "--plugin-path"}) {
-    limits->excludes(command->get_option(of_a_pipeline));
+    limits.excludes(command.get_option(of_a_pipeline));
   }
-  command->callback([flags, &action] {
+  command.callback([flags, &action] {
     action = [flags] {
       const Result<int> status = flags->limits_only ? bench_limits(*flags) : bench(*flags);
       return status.ok() ? *status : report_failure(status.status());

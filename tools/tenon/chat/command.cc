@@ -111,22 +111,21 @@ Status render(const RenderFlags& flags) {
   return print(flags, rendered);
 }
 
-void add_render_flags(CLI::App& command, RenderFlags& flags) {
+void add_render_flags(Command command, RenderFlags& flags) {
   add_text(command, "--model", flags.model, "model folder or GGUF file");
   add_text(command, "--chat-template", flags.file, "a template by itself, in place of the model's");
   add_text(command, "--template", flags.options.name, "which of the model's templates, by name");
-  add_text(command, "--messages", flags.messages, "a JSON file: the list of messages")->required();
+  add_text(command, "--messages", flags.messages, "a JSON file: the list of messages").required();
   add_text(command, "--tools", flags.tools, "a JSON file: the list of tools");
   add_text(command, "--documents", flags.documents, "a JSON file: the list of documents");
   add_text(command, "--variables", flags.variables,
            "a JSON object of more names, such as {\"enable_thinking\": false}");
-  CLI::Option* prompt =
-      command.add_flag("--add-generation-prompt", flags.options.add_generation_prompt,
-                       "end with what begins an answer");
+  Option prompt = command.add_flag("--add-generation-prompt", flags.options.add_generation_prompt,
+                                   "end with what begins an answer");
   command
       .add_flag("--continue-final-message", flags.options.continue_final_message,
                 "leave the last message open")
-      ->excludes(prompt);
+      .excludes(prompt);
   command.add_flag("--tokens", flags.tokens, "print token ids in place of the text");
   command.add_flag("--mask", flags.mask,
                    "token ids, and below them 1 for each that an answer of the model is made of");
@@ -135,12 +134,12 @@ void add_render_flags(CLI::App& command, RenderFlags& flags) {
       "a JSON object: the text, which bytes of it the template wrote, generation spans");
 }
 
-void add_talk(CLI::App& chat, Action& action) {
+void add_talk(Command chat, Action& action) {
   auto flags = std::make_shared<ChatFlags>();
-  CLI::Option* pipeline =
+  Option pipeline =
       chat.add_option("pipeline", flags->pipeline.config,
                       "pipeline file (default: the bundled model, with a prefix cache)")
-          ->type_name("PIPELINE.toml");
+          .type_name("PIPELINE.toml");
   add_text(chat, "--system", flags->system, "what the model is told first");
   add_text(chat, "--load", flags->load, "a conversation to go on with: a JSON list of messages");
   add_text(chat, "--tools", flags->tools, "a JSON file: the list of tools that it may call");
@@ -160,14 +159,14 @@ void add_talk(CLI::App& chat, Action& action) {
   flags->generation.add_to(chat);
   // An answer is one, and is shown as a text.
   for (const char* name : {"--n", "--logprobs", "--prompt-logprobs"}) {
-    chat.remove_option(chat.get_option(name));
+    chat.remove_option(name);
   }
   chat.get_option("--max-tokens")
-      ->description("tokens of an answer at most (default: a quarter of the context)");
+      .description("tokens of an answer at most (default: a quarter of the context)");
   flags->pipeline.add_to(chat);
-  pipeline->excludes("--config");
-  chat.callback([flags, &chat, &action] {
-    if (!chat.get_subcommands().empty()) return;
+  pipeline.excludes("--config");
+  chat.callback([flags, chat, &action] {
+    if (chat.subcommand_chosen()) return;
     action = [flags] {
       const Result<int> status = talk(*flags);
       return status.ok() ? *status : report_failure(status.status());
@@ -177,14 +176,13 @@ void add_talk(CLI::App& chat, Action& action) {
 
 }  // namespace
 
-void add_chat_command(CLI::App& app, Action& action) {
-  CLI::App* chat = app.add_subcommand("chat", "Talk to a model; or see a conversation as it does");
-  chat->require_subcommand(0, 1);
-  add_talk(*chat, action);
+void add_chat_command(Command app, Action& action) {
+  Command chat = app.add_subcommand("chat", "Talk to a model; or see a conversation as it does");
+  add_talk(chat, action);
   auto flags = std::make_shared<RenderFlags>();
-  CLI::App* command = chat->add_subcommand("render", "Print a conversation as the model sees it");
-  add_render_flags(*command, *flags);
-  command->callback([flags, &action] {
+  Command command = chat.add_subcommand("render", "Print a conversation as the model sees it");
+  add_render_flags(command, *flags);
+  command.callback([flags, &action] {
     action = [flags] {
       const Status status = render(*flags);
       return status.ok() ? 0 : report_failure(status);

@@ -64,16 +64,15 @@ int serve(const ArmFlags& flags) {
 
 }  // namespace
 
-void add_compare_arm_command(CLI::App& app, Action& action) {
+void add_compare_arm_command(Command app, Action& action) {
   auto flags = std::make_shared<ArmFlags>();
-  CLI::App* command =
-      app.add_subcommand("compare-arm", "An arm of `tenon compare`; it starts them");
-  command->group("");  // not shown by --help
-  flags->pipeline.add_to(*command);
-  add_text(*command, "--url", flags->url, "a running server in place of a pipeline");
-  add_text(*command, "--served", flags->served, "its model");
-  add_text(*command, "--authorities", flags->authorities, "whose certificates are believed");
-  command->callback([flags, &action] { action = [flags] { return serve(*flags); }; });
+  Command command = app.add_subcommand("compare-arm", "An arm of `tenon compare`; it starts them");
+  command.hide();
+  flags->pipeline.add_to(command);
+  add_text(command, "--url", flags->url, "a running server in place of a pipeline");
+  add_text(command, "--served", flags->served, "its model");
+  add_text(command, "--authorities", flags->authorities, "whose certificates are believed");
+  command.callback([flags, &action] { action = [flags] { return serve(*flags); }; });
 }
 
 }  // namespace tenon

@@ -306,26 +306,26 @@ Result<int> show(const CompareFlags& flags) {
   return status;
 }
 
-CLI::Option* add_output_flags(CLI::App& command, CompareFlags& flags) {
-  CLI::Option* json = command.add_flag("--json", flags.json, "print the result as JSON");
-  CLI::Option* csv = command.add_flag("--csv", flags.csv, "print a line for each arm and metric");
-  CLI::Option* markdown = command.add_flag("--markdown", flags.markdown, "print Markdown");
-  json->excludes(csv)->excludes(markdown);
-  csv->excludes(markdown);
+Option add_output_flags(Command command, CompareFlags& flags) {
+  Option json = command.add_flag("--json", flags.json, "print the result as JSON");
+  Option csv = command.add_flag("--csv", flags.csv, "print a line for each arm and metric");
+  Option markdown = command.add_flag("--markdown", flags.markdown, "print Markdown");
+  json.excludes(csv).excludes(markdown);
+  csv.excludes(markdown);
   return add_texts(command, "--fail-if", flags.fail_if,
                    "exit with 3 where this is certain: 'b.ttft_p50 > 1.05 * a'");
 }
 
-void add_work_flags(CLI::App& command, CompareFlags& flags) {
+void add_work_flags(Command command, CompareFlags& flags) {
   add_text(command, "--workload", flags.workload,
            "requests: a workload's TOML file, a published trace, or prompts");
   add_number(command, whole_number("--max-tokens", 1, 1 << 20), flags.max_tokens,
              "of an answer where the workload does not say (default: 64)");
-  CLI::Option* closed = add_number(command, whole_number("--in-flight", 1, 1 << 20),
-                                   flags.in_flight, "closed loop: so many requests at once");
-  CLI::Option* open = add_number(command, real_number("--rate", 1e-3, 1e6), flags.rate,
-                                 "open loop: random arrivals, requests a second");
-  closed->excludes(open);
+  Option closed = add_number(command, whole_number("--in-flight", 1, 1 << 20), flags.in_flight,
+                             "closed loop: so many requests at once");
+  Option open = add_number(command, real_number("--rate", 1e-3, 1e6), flags.rate,
+                           "open loop: random arrivals, requests a second");
+  closed.excludes(open);
   add_number(command, real_number("--burstiness", 0.01, 1000), flags.burstiness,
              "of random arrivals: below 1 in bursts, above 1 more even (default: 1, Poisson)");
   add_number(command, real_number("--scale", 1e-6, 1e6), flags.scale,
@@ -338,9 +338,9 @@ void add_work_flags(CLI::App& command, CompareFlags& flags) {
              "tokens that are computed from their own first one (default: 256)");
   add_text(command, "--goodput", flags.goodput,
            "search the highest rate that keeps bounds: ttft=500ms,gap=50ms,share=0.9,probes=8")
-      ->excludes(closed)
-      ->excludes(open);
-  command.add_option_function<std::string>(
+      .excludes(closed)
+      .excludes(open);
+  command.add_option(
       "--cache",
       [&flags](const std::string& text) {
         refuse("--cache", compare::parse_cache_state(text)
@@ -353,7 +353,7 @@ void add_work_flags(CLI::App& command, CompareFlags& flags) {
       "what requests find in the K/V cache: cold (default), warm or steady");
 }
 
-void add_statistics_flags(CLI::App& command, CompareFlags& flags) {
+void add_statistics_flags(Command command, CompareFlags& flags) {
   add_text(command, "--metric", flags.metric, "what the verdict is about (default: throughput)");
   add_number(command, real_number("--margin", 1e-4, 1), flags.margin,
              "differences below this do not matter (default: 0.01)");
@@ -369,7 +369,7 @@ void add_statistics_flags(CLI::App& command, CompareFlags& flags) {
              "of arrivals and of the order (default: 1)");
   add_number(command, real_number("--unlike", 0.001, 100), flags.unlike,
              "machine states further apart make no pair (default: 0.15)");
-  command.add_option_function<std::string>(
+  command.add_option(
       "--budget",
       [&flags](const std::string& text) {
         refuse("--budget",
@@ -381,48 +381,48 @@ void add_statistics_flags(CLI::App& command, CompareFlags& flags) {
 
 }  // namespace
 
-void add_compare_command(CLI::App& app, Action& action) {
+void add_compare_command(Command app, Action& action) {
   auto flags = std::make_shared<CompareFlags>();
-  CLI::App* command = app.add_subcommand(
+  Command command = app.add_subcommand(
       "compare", "Say whether one pipeline is better than another, and how sure that is");
-  CLI::Option* file = command->add_option("file", flags->file, "the comparison's TOML file");
-  add_text(*command, "--base", flags->base,
+  Option file = command.add_option("file", flags->file, "the comparison's TOML file");
+  add_text(command, "--base", flags->base,
            "the base: a pipeline file (default: the bundled one), or a running server's address");
-  add_texts(*command, "--arm", flags->arms,
+  add_texts(command, "--arm", flags->arms,
             "a difference from the base: scheduler.plugin=chunked, or NAME:KEY=VALUE");
-  add_text(*command, "--authorities", flags->authorities,
+  add_text(command, "--authorities", flags->authorities,
            "a PEM file of those whose certificates servers show (default: the system's)");
-  add_text(*command, "--model", flags->model, "model of all arms");
-  add_texts(*command, "--set", flags->settings, "override a value in all arms");
-  add_texts(*command, "--plugin-path", flags->plugin_path, "look for plugins here first");
-  command->add_flag("--several", flags->several, "an arm may differ in more than one key");
-  command->add_flag("--answers-may-differ", flags->may_differ,
-                    "rank speeds of arms that give other answers, too");
-  add_work_flags(*command, *flags);
-  add_statistics_flags(*command, *flags);
-  add_text(*command, "--out", flags->out, "folder of results (default: one in comparisons/)");
-  command->add_flag("--quick", flags->quick, "few pairs, 50 seconds at most");
-  command->add_flag("--record", flags->record,
-                    "keep what each arm's scheduler sees and decides in its first piece");
-  command->add_flag("--quiet", flags->quiet, "no progress, nothing but the result");
-  CLI::Option* rules = add_output_flags(*command, *flags);
+  add_text(command, "--model", flags->model, "model of all arms");
+  add_texts(command, "--set", flags->settings, "override a value in all arms");
+  add_texts(command, "--plugin-path", flags->plugin_path, "look for plugins here first");
+  command.add_flag("--several", flags->several, "an arm may differ in more than one key");
+  command.add_flag("--answers-may-differ", flags->may_differ,
+                   "rank speeds of arms that give other answers, too");
+  add_work_flags(command, *flags);
+  add_statistics_flags(command, *flags);
+  add_text(command, "--out", flags->out, "folder of results (default: one in comparisons/)");
+  command.add_flag("--quick", flags->quick, "few pairs, 50 seconds at most");
+  command.add_flag("--record", flags->record,
+                   "keep what each arm's scheduler sees and decides in its first piece");
+  command.add_flag("--quiet", flags->quiet, "no progress, nothing but the result");
+  Option rules = add_output_flags(command, *flags);
   // Arms of different comparisons have different names.
-  command->add_flag("--all", flags->all, "run all of configs/comparisons")
-      ->excludes(file)
-      ->excludes(rules);
-  CLI::App* shown = command->add_subcommand("show", "Report results again, also across folders");
-  shown->add_option("folder", flags->folders, "folders of results")->required();
-  add_output_flags(*shown, *flags);
-  CLI::App* replayed = add_compare_replay(*command, action);
-  CLI::App* given = add_compare_pairs(*command, action);
-  shown->callback([flags, &action] {
+  command.add_flag("--all", flags->all, "run all of configs/comparisons")
+      .excludes(file)
+      .excludes(rules);
+  Command shown = command.add_subcommand("show", "Report results again, also across folders");
+  shown.add_option("folder", flags->folders, "folders of results").required();
+  add_output_flags(shown, *flags);
+  add_compare_replay(command, action);
+  add_compare_pairs(command, action);
+  shown.callback([flags, &action] {
     action = [flags] {
       const Result<int> status = show(*flags);
       return status.ok() ? *status : report_failure(status.status());
     };
   });
-  command->callback([flags, shown, replayed, given, &action] {
-    if (shown->parsed() || replayed->parsed() || given->parsed()) return;
+  command.callback([flags, command, &action] {
+    if (command.subcommand_chosen()) return;
     action = [flags] {
       const std::string typed = typed_command();
       const Result<int> status =

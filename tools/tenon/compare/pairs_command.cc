@@ -61,29 +61,27 @@ Status judge_file(PairsFlags flags) {
 
 }  // namespace
 
-CLI::App* add_compare_pairs(CLI::App& compare, Action& action) {
+void add_compare_pairs(Command compare, Action& action) {
   auto flags = std::make_shared<PairsFlags>();
-  CLI::App* command = compare.add_subcommand(
+  Command command = compare.add_subcommand(
       "pairs", "Say what pairs of figures that were measured elsewhere allow to say");
-  add_text(*command, "file", flags->file,
+  add_text(command, "file", flags->file,
            "a pair a line, 'base,arm'; a first line may name the two; - is standard input")
-      ->required();
-  command->add_flag("--lower", flags->lower, "lower figures are better, as of times");
-  command->add_flag(
-      "--once", flags->once,
-      "how many pairs there would be was fixed before the first: a narrower interval");
-  add_number(*command, real_number("--margin", 1e-4, 1), flags->question.margin,
+      .required();
+  command.add_flag("--lower", flags->lower, "lower figures are better, as of times");
+  command.add_flag("--once", flags->once,
+                   "how many pairs there would be was fixed before the first: a narrower interval");
+  add_number(command, real_number("--margin", 1e-4, 1), flags->question.margin,
              "differences below this do not matter (default: 0.01)");
-  add_number(*command, real_number("--confidence", 0.5, 0.9999), flags->question.confidence,
+  add_number(command, real_number("--confidence", 0.5, 0.9999), flags->question.confidence,
              "of the interval (default: 0.99)");
-  command->add_flag("--json", flags->json, "print the result as JSON");
-  command->callback([flags, &action] {
+  command.add_flag("--json", flags->json, "print the result as JSON");
+  command.callback([flags, &action] {
     action = [flags] {
       const Status status = judge_file(*flags);
       return status.ok() ? 0 : report_failure(status);
     };
   });
-  return command;
 }
 
 }  // namespace tenon

@@ -33,21 +33,20 @@ Status replay_recorded(ViewsFlags flags) {
 
 }  // namespace
 
-CLI::App* add_compare_replay(CLI::App& compare, Action& action) {
+void add_compare_replay(Command compare, Action& action) {
   auto flags = std::make_shared<ViewsFlags>();
-  CLI::App* command = compare.add_subcommand(
+  Command command = compare.add_subcommand(
       "replay", "Show where another scheduler decides otherwise over views that were recorded");
-  add_text(*command, "folder", flags->folder, "folder of results, made with --record")->required();
-  add_number(*command, whole_number("--of", 0, 1000), flags->arm,
+  add_text(command, "folder", flags->folder, "folder of results, made with --record").required();
+  add_number(command, whole_number("--of", 0, 1000), flags->arm,
              "whose views: 0 the base (default), 1 the first arm, …");
-  flags->pipeline.add_to(*command);
-  command->callback([flags, &action] {
+  flags->pipeline.add_to(command);
+  command.callback([flags, &action] {
     action = [flags] {
       const Status status = replay_recorded(*flags);
       return status.ok() ? 0 : report_failure(status);
     };
   });
-  return command;
 }
 
 }  // namespace tenon

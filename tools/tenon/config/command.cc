@@ -45,18 +45,18 @@ Status explain(const PipelineFlags& flags) {
 
 }  // namespace
 
-void add_config_command(CLI::App& app, Action& action) {
-  CLI::App* config = app.add_subcommand("config", "Validate and explain pipeline files");
-  config->require_subcommand(1);
+void add_config_command(Command app, Action& action) {
+  Command config = app.add_subcommand("config", "Validate and explain pipeline files");
+  config.require_subcommand();
   const auto add = [&](const char* name, const char* sentence,
                        Status (*body)(const PipelineFlags&)) {
     auto flags = std::make_shared<PipelineFlags>();
-    CLI::App* command = config->add_subcommand(name, sentence);
-    CLI::Option* file =
-        add_text(*command, "file", flags->config, "the pipeline file (default: the bundled one)");
-    flags->add_to(*command);
-    file->excludes("--config");
-    command->callback([flags, body, &action] {
+    Command command = config.add_subcommand(name, sentence);
+    Option file =
+        add_text(command, "file", flags->config, "the pipeline file (default: the bundled one)");
+    flags->add_to(command);
+    file.excludes("--config");
+    command.callback([flags, body, &action] {
       action = [flags, body] {
         const Status status = body(*flags);
         return status.ok() ? 0 : report_failure(status);

@@ -60,14 +60,14 @@ int examine(const DoctorFlags& flags) {
 
 }  // namespace
 
-void add_doctor_command(CLI::App& app, Action& action) {
+void add_doctor_command(Command app, Action& action) {
   auto flags = std::make_shared<DoctorFlags>();
-  CLI::App* command = app.add_subcommand(
+  Command command = app.add_subcommand(
       "doctor", "Say what this installation can do on this machine, and what is wrong with it");
-  add_texts(*command, "--plugin-path", flags->request.plugin_path,
+  add_texts(command, "--plugin-path", flags->request.plugin_path,
             "look for plugins here first; may be repeated");
-  command->add_flag("--json", flags->json, "machine-readable output");
-  command->callback([flags, &action] { action = [flags] { return examine(*flags); }; });
+  command.add_flag("--json", flags->json, "machine-readable output");
+  command.callback([flags, &action] { action = [flags] { return examine(*flags); }; });
 }
 
 }  // namespace tenon

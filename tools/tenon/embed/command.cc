@@ -162,30 +162,30 @@ Result<int> run(const EmbedFlags& flags) {
 
 }  // namespace
 
-void add_embed_command(CLI::App& app, Action& action) {
+void add_embed_command(Command app, Action& action) {
   auto flags = std::make_shared<EmbedFlags>();
-  CLI::App* command = app.add_subcommand("embed", "Make vectors of texts");
-  CLI::Option* text =
-      command->add_option("text", flags->prompt, "the text; \"-\" or nothing reads standard input");
-  CLI::Option* file = add_text(*command, "--file", flags->file,
-                               "texts to embed together: one a line, or .jsonl with \"prompt\"");
-  text->excludes(file);
+  Command command = app.add_subcommand("embed", "Make vectors of texts");
+  Option text =
+      command.add_option("text", flags->prompt, "the text; \"-\" or nothing reads standard input");
+  Option file = add_text(command, "--file", flags->file,
+                         "texts to embed together: one a line, or .jsonl with \"prompt\"");
+  text.excludes(file);
   command
-      ->add_option("--pooling", flags->pooling,
-                   "last, mean or first: which of the text's states make its vector "
-                   "(default: as the model says, else last)")
-      ->check(CLI::IsMember({"last", "mean", "first"}));
-  command->add_flag_function(
-      "--normalise,!--no-normalise", [flags](int64_t count) { flags->normalise = count > 0; },
+      .add_option("--pooling", flags->pooling,
+                  "last, mean or first: which of the text's states make its vector "
+                  "(default: as the model says, else last)")
+      .one_of({"last", "mean", "first"});
+  command.add_flag(
+      "--normalise,!--no-normalise", [flags](bool on) { flags->normalise = on; },
       "bring vectors to length 1, or not (default: as the model says, else bring them)");
-  add_text(*command, "--adapter", flags->adapter,
+  add_text(command, "--adapter", flags->adapter,
            "low-rank adapter, one of the pipeline's (default: the base model)");
-  add_text(*command, "--output", flags->output, "a .npy file for the vectors, [texts, hidden]");
-  CLI::Option* json = command->add_flag("--json", flags->json, "machine-readable output");
-  command->add_flag("--similarity", flags->similarity, "print the cosine of each two texts instead")
-      ->excludes(json);
-  flags->pipeline.add_to(*command);
-  command->callback([flags, &action] {
+  add_text(command, "--output", flags->output, "a .npy file for the vectors, [texts, hidden]");
+  Option json = command.add_flag("--json", flags->json, "machine-readable output");
+  command.add_flag("--similarity", flags->similarity, "print the cosine of each two texts instead")
+      .excludes(json);
+  flags->pipeline.add_to(command);
+  command.callback([flags, &action] {
     action = [flags] {
       const Result<int> status = run(*flags);
       return status.ok() ? *status : report_failure(status.status());

@@ -199,85 +199,81 @@ Result<int> send_load(LoadFlags flags) {
   return summary.failed > 0 ? 1 : 0;
 }
 
-void add_loop_flags(CLI::App& command, LoadFlags& flags) {
+void add_loop_flags(Command command, LoadFlags& flags) {
   const char* group = "Load";
-  CLI::Option* in_flight =
+  Option in_flight =
       add_number(command, whole_number("--in-flight", 1, 65536), flags.in_flight,
                  "closed loop: so many requests at once, each answer makes room for the next")
-          ->group(group);
-  CLI::Option* rate =
-      add_number(command, real_number("--rate", 1e-3, 1e6), flags.work.rate,
-                 "open loop: so many requests a second, at random (a Poisson process)")
-          ->group(group)
-          ->excludes(in_flight);
+          .group(group);
+  Option rate = add_number(command, real_number("--rate", 1e-3, 1e6), flags.work.rate,
+                           "open loop: so many requests a second, at random (a Poisson process)")
+                    .group(group)
+                    .excludes(in_flight);
   add_number(command, whole_number("--seed", 0, kMostSeed), flags.work.seed,
              "of these arrivals (default: 1)")
-      ->group(group)
-      ->needs(rate);
+      .group(group)
+      .needs(rate);
 }
 
-void add_request_flags(CLI::App& command, LoadFlags& flags) {
+void add_request_flags(Command command, LoadFlags& flags) {
   const char* group = "Requests";
   add_text(command, "--model", flags.work.model,
            "the name of the model (default: the only one that the server lists)")
-      ->group(group);
+      .group(group);
   add_text(command, "--authorities", flags.authorities,
            "a PEM file of those whose certificates are believed (default: the system's)")
-      ->group(group);
-  command.add_flag("--chat", flags.work.chat, "each prompt as a message of a chat")->group(group);
+      .group(group);
+  command.add_flag("--chat", flags.work.chat, "each prompt as a message of a chat").group(group);
   add_number(command, whole_number("--max-tokens", 1, kMostParameterTokens), flags.work.max_tokens,
              "of an answer, where the file does not say (default: 64)")
-      ->group(group);
+      .group(group);
   add_number(command, whole_number("--vocabulary", 1, kMostTokenId), flags.work.vocabulary,
              "tokens that the model knows, for prompts of drawn token ids")
-      ->group(group);
-  CLI::Option* whole =
+      .group(group);
+  Option whole =
       command.add_flag("--no-stream", flags.whole, "answers in one piece: no time to first token")
-          ->group(group);
+          .group(group);
   command
       .add_flag("--no-usage", flags.no_usage,
                 "do not ask for counts of tokens, for servers that do not know how to count")
-      ->group(group)
-      ->excludes(whole);
+      .group(group)
+      .excludes(whole);
   add_number(command, real_number("--connect-timeout", 0.001, 86400), flags.connect_s,
              "seconds for a connection (default: 10)")
-      ->group(group);
+      .group(group);
   add_number(command, real_number("--silence-timeout", 0.001, 86400), flags.silence_s,
              "seconds without a byte (default: 300)")
-      ->group(group);
+      .group(group);
   add_number(command, real_number("--timeout", 0, 86400), flags.timeout_s,
              "seconds for a whole request; 0 = no limit (default: 0)")
-      ->group(group);
+      .group(group);
 }
 
 }  // namespace
 
-void add_load_command(CLI::App& app, Action& action) {
+void add_load_command(Command app, Action& action) {
   auto flags = std::make_shared<LoadFlags>();
-  CLI::App* command =
+  Command command =
       app.add_subcommand("load", "Send a workload to a running server, and measure its answers");
   command
-      ->add_option("url", flags->url,
-                   "http://HOST:PORT, https://HOST:PORT or unix:PATH; a key is taken from "
-                   "TENON_API_KEY")
-      ->type_name("URL")
-      ->required();
-  CLI::Option* workload =
-      add_text(*command, "--workload", flags->workload, "a workload's TOML file");
-  CLI::Option* prompts = add_text(*command, "--prompts", flags->prompts,
-                                  "prompts, a line each; or .jsonl, with settings of their own");
-  workload->excludes(prompts);
-  add_loop_flags(*command, *flags);
-  add_request_flags(*command, *flags);
-  CLI::Option* rows =
-      add_text(*command, "--rows", flags->rows, "writes every request to this file, as JSON lines");
-  command->add_flag("--texts", flags->texts, "with the answers' texts")->needs(rows);
-  CLI::Option* json = command->add_flag("--json", flags->json, "machine-readable output");
-  command->add_flag("--csv", flags->csv, "a table of the figures")->excludes(json);
-  command->callback([flags, &action] {
-    if (flags->workload.empty() && flags->prompts.empty()) {
-      throw CLI::RequiredError("--workload or --prompts");
-    }
+      .add_option("url", flags->url,
+                  "http://HOST:PORT, https://HOST:PORT or unix:PATH; a key is taken from "
+                  "TENON_API_KEY")
+      .type_name("URL")
+      .required();
+  Option workload = add_text(command, "--workload", flags->workload, "a workload's TOML file");
+  Option prompts = add_text(command, "--prompts", flags->prompts,
+                            "prompts, a line each; or .jsonl, with settings of their own");
+  workload.excludes(prompts);
+  add_loop_flags(command, *flags);
+  add_request_flags(command, *flags);
+  Option rows =
+      add_text(command, "--rows", flags->rows, "writes every request to this file, as JSON lines");
+  command.add_flag("--texts", flags->texts, "with the answers' texts").needs(rows);
+  Option json = command.add_flag("--json", flags->json, "machine-readable output");
+  command.add_flag("--csv", flags->csv, "a table of the figures").excludes(json);
+  command.callback([flags, &action] {
+    refuse_without(!flags->workload.empty() || !flags->prompts.empty(), "--workload or --prompts");
     action = [flags] {
       const Result<int> status = send_load(*flags);
       return status.ok() ? *status : report_failure(status.status());

@@ -1,3 +1,4 @@
+#include <cmath>
 #include <memory>
 
 #include "core/base/files/given_text.h"
@@ -110,32 +111,31 @@ std::string read_chunks(const std::string& list, std::vector<uint32_t>& chunks) 
   return "";
 }
 
-void add_logits(CLI::App& model, Action& action) {
+void add_logits(Command model, Action& action) {
   auto flags = std::make_shared<LogitsFlags>();
-  CLI::App* command = model.add_subcommand(
+  Command command = model.add_subcommand(
       "logits", "Write the logits of given tokens as .npy [tokens, vocabulary]");
-  CLI::Option* tokens = add_text(*command, "--tokens", flags->tokens, "ids, separated by commas");
-  CLI::Option* ids =
-      add_text(*command, "--tokens-file", flags->tokens_file, "ids as text, or integers in a .npy");
-  CLI::Option* text = add_text(*command, "--text-file", flags->text_file, "text to encode");
-  tokens->excludes(ids)->excludes(text);
-  ids->excludes(text);
-  add_text(*command, "--out", flags->out, "the .npy to write")->required();
-  add_text(*command, "--adapter", flags->adapter,
+  Option tokens = add_text(command, "--tokens", flags->tokens, "ids, separated by commas");
+  Option ids =
+      add_text(command, "--tokens-file", flags->tokens_file, "ids as text, or integers in a .npy");
+  Option text = add_text(command, "--text-file", flags->text_file, "text to encode");
+  tokens.excludes(ids).excludes(text);
+  ids.excludes(text);
+  add_text(command, "--out", flags->out, "the .npy to write").required();
+  add_text(command, "--adapter", flags->adapter,
            "low-rank adapter, one of the pipeline's (default: the base model)");
   command
-      ->add_option_function<std::string>(
+      .add_option(
           "--chunks",
           [flags](const std::string& list) {
             refuse("--chunks", read_chunks(list, flags->chunks));
           },
           "tokens a step, in turn, separated by commas; the last one repeats; each " +
               range_text(kChunk))
-      ->type_name("N,N,…");
-  command->add_flag("--last", flags->last_only, "only the last token's row");
-  flags->pipeline.add_to_with_model(*command);
-  command->callback(
-      [flags, &action] { action = [flags] { return finish(write_logits(*flags)); }; });
+      .type_name("N,N,…");
+  command.add_flag("--last", flags->last_only, "only the last token's row");
+  flags->pipeline.add_to_with_model(command);
+  command.callback([flags, &action] { action = [flags] { return finish(write_logits(*flags)); }; });
 }
 
 // --- synth ---------------------------------------------------------------------------------------
@@ -196,48 +196,48 @@ Status synthesize(const SynthFlags& flags) {
   return {};
 }
 
-void add_synth(CLI::App& model, Action& action) {
+void add_synth(Command model, Action& action) {
   auto flags = std::make_shared<SynthFlags>();
-  CLI::App* command = model.add_subcommand(
+  Command command = model.add_subcommand(
       "synth", "Write a checkpoint of a known shape: random, or a small model grown into it");
-  add_text(*command, "--shape", flags->shape, "for example llama-3.2-1b; --list shows all");
-  add_text(*command, "--out", flags->out, "folder to write");
-  add_text(*command, "--grow", flags->grow, "model folder to embed in the shape's layers");
-  add_text(*command, "--dtype", flags->dtype, "bf16 (default), f16 or f32");
-  add_text(*command, "--tokenizer", flags->tokenizer, "copy the tokenizer of this model folder");
-  add_number(*command, whole_number("--seed", 0, kMostSeed), flags->seed,
+  add_text(command, "--shape", flags->shape, "for example llama-3.2-1b; --list shows all");
+  add_text(command, "--out", flags->out, "folder to write");
+  add_text(command, "--grow", flags->grow, "model folder to embed in the shape's layers");
+  add_text(command, "--dtype", flags->dtype, "bf16 (default), f16 or f32");
+  add_text(command, "--tokenizer", flags->tokenizer, "copy the tokenizer of this model folder");
+  add_number(command, whole_number("--seed", 0, kMostSeed), flags->seed,
              "of the random weights (default: 0)");
-  add_number(*command, whole_number("--layers", 1, 65535), flags->layers,
+  add_number(command, whole_number("--layers", 1, 65535), flags->layers,
              "in place of the shape's own, so that it fits");
-  command->add_flag("--list", flags->list, "list the shapes");
-  command->callback([flags, &action] { action = [flags] { return finish(synthesize(*flags)); }; });
+  command.add_flag("--list", flags->list, "list the shapes");
+  command.callback([flags, &action] { action = [flags] { return finish(synthesize(*flags)); }; });
 }
 
-void add_info(CLI::App& model, Action& action) {
+void add_info(Command model, Action& action) {
   auto folder = std::make_shared<std::string>();
   auto json = std::make_shared<bool>(false), plan = std::make_shared<bool>(false);
-  CLI::App* command = model.add_subcommand("info", "Say what a checkpoint is");
-  command->add_option("folder", *folder, "model folder or GGUF file")->required();
-  command->add_flag("--plan", *plan, "also every setting of the layers, with the key that says it");
-  command->add_flag("--json", *json, "machine-readable output");
-  command->callback([folder, json, plan, &action] {
+  Command command = model.add_subcommand("info", "Say what a checkpoint is");
+  command.add_option("folder", *folder, "model folder or GGUF file").required();
+  command.add_flag("--plan", *plan, "also every setting of the layers, with the key that says it");
+  command.add_flag("--json", *json, "machine-readable output");
+  command.callback([folder, json, plan, &action] {
     action = [folder, json, plan] { return finish(print_model_info(*folder, *json, *plan)); };
   });
 }
 
 }  // namespace
 
-void add_model_command(CLI::App& app, Action& action) {
-  CLI::App* model = app.add_subcommand("model", "Look into checkpoints, and make some");
-  model->require_subcommand(1);
-  add_info(*model, action);
-  add_logits(*model, action);
-  add_perplexity(*model, action);
-  add_model_compare(*model, action);
-  add_synth(*model, action);
-  add_convert_command(*model, action);
-  add_model_quantize(*model, action);
-  add_model_prune(*model, action);
+void add_model_command(Command app, Action& action) {
+  Command model = app.add_subcommand("model", "Look into checkpoints, and make some");
+  model.require_subcommand();
+  add_info(model, action);
+  add_logits(model, action);
+  add_perplexity(model, action);
+  add_model_compare(model, action);
+  add_synth(model, action);
+  add_convert_command(model, action);
+  add_model_quantize(model, action);
+  add_model_prune(model, action);
 }
 
 }  // namespace tenon

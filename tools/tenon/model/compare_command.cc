@@ -251,21 +251,21 @@ Status compare_two(const ModelCompareFlags& flags) {
 
 }  // namespace
 
-void add_model_compare(CLI::App& model, Action& action) {
+void add_model_compare(Command model, Action& action) {
   auto flags = std::make_shared<ModelCompareFlags>();
-  CLI::App* command = model.add_subcommand(
+  Command command = model.add_subcommand(
       "compare", "Say how far the predictions of two models are apart, and where it begins");
-  add_text(*command, "base", flags->base, "model folder or GGUF file")->required();
-  add_text(*command, "other", flags->other, "the model held against it")->required();
-  add_text(*command, "--file", flags->file, "the text")->required();
-  add_number(*command, whole_number("--context", 2, kMostParameterTokens), flags->context,
+  add_text(command, "base", flags->base, "model folder or GGUF file").required();
+  add_text(command, "other", flags->other, "the model held against it").required();
+  add_text(command, "--file", flags->file, "the text").required();
+  add_number(command, whole_number("--context", 2, kMostParameterTokens), flags->context,
              "tokens of a window (default: 512, or the context where that is shorter)");
-  add_number(*command, whole_number("--max-tokens", 1, kMostComparedTokens), flags->max_tokens,
+  add_number(command, whole_number("--max-tokens", 1, kMostComparedTokens), flags->max_tokens,
              "at most, from the beginning (default: all)");
-  command->add_flag("--json", flags->json, "machine-readable output");
-  flags->pipeline.add_to(*command);
-  command->remove_option(command->get_option("--model"));  // there are two
-  command->callback([flags, &action] {
+  command.add_flag("--json", flags->json, "machine-readable output");
+  flags->pipeline.add_to(command);
+  command.remove_option("--model");  // there are two
+  command.callback([flags, &action] {
     action = [flags] {
       const Status status = compare_two(*flags);
       return status.ok() ? 0 : report_failure(status);

@@ -79,19 +79,18 @@ Status convert(const ConvertFlags& flags) {
 
 }  // namespace
 
-void add_convert_command(CLI::App& model, Action& action) {
+void add_convert_command(Command model, Action& action) {
   auto flags = std::make_shared<ConvertFlags>();
-  CLI::App* command =
-      model.add_subcommand("convert", "Write a model as a GGUF file, or as a folder");
-  command->add_option("in", flags->in, "model folder or GGUF file")->required();
-  command->add_option("out", flags->out, "NAME.gguf, or a folder to make")->required();
-  add_text(*command, "--type", flags->type,
+  Command command = model.add_subcommand("convert", "Write a model as a GGUF file, or as a folder");
+  command.add_option("in", flags->in, "model folder or GGUF file").required();
+  command.add_option("out", flags->out, "NAME.gguf, or a folder to make").required();
+  add_text(command, "--type", flags->type,
            "of the matrices: f32, f16, bf16, q8_0, q4_0 (default: as they are)");
-  add_text(*command, "--split-max-size", flags->split.max_size,
+  add_text(command, "--split-max-size", flags->split.max_size,
            "write parts NAME-00001-of-0000N.gguf with tensors of so many bytes at most: 500M, 2G");
-  add_number(*command, whole_number("--split-tensors", 1, 1 << 20), flags->split.tensors,
+  add_number(command, whole_number("--split-tensors", 1, 1 << 20), flags->split.tensors,
              "write parts of so many tensors at most");
-  command->callback([flags, &action] {
+  command.callback([flags, &action] {
     action = [flags] {
       const Status status = convert(*flags);
       return status.ok() ? 0 : report_failure(status);

@@ -127,21 +127,21 @@ Result<int> run_perplexity(const PerplexityFlags& flags) {
 
 }  // namespace
 
-void add_perplexity(CLI::App& model, Action& action) {
+void add_perplexity(Command model, Action& action) {
   auto flags = std::make_shared<PerplexityFlags>();
-  CLI::App* command = model.add_subcommand("perplexity", "Say how well a text is predicted");
-  add_text(*command, "--file", flags->file, "the text")->required();
-  add_number(*command, whole_number("--context", 2, kMostParameterTokens), flags->context,
+  Command command = model.add_subcommand("perplexity", "Say how well a text is predicted");
+  add_text(command, "--file", flags->file, "the text").required();
+  add_number(command, whole_number("--context", 2, kMostParameterTokens), flags->context,
              "tokens of a window (default: the context)");
-  add_number(*command, whole_number("--stride", 1, kMostParameterTokens), flags->stride,
+  add_number(command, whole_number("--stride", 1, kMostParameterTokens), flags->stride,
              "tokens from window to window (default: the window)");
-  add_number(*command, whole_number("--max-tokens", 1, kMostTextTokens), flags->max_tokens,
+  add_number(command, whole_number("--max-tokens", 1, kMostTextTokens), flags->max_tokens,
              "only the first N tokens of the text (default: all)");
-  add_text(*command, "--adapter", flags->adapter,
+  add_text(command, "--adapter", flags->adapter,
            "low-rank adapter, one of the pipeline's (default: the base model)");
-  command->add_flag("--json", flags->json, "machine-readable output");
-  flags->pipeline.add_to_with_model(*command);
-  command->callback([flags, &action] {
+  command.add_flag("--json", flags->json, "machine-readable output");
+  flags->pipeline.add_to_with_model(command);
+  command.callback([flags, &action] {
     action = [flags] {
       const Result<int> status = run_perplexity(*flags);
       return status.ok() ? *status : report_failure(status.status());

@@ -61,25 +61,25 @@ Status prune(const PruneFlags& flags) {
 
 }  // namespace
 
-void add_model_prune(CLI::App& model, Action& action) {
+void add_model_prune(Command model, Action& action) {
   auto flags = std::make_shared<PruneFlags>();
-  CLI::App* command =
+  Command command =
       model.add_subcommand("prune", "Write a model without the parts that matter least");
-  add_text(*command, "in", flags->in, "model folder of f32, f16 or bf16")->required();
-  add_text(*command, "out", flags->out, "folder to make")->required();
-  add_text(*command, "--calibrate", flags->calibrate, "text on which it is seen what matters")
-      ->required();
-  add_number(*command, whole_number("--layers", 0, 65535), flags->layers,
+  add_text(command, "in", flags->in, "model folder of f32, f16 or bf16").required();
+  add_text(command, "out", flags->out, "folder to make").required();
+  add_text(command, "--calibrate", flags->calibrate, "text on which it is seen what matters")
+      .required();
+  add_number(command, whole_number("--layers", 0, 65535), flags->layers,
              "whole layers that go (default: 0)");
-  add_number(*command, whole_number("--kv-heads", 0, 65535), flags->kv_heads,
+  add_number(command, whole_number("--kv-heads", 0, 65535), flags->kv_heads,
              "KV heads of each layer that go, with the query heads that read them (default: 0)");
-  add_number(*command, real_number("--channels", 0.0, 1.0), flags->channels,
+  add_number(command, real_number("--channels", 0.0, 1.0), flags->channels,
              "share of each layer's MLP channels that go (default: 0)");
-  add_number(*command, whole_number("--context", 16, kMostParameterTokens), flags->context,
+  add_number(command, whole_number("--context", 16, kMostParameterTokens), flags->context,
              "tokens of a window of that text (default: 512)");
-  add_number(*command, whole_number("--windows", 4, 1 << 20), flags->windows,
+  add_number(command, whole_number("--windows", 4, 1 << 20), flags->windows,
              "windows of that text, at most (default: 32)");
-  command->callback([flags, &action] {
+  command.callback([flags, &action] {
     action = [flags] {
       const Status status = prune(*flags);
       return status.ok() ? 0 : report_failure(status);

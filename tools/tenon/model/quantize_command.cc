@@ -187,47 +187,47 @@ Status quantize_to(const QuantizeFlags& flags) {
 
 }  // namespace
 
-void add_model_quantize(CLI::App& model, Action& action) {
+void add_model_quantize(Command model, Action& action) {
   auto flags = std::make_shared<QuantizeFlags>();
-  CLI::App* command =
+  Command command =
       model.add_subcommand("quantize", "Write a model in fewer bits, as other tools read it");
-  add_text(*command, "in", flags->in, "model folder of f32, f16 or bf16")->required();
-  add_text(*command, "out", flags->out, "folder to make, or to go on in; or NAME.gguf")->required();
-  add_text(*command, "--method", flags->method,
+  add_text(command, "in", flags->in, "model folder of f32, f16 or bf16").required();
+  add_text(command, "out", flags->out, "folder to make, or to go on in; or NAME.gguf").required();
+  add_text(command, "--method", flags->method,
            "of folders: " + quantize::folder_method_names() +
                "; of files: " + quantize::block_format_names())
-      ->required();
-  add_number(*command, real_number("--bits", 2.0, 8.0), flags->bits,
+      .required();
+  add_number(command, real_number("--bits", 2.0, 8.0), flags->bits,
              "of a weight: 2, 3, 4 or 8 (default: 4); a fraction is a budget, scales included, "
              "that rtn and gptq spend where it lowers the loss most");
-  add_number(*command, whole_number("--group", -1, 128), flags->group,
+  add_number(command, whole_number("--group", -1, 128), flags->group,
              "columns with one scale: 32, 64, 128, or -1 for a whole row (default: 128)");
-  command->add_flag("--symmetric", flags->symmetric, "no zero points: ranges around 0");
-  command->add_flag("--act-order", flags->act_order,
-                    "gptq: columns by falling importance, with groups in that order");
-  command->add_flag("--gptq-v2", flags->second_version,
-                    "zero points as they are, in place of version 1's less one");
-  auto* const cut = command->add_flag(
+  command.add_flag("--symmetric", flags->symmetric, "no zero points: ranges around 0");
+  command.add_flag("--act-order", flags->act_order,
+                   "gptq: columns by falling importance, with groups in that order");
+  command.add_flag("--gptq-v2", flags->second_version,
+                   "zero points as they are, in place of version 1's less one");
+  const Option cut = command.add_flag(
       "--search-ranges", flags->search_ranges,
       "rtn: cut the range of a group where that lowers its error (gptq: as usual)");
   command
-      ->add_flag("--whole-ranges", flags->whole_ranges,
-                 "gptq: let the range of a group be that of its values")
-      ->excludes(cut);
-  add_text(*command, "--calibrate", flags->calibrate,
+      .add_flag("--whole-ranges", flags->whole_ranges,
+                "gptq: let the range of a group be that of its values")
+      .excludes(cut);
+  add_text(command, "--calibrate", flags->calibrate,
            "text that gptq and awq learn from; formats of files choose their scales by it");
-  add_number(*command, whole_number("--context", 16, kMostParameterTokens), flags->context,
+  add_number(command, whole_number("--context", 16, kMostParameterTokens), flags->context,
              "tokens of a window of that text (default: 512)");
-  add_number(*command, whole_number("--windows", 4, 1 << 20), flags->windows,
+  add_number(command, whole_number("--windows", 4, 1 << 20), flags->windows,
              "windows of that text, at most (default: 128)");
-  add_number(*command, real_number("--damping", 0.0, 1.0), flags->damping,
+  add_number(command, real_number("--damping", 0.0, 1.0), flags->damping,
              "gptq: of the mean of the Hessian's diagonal, added to it (default: 0.01)");
-  add_number(*command, whole_number("--sweeps", 0, 100), flags->sweeps,
+  add_number(command, whole_number("--sweeps", 0, 100), flags->sweeps,
              "gptq: times that scales and codes then move where outputs gain; 0: GPTQ alone "
              "(default: 3)");
-  command->callback([flags, command, &action] {
+  command.callback([flags, command, &action] {
     for (const OptionOfSome& option : kOptionsOfSome) {
-      if (command->count(option.name) > 0) flags->given.push_back(&option);
+      if (command.given(option.name)) flags->given.push_back(&option);
     }
     action = [flags] {
       const Status status = quantize_to(*flags);

@@ -77,26 +77,26 @@ Status print_page(const CommandEntry& root, const ManFlags& flags) {
 
 }  // namespace
 
-void add_packaging_commands(CLI::App& app, Action& action) {
+void add_packaging_commands(Command app, Action& action) {
   auto shell = std::make_shared<std::string>();
-  CLI::App* completion =
+  Command completion =
       app.add_subcommand("completion", "Print a script that completes the program's command line");
-  add_text(*completion, "shell", *shell, "bash, zsh or fish")->required();
-  completion->callback([shell, &app, &action] {
-    action = [shell, &app] {
+  add_text(completion, "shell", *shell, "bash, zsh or fish").required();
+  completion.callback([shell, app, &action] {
+    action = [shell, app] {
       const Status status = print_completion(command_table(app), *shell);
       return status.ok() ? 0 : report_failure(status);
     };
   });
 
   auto flags = std::make_shared<ManFlags>();
-  CLI::App* man = app.add_subcommand("man", "Print a manual page, as roff");
-  CLI::Option* words = man->add_option("command", flags->command,
-                                       "the command, such as: model info (default: the program)");
-  add_text(*man, "--into", flags->folder, "write all pages into this folder instead")
-      ->excludes(words);
-  man->callback([flags, &app, &action] {
-    action = [flags, &app] {
+  Command man = app.add_subcommand("man", "Print a manual page, as roff");
+  Option words = man.add_option("command", flags->command,
+                                "the command, such as: model info (default: the program)");
+  add_text(man, "--into", flags->folder, "write all pages into this folder instead")
+      .excludes(words);
+  man.callback([flags, app, &action] {
+    action = [flags, app] {
       const Status status = print_page(command_table(app), *flags);
       return status.ok() ? 0 : report_failure(status);
     };

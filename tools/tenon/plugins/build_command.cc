@@ -20,7 +20,7 @@ namespace tenon {
 namespace {
 
 namespace fs = std::filesystem;
-using Command = std::vector<std::string>;
+using Words = std::vector<std::string>;
 
 constexpr double kCompilerSeconds = 1800;
 
@@ -43,10 +43,10 @@ std::string find_program(const std::string& name) {
 }
 
 // The compiler with what comes before its arguments: CXX may be "ccache g++".
-Result<Command> find_compiler(const std::string& wanted) {
+Result<Words> find_compiler(const std::string& wanted) {
   const char* environment = std::getenv("CXX");
   const std::string named = !wanted.empty() ? wanted : environment == nullptr ? "" : environment;
-  Command words;
+  Words words;
   for (const std::string_view word : split(named, ' ')) {
     if (!word.empty()) words.emplace_back(word);
   }
@@ -61,7 +61,7 @@ Result<Command> find_compiler(const std::string& wanted) {
     return words;
   }
   for (const char* name : {"c++", "g++", "clang++"}) {
-    if (const std::string file = find_program(name); !file.empty()) return Command{file};
+    if (const std::string file = find_program(name); !file.empty()) return Words{file};
   }
   return not_found(
       "there is no C++ compiler: neither c++ nor g++ nor clang++ is in PATH – install one (on "
@@ -69,7 +69,7 @@ Result<Command> find_compiler(const std::string& wanted) {
 }
 
 // Before the sources are tried: a compiler of long ago says a hundred other things about them.
-Status check_compiler(Command command) {
+Status check_compiler(Words command) {
   const std::string name = in_quotes(command.back());
   command.insert(command.end(), {"-std=c++20", "-fsyntax-only", "-x", "c++", "/dev/null"});
   TENON_ASSIGN_OR_RETURN(const EndedProcess ended,
@@ -91,9 +91,9 @@ Status check_sources(const BuildFlags& flags) {
 }
 
 // The flags that tenon_add_plugin of the CMake package gives, too.
-Command compiler_call(Command compiler, const SdkPlaces& sdk, const BuildFlags& flags,
-                      const std::string& out) {
-  Command made = std::move(compiler);
+Words compiler_call(Words compiler, const SdkPlaces& sdk, const BuildFlags& flags,
+                    const std::string& out) {
+  Words made = std::move(compiler);
   made.insert(made.end(),
               {"-std=c++20", "-O2", "-DNDEBUG", "-fPIC", "-shared", "-fvisibility=hidden",
                "-fvisibility-inlines-hidden", "-ffp-contract=off"});
@@ -113,7 +113,7 @@ std::string usual_name(const PluginName& plugin) {
   return "build/plugins/libtenon-" + name + ".so";
 }
 
-Status compile(const Command& command) {
+Status compile(const Words& command) {
   TENON_ASSIGN_OR_RETURN(const EndedProcess ended,
                          run_process(command, {.by_the_clock = kCompilerSeconds}));
   // What a compiler says about somebody's own source is shown as it says it.
@@ -149,7 +149,7 @@ Status move_part(PartFile& part, const std::string& out) {
 Status build_plugin(const BuildFlags& flags) {
   TENON_RETURN_IF_ERROR(check_sources(flags));
   TENON_ASSIGN_OR_RETURN(const SdkPlaces sdk, sdk_places());
-  TENON_ASSIGN_OR_RETURN(const Command compiler, find_compiler(flags.compiler));
+  TENON_ASSIGN_OR_RETURN(const Words compiler, find_compiler(flags.compiler));
   TENON_RETURN_IF_ERROR(check_compiler(compiler));
   const std::string folder = fs::path(flags.out).parent_path().string();
   PartFile part{(folder.empty() ? "." : folder) + "/.tenon-build-" + std::to_string(::getpid()) +
@@ -171,18 +171,18 @@ Status build_plugin(const BuildFlags& flags) {
 
 }  // namespace
 
-void add_plugins_build(CLI::App& plugins, Action& action) {
+void add_plugins_build(Command plugins, Action& action) {
   auto flags = std::make_shared<BuildFlags>();
-  CLI::App* command =
+  Command command =
       plugins.add_subcommand("build", "Compile a plugin's sources into a library, without CMake");
-  command->add_option("source", flags->sources, "the plugin's sources, C++")->required();
-  add_text(*command, "--output,-o", flags->out,
+  command.add_option("source", flags->sources, "the plugin's sources, C++").required();
+  add_text(command, "--output,-o", flags->out,
            "file to write (default: build/plugins/libtenon-INTERFACE-ID.so)");
-  add_text(*command, "--compiler", flags->compiler,
+  add_text(command, "--compiler", flags->compiler,
            "C++ compiler (default: the variable CXX, else c++, g++ or clang++)");
-  add_texts(*command, "--flag", flags->more,
+  add_texts(command, "--flag", flags->more,
             "for the compiler, such as -mavx2 or -Wall; may be repeated");
-  command->callback([flags, &action] {
+  command.callback([flags, &action] {
     action = [flags] {
       const Status status = build_plugin(*flags);
       return status.ok() ? 0 : report_failure(status);

@@ -402,31 +402,30 @@ int check(CheckFlags flags) {
 
 }  // namespace
 
-void add_plugins_check(CLI::App& plugins, Action& action) {
+void add_plugins_check(Command plugins, Action& action) {
   auto flags = std::make_shared<CheckFlags>();
-  CLI::App* command = plugins.add_subcommand(
+  Command command = plugins.add_subcommand(
       "check", "Hold a library's plugins to what their interfaces promise, a process a case");
-  command->add_option("library", flags->library, "the plugin's file, libtenon-….so")->required();
-  add_text(*command, "--plugin", flags->plugin, "only this one of the file: INTERFACE/ID");
-  add_texts(*command, "--case", flags->cases,
+  command.add_option("library", flags->library, "the plugin's file, libtenon-….so").required();
+  add_text(command, "--plugin", flags->plugin, "only this one of the file: INTERFACE/ID");
+  add_texts(command, "--case", flags->cases,
             "only this case, or all whose names begin so (scheduler); may be repeated");
-  add_texts(*command, "--option", flags->options,
+  add_texts(command, "--option", flags->options,
             "KEY=VALUE: an option that the plugin is made with; may be repeated");
-  add_number(*command, whole_number("--seed", 0, kMostSeed), flags->seed,
+  add_number(command, whole_number("--seed", 0, kMostSeed), flags->seed,
              "of all that is random (default: 1)");
-  add_number(*command, kTimeLimit, flags->time_limit_seconds,
+  add_number(command, kTimeLimit, flags->time_limit_seconds,
              "seconds of processor time that a case may take, and that it may sleep (default: 120, "
              "quick 30, long 1200)");
-  CLI::Option* quick =
-      command->add_flag("--quick", flags->quick, "a quarter of the random traffic");
-  command->add_flag("--long", flags->very_long, "four times the random traffic")->excludes(quick);
-  add_text(*command, "--fuzz", flags->fuzz,
+  Option quick = command.add_flag("--quick", flags->quick, "a quarter of the random traffic");
+  command.add_flag("--long", flags->very_long, "four times the random traffic").excludes(quick);
+  add_text(command, "--fuzz", flags->fuzz,
            "then go on with further seeds for so long, or until something is broken: 60s");
-  add_text(*command, "--junit", flags->junit, "also write a report as JUnit's XML");
-  add_text(*command, "--html", flags->html, "also write a report as a page to show");
-  command->add_flag("--json", flags->json, "machine-readable output");
-  command->add_flag("--alone", flags->alone, "")->group("");
-  command->callback([flags, &action] { action = [flags] { return check(*flags); }; });
+  add_text(command, "--junit", flags->junit, "also write a report as JUnit's XML");
+  add_text(command, "--html", flags->html, "also write a report as a page to show");
+  command.add_flag("--json", flags->json, "machine-readable output");
+  command.add_flag("--alone", flags->alone, "").group("");
+  command.callback([flags, &action] { action = [flags] { return check(*flags); }; });
 }
 
 }  // namespace tenon

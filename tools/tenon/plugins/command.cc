@@ -220,26 +220,25 @@ int finish(const Status& status) {
 
 }  // namespace
 
-void add_plugins_command(CLI::App& app, Action& action) {
+void add_plugins_command(Command app, Action& action) {
   auto flags = std::make_shared<Flags>();
-  CLI::App* plugins = app.add_subcommand("plugins", "What can be composed into a pipeline");
-  plugins->require_subcommand(1);
+  Command plugins = app.add_subcommand("plugins", "What can be composed into a pipeline");
+  plugins.require_subcommand();
 
-  CLI::App* listing = plugins->add_subcommand("list", "List the plugins that can be found");
-  listing->add_option("interface", flags->interface, "only of this interface, e.g. scheduler");
-  CLI::App* inspecting = plugins->add_subcommand("inspect", "Show a plugin's options and facts");
-  inspecting->add_option("name", flags->name, "INTERFACE/ID, e.g. scheduler/continuous")
-      ->required();
-  for (CLI::App* command : {listing, inspecting}) {
-    add_texts(*command, "--plugin-path", flags->plugin_path, "look here first; may be repeated");
-    command->add_flag("--json", flags->json, "machine-readable output");
+  Command listing = plugins.add_subcommand("list", "List the plugins that can be found");
+  listing.add_option("interface", flags->interface, "only of this interface, e.g. scheduler");
+  Command inspecting = plugins.add_subcommand("inspect", "Show a plugin's options and facts");
+  inspecting.add_option("name", flags->name, "INTERFACE/ID, e.g. scheduler/continuous").required();
+  for (Command command : {listing, inspecting}) {
+    add_texts(command, "--plugin-path", flags->plugin_path, "look here first; may be repeated");
+    command.add_flag("--json", flags->json, "machine-readable output");
   }
-  listing->callback([flags, &action] { action = [flags] { return finish(list(*flags)); }; });
-  inspecting->callback([flags, &action] { action = [flags] { return finish(inspect(*flags)); }; });
-  add_plugins_new(*plugins, action);
-  add_plugins_build(*plugins, action);
-  add_plugins_check(*plugins, action);
-  add_plugins_lock(*plugins, action);
+  listing.callback([flags, &action] { action = [flags] { return finish(list(*flags)); }; });
+  inspecting.callback([flags, &action] { action = [flags] { return finish(inspect(*flags)); }; });
+  add_plugins_new(plugins, action);
+  add_plugins_build(plugins, action);
+  add_plugins_check(plugins, action);
+  add_plugins_lock(plugins, action);
 }
 
 }  // namespace tenon

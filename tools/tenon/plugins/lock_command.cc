@@ -69,16 +69,16 @@ Status write_plugin_lock(const LockFlags& flags) {
 
 }  // namespace
 
-void add_plugins_lock(CLI::App& plugins, Action& action) {
+void add_plugins_lock(Command plugins, Action& action) {
   auto flags = std::make_shared<LockFlags>();
-  CLI::App* command =
+  Command command =
       plugins.add_subcommand("lock", "Pin plugin files as they are: only these will be loaded");
-  add_text(*command, "--config", flags->pipeline.config,
+  add_text(command, "--config", flags->pipeline.config,
            "the pipeline file that the lock is for, and lies beside");
-  add_texts(*command, "--plugin-path", flags->pipeline.plugin_path,
+  add_texts(command, "--plugin-path", flags->pipeline.plugin_path,
             "look here first; may be repeated");
-  add_text(*command, "--output", flags->output, "write here instead of beside the pipeline file");
-  command->callback([flags, &action] {
+  add_text(command, "--output", flags->output, "write here instead of beside the pipeline file");
+  command.callback([flags, &action] {
     action = [flags] {
       const Status status = write_plugin_lock(*flags);
       return status.ok() ? 0 : report_failure(status);

@@ -48,16 +48,16 @@ Status create_plugin(const NewFlags& flags) {
 
 }  // namespace
 
-void add_plugins_new(CLI::App& plugins, Action& action) {
+void add_plugins_new(Command plugins, Action& action) {
   auto flags = std::make_shared<NewFlags>();
-  CLI::App* command = plugins.add_subcommand("new", "Write a folder to begin a plugin with");
+  Command command = plugins.add_subcommand("new", "Write a folder to begin a plugin with");
   command
-      ->add_option("interface", flags->interface,
-                   "scheduler, kv_cache, attention, state, linear, sampler or drafter")
-      ->required();
-  command->add_option("name", flags->id, "VENDOR.NAME, e.g. acme.mine")->required();
-  add_text(*command, "--folder", flags->folder, "folder to write (default: NAME)");
-  command->callback([flags, &action] {
+      .add_option("interface", flags->interface,
+                  "scheduler, kv_cache, attention, state, linear, sampler or drafter")
+      .required();
+  command.add_option("name", flags->id, "VENDOR.NAME, e.g. acme.mine").required();
+  add_text(command, "--folder", flags->folder, "folder to write (default: NAME)");
+  command.callback([flags, &action] {
     action = [flags] {
       const Status status = create_plugin(*flags);
       return status.ok() ? 0 : report_failure(status);

@@ -208,33 +208,32 @@ Result<int> run(const RunFlags& flags) {
 
 }  // namespace
 
-void add_run_command(CLI::App& app, Action& action) {
+void add_run_command(Command app, Action& action) {
   auto flags = std::make_shared<RunFlags>();
-  CLI::App* command = app.add_subcommand("run", "Generate text");
-  CLI::Option* prompt = command->add_option(
+  Command command = app.add_subcommand("run", "Generate text");
+  Option prompt = command.add_option(
       "prompt", flags->prompt, "the text to go on from; \"-\" or nothing reads standard input");
-  CLI::Option* file =
-      add_text(*command, "--file", flags->file, "prompts to run together: one a line, or .jsonl");
-  CLI::Option* workload =
-      add_text(*command, "--workload", flags->workload, "a workload's TOML file");
-  prompt->excludes(file)->excludes(workload);
-  file->excludes(workload);
-  CLI::Option* json =
-      command->add_flag("--json", flags->json, "one JSON object with texts, digests and timings");
-  add_text(*command, "--trace", flags->trace,
+  Option file =
+      add_text(command, "--file", flags->file, "prompts to run together: one a line, or .jsonl");
+  Option workload = add_text(command, "--workload", flags->workload, "a workload's TOML file");
+  prompt.excludes(file).excludes(workload);
+  file.excludes(workload);
+  Option json =
+      command.add_flag("--json", flags->json, "one JSON object with texts, digests and timings");
+  add_text(command, "--trace", flags->trace,
            "write every call of plugins, with its time, as a trace for Perfetto or Chrome");
-  command->add_flag("--quiet", flags->quiet, "no summary line");
-  command->add_flag("!--no-echo", flags->echo, "do not repeat the prompt in front of its text");
-  command->add_flag("--check-plugins", flags->check_plugins,
-                    "engine.guard = \"checks\" at least, and the KV manager checks its books "
-                    "behind every step (slow)");
-  flags->generation.add_to(*command);
+  command.add_flag("--quiet", flags->quiet, "no summary line");
+  command.add_flag("!--no-echo", flags->echo, "do not repeat the prompt in front of its text");
+  command.add_flag("--check-plugins", flags->check_plugins,
+                   "engine.guard = \"checks\" at least, and the KV manager checks its books "
+                   "behind every step (slow)");
+  flags->generation.add_to(command);
   // Nothing else shows them.
   for (const char* name : {"--logprobs", "--prompt-logprobs"}) {
-    command->get_option(name)->needs(json);
+    command.get_option(name).needs(json);
   }
-  flags->pipeline.add_to(*command);
-  command->callback([flags, &action] {
+  flags->pipeline.add_to(command);
+  command.callback([flags, &action] {
     if (flags->check_plugins) flags->pipeline.guard_at_least = GuardLevel::checks;
     action = [flags] {
       Result<int> status = run(*flags);

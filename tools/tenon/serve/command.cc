@@ -232,88 +232,87 @@ Result<int> serve(ServeFlags flags) {
   return broken ? 1 : 0;
 }
 
-void add_network_flags(CLI::App& command, ServeFlags& flags) {
+void add_network_flags(Command command, ServeFlags& flags) {
   const char* group = "Server";
   add_text(command, "--host", flags.http.host,
            "address to listen on (default: 127.0.0.1, this machine alone)")
-      ->group(group);
+      .group(group);
   add_number(command, whole_number("--port", 0, 65535), flags.port,
              "port to listen on; 0 = any that is free, and printed (default: 8000)")
-      ->group(group);
+      .group(group);
   add_number(command, whole_number("--grpc-port", 0, 65535), flags.grpc_port,
              "port for gRPC (vllm.Inference) beside HTTP; 0 = any that is free (default: none)")
-      ->group(group);
+      .group(group);
   add_text(command, "--socket", flags.http.socket_path,
            "a unix socket to listen on; without --port, it alone")
-      ->group(group);
+      .group(group);
   add_text(command, "--tls-certificate", flags.http.tls_certificate,
            "a PEM file of the server's certificate, and those that signed it: TLS on the port")
-      ->group(group);
-  add_text(command, "--tls-key", flags.http.tls_key, "a PEM file of its private key")->group(group);
+      .group(group);
+  add_text(command, "--tls-key", flags.http.tls_key, "a PEM file of its private key").group(group);
   add_text(command, "--keys", flags.keys,
            "a file of keys; without one everybody may use the server")
-      ->group(group);
+      .group(group);
   add_text(command, "--cors-origin", flags.service.cors_origin,
            "the origin whose pages may use the server, or \"*\" (default: none)")
-      ->group(group);
+      .group(group);
   add_text(command, "--request-log", flags.request_log,
            "adds a line of JSON a request to this file")
-      ->group(group);
+      .group(group);
 }
 
-void add_trace_flags(CLI::App& command, ServeFlags& flags) {
+void add_trace_flags(Command command, ServeFlags& flags) {
   const char* group = "Traces";
   add_text(command, "--otlp-traces-endpoint", flags.traces_endpoint,
            "an OpenTelemetry collector to send traces to, as http://127.0.0.1:4318/v1/traces "
            "(default: none are made)")
-      ->group(group);
+      .group(group);
   add_text(command, "--otlp-service-name", flags.traces.service,
            "what the traces call this server (default: tenon)")
-      ->group(group);
+      .group(group);
   add_number(command, real_number("--trace-share", 0.0, 1.0), flags.traces.share,
              "of requests that belong to no trace, the share that gets one (default: 1)")
-      ->group(group);
+      .group(group);
 }
 
-void add_limit_flags(CLI::App& command, ServeFlags& flags) {
+void add_limit_flags(Command command, ServeFlags& flags) {
   const char* group = "Limits";
   add_number(command, whole_number("--max-requests", 1, 1 << 20), flags.service.requests,
              "requests of a model that run or wait; more are refused with 429 (default: 1024)")
-      ->group(group);
+      .group(group);
   add_number(command, whole_number("--max-connections", 1, 1 << 20), flags.http.connections,
              "connections at once; more wait (default: 16384)")
-      ->group(group);
+      .group(group);
   add_text(command, "--max-body", flags.max_body, "size of a request's body (default: 16MiB)")
-      ->group(group);
+      .group(group);
   add_number(command, whole_number("--prepare-threads", 1, 256), flags.service.threads,
              "threads that read, render and tokenise requests (default: 2)")
-      ->group(group);
+      .group(group);
   add_number(command, whole_number("--drain-seconds", 0, 86400), flags.drain_s,
              "how long running requests may go on after a signal (default: 30)")
-      ->group(group);
+      .group(group);
 }
 
 }  // namespace
 
-void add_serve_command(CLI::App& app, Action& action) {
+void add_serve_command(Command app, Action& action) {
   auto flags = std::make_shared<ServeFlags>();
-  CLI::App* command = app.add_subcommand("serve", "Serve models over HTTP, as OpenAI's API");
-  CLI::Option* pipelines =
-      command
-          ->add_option("pipelines", flags->pipelines,
-                       "pipeline files, each served under its name, or as NAME=FILE "
-                       "(default: the bundled one, under its model's name)")
-          ->type_name("PIPELINE");
-  add_network_flags(*command, *flags);
-  add_limit_flags(*command, *flags);
-  add_trace_flags(*command, *flags);
-  add_text(*command, "--chat-template", flags->chat_template,
+  Command command = app.add_subcommand("serve", "Serve models over HTTP, as OpenAI's API");
+  Option pipelines = command
+                         .add_option("pipelines", flags->pipelines,
+                                     "pipeline files, each served under its name, or as NAME=FILE "
+                                     "(default: the bundled one, under its model's name)")
+                         .type_name("PIPELINE");
+  add_network_flags(command, *flags);
+  add_limit_flags(command, *flags);
+  add_trace_flags(command, *flags);
+  add_text(command, "--chat-template", flags->chat_template,
            "a template for conversations, in place of the models' own");
-  command->add_flag("--random-seeds", flags->random_seeds,
-                    "requests without a seed get one by chance, not 0");
-  flags->pipeline.add_to(*command);
-  command->get_option("--config")->excludes(pipelines);
-  command->callback([flags, &action] {
+  command.add_flag("--random-seeds", flags->random_seeds,
+                   "requests without a seed get one by chance, not 0");
+  flags->pipeline.add_to(command);
+  command.get_option("--config").excludes(pipelines);
+  command.callback([flags, &action] {
     action = [flags] {
       const Result<int> status = serve(*flags);
       return status.ok() ? *status : report_failure(status.status());

@@ -1,5 +1,7 @@
 #include "tools/tenon/shell/command_table.h"
 
+#include <CLI/CLI.hpp>
+
 namespace tenon {
 namespace {
 
@@ -48,7 +50,8 @@ void gather(const CommandEntry& entry, std::vector<const CommandEntry*>& out) {
 
 }  // namespace
 
-CommandEntry command_table(const CLI::App& app) {
+CommandEntry command_table(Command program) {
+  const CLI::App& app = program.parser();
   return described_command(app, app.get_name());
 }
 

@@ -2,9 +2,10 @@
 // completion and manual pages are made of.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
+
+#include "tools/tenon/shell/command_line.h"
 
 namespace tenon {
 
@@ -28,7 +29,7 @@ struct CommandEntry {
 };
 
 // The program itself, with everything below it.
-CommandEntry command_table(const CLI::App& app);
+CommandEntry command_table(Command program);
 // All of them, each before those below it.
 std::vector<const CommandEntry*> all_commands(const CommandEntry& root);
 

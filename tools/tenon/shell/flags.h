@@ -2,46 +2,41 @@
 // not empty. What is not is wrong usage.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "core/base/number.h"
+#include "tools/tenon/shell/command_line.h"
 
 namespace tenon {
 
-// Refuses what was given to `option` where `fault` says anything.
-void refuse(const std::string& option, const std::string& fault);
-
 // `spec` is named as the option is: "--batch". `set` gets a number without a fault.
-CLI::Option* add_number_option(CLI::App& command, const NumberSpec& spec,
-                               const std::string& sentence,
-                               std::function<void(const WrittenNumber&)> set);
+Option add_number_option(Command command, const NumberSpec& spec, const std::string& sentence,
+                         std::function<void(const WrittenNumber&)> set);
 template <typename T>
 T number_as(const WrittenNumber& written) {
   if constexpr (std::is_floating_point_v<T>) return static_cast<T>(as_real(written));
   if constexpr (!std::is_floating_point_v<T>) return static_cast<T>(std::get<int64_t>(written));
 }
 template <typename T>
-CLI::Option* add_number(CLI::App& command, const NumberSpec& spec, T& out,
-                        const std::string& sentence) {
+Option add_number(Command command, const NumberSpec& spec, T& out, const std::string& sentence) {
   return add_number_option(command, spec, sentence,
                            [&out](const WrittenNumber& written) { out = number_as<T>(written); });
 }
 template <typename T>
-CLI::Option* add_number(CLI::App& command, const NumberSpec& spec, std::optional<T>& out,
-                        const std::string& sentence) {
+Option add_number(Command command, const NumberSpec& spec, std::optional<T>& out,
+                  const std::string& sentence) {
   return add_number_option(command, spec, sentence,
                            [&out](const WrittenNumber& written) { out = number_as<T>(written); });
 }
 
 // Options ("--model") and positional arguments ("folder").
-CLI::Option* add_text(CLI::App& command, const std::string& name, std::string& out,
-                      const std::string& sentence);
+Option add_text(Command command, const std::string& name, std::string& out,
+                const std::string& sentence);
 // An option that may be repeated, one text at a time.
-CLI::Option* add_texts(CLI::App& command, const std::string& name, std::vector<std::string>& out,
-                       const std::string& sentence);
+Option add_texts(Command command, const std::string& name, std::vector<std::string>& out,
+                 const std::string& sentence);
 
 }  // namespace tenon

@@ -9,17 +9,16 @@ namespace {
 
 using Texts = std::vector<std::string>;
 
-CLI::Option* add_list(CLI::App& command, const std::string& option, const std::string& sentence,
-                      const std::string& form, std::function<std::string(const std::string&)> add) {
+Option add_list(Command command, const std::string& option, const std::string& sentence,
+                const std::string& form, std::function<std::string(const std::string&)> add) {
   return command
-      .add_option_function<Texts>(
+      .add_list(
           option,
           [option, add = std::move(add)](const Texts& texts) {
             for (const std::string& text : texts) refuse(option, add(text));
           },
           sentence + "; may be repeated")
-      ->type_name(form)
-      ->allow_extra_args(false);
+      .type_name(form);
 }
 
 std::string entry_form(ParameterKind kind) {
@@ -28,36 +27,36 @@ std::string entry_form(ParameterKind kind) {
   return kind == ParameterKind::biases ? "ID=X" : "KEY=X";
 }
 
-CLI::Option* add_parameter(CLI::App& command, const Parameter& known, AnswerSettings& answer) {
+Option add_parameter(Command command, const Parameter& known, AnswerSettings& answer) {
   const std::string option = option_of(known);
   std::string sentence(known.sentence);
   const std::string otherwise = " (default: " + std::string(known.otherwise) + ")";
   switch (known.kind) {
     case ParameterKind::number:
       return command
-          .add_option_function<std::string>(
+          .add_option(
               option,
               [&known, &answer, option](const std::string& text) {
                 refuse(option, set_number(answer, known, written_number(text)));
               },
               sentence + "; " + range_text(known.number) + otherwise)
-          ->type_name(known.number.whole ? "N" : "X");
+          .type_name(known.number.whole ? "N" : "X");
     case ParameterKind::flag:
       return command
-          .add_flag_function(
-              option, [&known, &answer](int64_t) { set_flag(answer, known, true); }, sentence)
-          ->disable_flag_override();
+          .add_flag(
+              option, [&known, &answer](bool) { set_flag(answer, known, true); }, sentence)
+          .without_value();
     case ParameterKind::word:
     case ParameterKind::stages:
     case ParameterKind::name:
       return command
-          .add_option_function<std::string>(
+          .add_option(
               option,
               [&known, &answer, option](const std::string& text) {
                 refuse(option, set_word(answer, known, text));
               },
               sentence + "; " + values_text(known) + otherwise)
-          ->type_name("TEXT");
+          .type_name("TEXT");
     case ParameterKind::texts:
     case ParameterKind::ids:
       sentence += otherwise;
@@ -75,11 +74,11 @@ CLI::Option* add_parameter(CLI::App& command, const Parameter& known, AnswerSett
 
 }  // namespace
 
-void GenerationFlags::add_to(CLI::App& command) {
+void GenerationFlags::add_to(Command command) {
   const char* group = "Generation";
   for (const Parameter& known : parameters()) {
     if (known.name == "temperature") group = "Sampling";
-    add_parameter(command, known, answer)->group(group);
+    add_parameter(command, known, answer).group(group);
   }
   grammar.add_to(command);
 }

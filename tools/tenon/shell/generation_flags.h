@@ -3,11 +3,10 @@
 // generation_config.json, built-in default.
 #pragma once
 
-#include <CLI/CLI.hpp>
-
 #include "core/config/answer_settings.h"
 #include "core/engine/requests/request.h"
 #include "core/workload/prompts.h"
+#include "tools/tenon/shell/command_line.h"
 #include "tools/tenon/shell/grammar_flags.h"
 
 namespace tenon {
@@ -19,7 +18,7 @@ struct GenerationFlags {
   GrammarFlags grammar;
 
   // One option for each of parameters(), and those of grammars.
-  void add_to(CLI::App& command);
+  void add_to(Command command);
 };
 
 // The request for one prompt; its text is encoded with the pipeline's tokenizer.

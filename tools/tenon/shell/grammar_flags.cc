@@ -6,21 +6,21 @@
 
 namespace tenon {
 
-void GrammarFlags::add_to(CLI::App& command) {
-  CLI::Option* options[] = {
+void GrammarFlags::add_to(Command command) {
+  Option options[] = {
       add_text(command, "--json-schema", schema_file,
                "a file with a JSON Schema that the answer satisfies"),
       command.add_flag("--json-object", object, "the answer is a JSON object, whatever it has"),
       add_text(command, "--regex", pattern, "a regular expression that the whole answer matches"),
       add_text(command, "--grammar", grammar_file,
                "a file with a GBNF grammar whose rule root is the whole answer")};
-  options[0]->type_name("FILE");
-  options[2]->type_name("PATTERN");
-  options[3]->type_name("FILE");
-  for (CLI::Option* option : options) {
-    option->group("Structured output (docs/structured-output.md)");
-    for (CLI::Option* other : options) {
-      if (other != option) option->excludes(other);
+  options[0].type_name("FILE");
+  options[2].type_name("PATTERN");
+  options[3].type_name("FILE");
+  for (Option option : options) {
+    option.group("Structured output (docs/structured-output.md)");
+    for (Option other : options) {
+      if (other != option) option.excludes(other);
     }
   }
 }

@@ -1,7 +1,6 @@
 // What an answer must look like, as flags.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <optional>
 #include <set>
@@ -9,6 +8,7 @@
 
 #include "core/base/result.h"
 #include "core/grammar/grammar_cache.h"
+#include "tools/tenon/shell/command_line.h"
 
 namespace tenon {
 
@@ -19,7 +19,7 @@ struct GrammarFlags {
   std::shared_ptr<grammar::GrammarCache> cache = std::make_shared<grammar::GrammarCache>();
 
   // --json-schema, --json-object, --regex and --grammar, of which one may be given.
-  void add_to(CLI::App& command);
+  void add_to(Command command);
   // Null where none was given. Errors, with the file or the flag: what cannot be read or is none.
   Result<std::shared_ptr<const grammar::Grammar>> compiled() const;
   // What of a schema is ignored, on standard error: each sentence once.

@@ -8,8 +8,8 @@
 
 namespace tenon {
 
-void InputLimit::add_to(CLI::App& command) {
-  command.add_option_function<std::string>(
+void InputLimit::add_to(Command command) {
+  command.add_option(
       "--input-limit",
       [this](const std::string& text) {
         const std::optional<int64_t> bytes = parse_bytes(text);

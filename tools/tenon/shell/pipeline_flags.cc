@@ -26,31 +26,31 @@ NumberSpec without_auto(NumberSpec spec) {
 
 }  // namespace
 
-void PipelineFlags::add_to(CLI::App& command) {
+void PipelineFlags::add_to(Command command) {
   const char* group = "Pipeline";
   const NumberSpec workers = number_spec(*find_config_key("executor.threads"), "--threads");
-  add_text(command, "--config", config, "pipeline file (default: the bundled one)")->group(group);
+  add_text(command, "--config", config, "pipeline file (default: the bundled one)").group(group);
   add_texts(command, "--set", overrides, "override a value: --set scheduler.plugin=static")
-      ->group(group);
+      .group(group);
   add_text(command, "--model", model, "model folder or GGUF file, instead of the pipeline's")
-      ->group(group);
-  add_texts(command, "--plugin-path", plugin_path, "look for plugins here first")->group(group);
+      .group(group);
+  add_texts(command, "--plugin-path", plugin_path, "look for plugins here first").group(group);
   add_text(command, "--isa", isa, "highest instruction set to use: portable, avx2, avx512, …")
-      ->group(group);
+      .group(group);
   add_number(command, without_auto(workers), threads,
              "workers of the executor (default: all cores)")
-      ->group(group);
+      .group(group);
   command
-      .add_option_function<std::string>(
+      .add_option(
           "--log-level", [this](const std::string& name) { log_level = log_level_of(name); },
           "debug, info, warning (default) or error")
-      ->group(group);
+      .group(group);
 }
 
-void PipelineFlags::add_to_with_model(CLI::App& command) {
-  CLI::Option* first =
+void PipelineFlags::add_to_with_model(Command command) {
+  Option first =
       command
-          .add_option_function<std::string>(
+          .add_option(
               "model",
               [this](const std::string& text) {
                 refuse("model", text.empty() ? "model is empty – it must be a folder or a GGUF "
@@ -60,9 +60,9 @@ void PipelineFlags::add_to_with_model(CLI::App& command) {
                 model_from = "model";
               },
               "model folder or GGUF file (default: the pipeline's)")
-          ->type_name("MODEL");
+          .type_name("MODEL");
   add_to(command);
-  first->excludes("--model");
+  first.excludes("--model");
 }
 
 Result<PipelineConfig> load_config(const PipelineFlags& flags) {

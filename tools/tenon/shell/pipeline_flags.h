@@ -1,7 +1,6 @@
 // Flags of every command that composes a pipeline.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,6 +10,7 @@
 #include "core/llm/open/open_pipeline.h"
 #include "core/pipeline/pipeline.h"
 #include "tools/tenon/process/standard_output.h"
+#include "tools/tenon/shell/command_line.h"
 
 namespace tenon {
 
@@ -25,9 +25,9 @@ struct PipelineFlags {
   GuardLevel guard_at_least = GuardLevel::off;  // whatever the file says
   std::string model_from = "--model";           // what `model` was given as, for messages
 
-  void add_to(CLI::App& command);
+  void add_to(Command command);
   // The same, and the model as the first argument.
-  void add_to_with_model(CLI::App& command);
+  void add_to_with_model(Command command);
 };
 
 // What was printed is out before what follows in order of destruction.

@@ -1,5 +1,6 @@
 #include "tools/tenon/shell/unknown_words.h"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 
 #include "core/base/quote.h"
@@ -77,11 +78,12 @@ std::string missing_argument(const std::string& sentence, const std::string& pat
 
 }  // namespace
 
-std::string explain_unknown_words(const CLI::App& app, const CLI::ParseError& error,
+std::string explain_unknown_words(Command program, const CLI::ParseError& error,
                                   std::span<const char* const> words) {
+  const CLI::App& app = program.parser();
   const bool extra = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr;
   const bool missing = dynamic_cast<const CLI::RequiredError*>(&error) != nullptr;
-  const CommandEntry root = command_table(app);
+  const CommandEntry root = command_table(program);
   const std::string path = path_of(deepest_parsed(app));
   const std::vector<const CommandEntry*> all = all_commands(root);
   const auto command =

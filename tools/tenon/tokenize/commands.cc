@@ -129,12 +129,12 @@ Status detokenize(const Flags& flags) {
   return {};
 }
 
-void add_files(CLI::App& command, Flags& flags) {
-  CLI::Option* model = add_text(command, "--model", flags.model,
-                                "model folder or GGUF file (default: the bundled model)");
+void add_files(Command command, Flags& flags) {
+  Option model = add_text(command, "--model", flags.model,
+                          "model folder or GGUF file (default: the bundled model)");
   add_text(command, "--tokenizer", flags.file,
            "a tokenizer.json, tokenizer.model or GGUF file by itself")
-      ->excludes(model);
+      .excludes(model);
 }
 
 int finish(const Status& status) {
@@ -143,31 +143,29 @@ int finish(const Status& status) {
 
 }  // namespace
 
-void add_tokenize_commands(CLI::App& app, Action& action) {
+void add_tokenize_commands(Command app, Action& action) {
   auto flags = std::make_shared<Flags>();
-  CLI::App* encode = app.add_subcommand("tokenize", "Print the token ids of a text");
-  CLI::Option* text =
-      encode->add_option("text", flags->text, "the text; without it, standard input");
-  add_files(*encode, *flags);
-  flags->input.add_to(*encode);
-  CLI::Option* pieces =
-      encode->add_flag("--pieces", flags->pieces, "one token a line, with its text");
-  encode->add_flag("--json", flags->json, "a JSON list")->excludes(pieces);
-  encode->add_flag("!--no-special", flags->special,
-                   "leave out what the tokenizer adds, such as <s>");
-  encode->callback([flags, text, &action] {
-    flags->has_text = text->count() > 0;
+  Command encode = app.add_subcommand("tokenize", "Print the token ids of a text");
+  Option text = encode.add_option("text", flags->text, "the text; without it, standard input");
+  add_files(encode, *flags);
+  flags->input.add_to(encode);
+  Option pieces = encode.add_flag("--pieces", flags->pieces, "one token a line, with its text");
+  encode.add_flag("--json", flags->json, "a JSON list").excludes(pieces);
+  encode.add_flag("!--no-special", flags->special,
+                  "leave out what the tokenizer adds, such as <s>");
+  encode.callback([flags, text, &action] {
+    flags->has_text = text.given();
     action = [flags] { return finish(tokenize(*flags)); };
   });
 
   auto ids = std::make_shared<std::vector<std::string>>();
-  CLI::App* decode = app.add_subcommand("detokenize", "Print the text of token ids");
-  decode->add_option("ids", *ids,
-                     "the ids, separated by spaces or commas; without them, standard input");
-  add_files(*decode, *flags);
-  flags->input.add_to(*decode);
-  decode->add_flag("--skip-special", flags->skip_special, "leave out special tokens");
-  decode->callback([flags, ids, &action] {
+  Command decode = app.add_subcommand("detokenize", "Print the text of token ids");
+  decode.add_option("ids", *ids,
+                    "the ids, separated by spaces or commas; without them, standard input");
+  add_files(decode, *flags);
+  flags->input.add_to(decode);
+  decode.add_flag("--skip-special", flags->skip_special, "leave out special tokens");
+  decode.callback([flags, ids, &action] {
     for (const std::string& id : *ids) flags->text += id + " ";
     flags->has_text = !ids->empty();
     action = [flags] { return finish(detokenize(*flags)); };

@@ -88,7 +88,7 @@ Status detect(const Flags& flags) {
   return {};
 }
 
-void add_key(CLI::App& command, std::string_view flag, std::string_view name,
+void add_key(Command command, std::string_view flag, std::string_view name,
              SamplingParams& params) {
   const SamplingKey& key = sampling_keys()[*find_sampling_key(name)];
   const Parameter& known = parameter(name);
@@ -102,25 +102,23 @@ void add_key(CLI::App& command, std::string_view flag, std::string_view name,
 
 }  // namespace
 
-void add_watermark_command(CLI::App& app, Action& action) {
+void add_watermark_command(Command app, Action& action) {
   auto flags = std::make_shared<Flags>();
-  CLI::App* group = app.add_subcommand("watermark", "Look for a watermark in a text");
-  group->require_subcommand(1);
-  CLI::App* command =
-      group->add_subcommand("detect", "Count green tokens: is the text watermarked?");
-  CLI::Option* text =
-      command->add_option("text", flags->text, "the text; without it, standard input");
-  add_text(*command, "--model", flags->model,
+  Command group = app.add_subcommand("watermark", "Look for a watermark in a text");
+  group.require_subcommand();
+  Command command = group.add_subcommand("detect", "Count green tokens: is the text watermarked?");
+  Option text = command.add_option("text", flags->text, "the text; without it, standard input");
+  add_text(command, "--model", flags->model,
            "folder of the model whose tokenizer counts (default: the bundled model)");
-  flags->input.add_to(*command);
-  command->add_flag("--ids", flags->ids, "the text is token ids, separated by spaces or commas");
-  command->add_flag("--json", flags->json, "one JSON object");
-  command->add_flag("--repeats", flags->repeats, "count what repeats as often as it stands there");
-  add_key(*command, "--gamma", "watermark_gamma", flags->params);
-  add_key(*command, "--key", "watermark_key", flags->params);
-  add_key(*command, "--context", "watermark_context", flags->params);
-  command->callback([flags, text, &action] {
-    flags->has_text = text->count() > 0;
+  flags->input.add_to(command);
+  command.add_flag("--ids", flags->ids, "the text is token ids, separated by spaces or commas");
+  command.add_flag("--json", flags->json, "one JSON object");
+  command.add_flag("--repeats", flags->repeats, "count what repeats as often as it stands there");
+  add_key(command, "--gamma", "watermark_gamma", flags->params);
+  add_key(command, "--key", "watermark_key", flags->params);
+  add_key(command, "--context", "watermark_context", flags->params);
+  command.callback([flags, text, &action] {
+    flags->has_text = text.given();
     action = [flags] {
       const Status status = detect(*flags);
       return status.ok() ? 0 : report_failure(status);

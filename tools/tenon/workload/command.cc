@@ -35,23 +35,23 @@ Status convert_trace(const TraceFlags& flags) {
   return {};
 }
 
-void add_trace(CLI::App& workload, Action& action) {
+void add_trace(Command workload, Action& action) {
   auto flags = std::make_shared<TraceFlags>();
-  CLI::App* command = workload.add_subcommand(
+  Command command = workload.add_subcommand(
       "trace", "Write a published trace (Azure and BurstGPT csv, Mooncake jsonl) as a workload");
-  add_text(*command, "file", flags->file, "the trace")->required();
-  add_number(*command, whole_number("--limit", 1, 1'000'000), flags->cut.limit,
+  add_text(command, "file", flags->file, "the trace").required();
+  add_number(command, whole_number("--limit", 1, 1'000'000), flags->cut.limit,
              "requests at most (default: all)");
-  add_number(*command, whole_number("--skip", 0, 1'000'000'000), flags->cut.skip,
+  add_number(command, whole_number("--skip", 0, 1'000'000'000), flags->cut.skip,
              "leave out the first N (default: 0)");
-  add_number(*command, real_number("--scale", 1e-6, 1e6), flags->cut.scale,
+  add_number(command, real_number("--scale", 1e-6, 1e6), flags->cut.scale,
              "arrivals so many times as fast (default: 1)");
-  add_number(*command, real_number("--length-scale", 1e-6, 1e3), flags->cut.length_scale,
+  add_number(command, real_number("--length-scale", 1e-6, 1e3), flags->cut.length_scale,
              "prompts and answers so many times as long (default: 1)");
-  add_number(*command, whole_number("--context", 2, kMostParameterTokens),
-             flags->cut.context_tokens, "leave out what is longer, prompt and answer together");
-  add_text(*command, "--out", flags->out, "the workload's file (default: standard output)");
-  command->callback([flags, &action] {
+  add_number(command, whole_number("--context", 2, kMostParameterTokens), flags->cut.context_tokens,
+             "leave out what is longer, prompt and answer together");
+  add_text(command, "--out", flags->out, "the workload's file (default: standard output)");
+  command.callback([flags, &action] {
     action = [flags] {
       const Status status = convert_trace(*flags);
       return status.ok() ? 0 : report_failure(status);
@@ -61,10 +61,10 @@ void add_trace(CLI::App& workload, Action& action) {
 
 }  // namespace
 
-void add_workload_command(CLI::App& app, Action& action) {
-  CLI::App* command = app.add_subcommand("workload", "Make workloads to measure with");
-  command->require_subcommand(1);
-  add_trace(*command, action);
+void add_workload_command(Command app, Action& action) {
+  Command command = app.add_subcommand("workload", "Make workloads to measure with");
+  command.require_subcommand();
+  add_trace(command, action);
 }
 
 }  // namespace tenon
