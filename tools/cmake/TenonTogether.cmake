@@ -2,8 +2,8 @@
 # whole build: most of it goes into headers.
 #
 # Anonymous namespaces become one, so sources stand together only where no name of one's anonymous
-# namespace is a word of another's text, or a name that some header defines: nothing can come to
-# mean something else. A source that takes on a word of its neighbours' is put elsewhere
+# namespace is a word of another's text, or a name that a header they may include defines: nothing
+# can come to mean something else. A source that takes on a word of its neighbours' is put elsewhere
 # when CMake runs again; `cmake --build` alone does not look into sources.
 # -DTENON_UNITY=OFF compiles each source by itself.
 #
@@ -15,10 +15,21 @@ function(tenon_compile_together)
   if(NOT TENON_UNITY)
     return()
   endif()
-  tenon_names_in_headers(taken)
+  # Of the headers that a folder's sources may include (tools/lint/layers.toml); of all for the others.
+  foreach(folder core plugins sdk tests tools)
+    tenon_names_in_headers(in_${folder} ${folder})
+  endforeach()
+  set(taken_core ${in_core})
+  set(taken_sdk ${in_core} ${in_sdk})
+  set(taken_plugins ${taken_sdk} ${in_plugins})
+  set(taken_tools ${in_core} ${in_tools})
+  set(taken_other ${taken_plugins} ${in_tools} ${in_tests})
+  foreach(folder core sdk plugins tools other)
+    list(REMOVE_DUPLICATES taken_${folder})
+  endforeach()
   tenon_targets_below(${PROJECT_SOURCE_DIR} targets)
   foreach(target ${targets})
-    tenon_group_sources(${target} "${taken}")
+    tenon_group_sources(${target})
   endforeach()
 endfunction()
 
@@ -33,22 +44,21 @@ function(tenon_targets_below folder result)
   set(${result} ${targets} PARENT_SCOPE)
 endfunction()
 
-# What the project's headers define outside classes.
-function(tenon_names_in_headers result)
+# What a folder's headers define outside classes.
+function(tenon_names_in_headers result folder)
   set(all "")
-  foreach(folder core plugins sdk tests tools)
-    file(GLOB_RECURSE headers ${PROJECT_SOURCE_DIR}/${folder}/*.h)
-    foreach(header ${headers})
-      tenon_read_source(${header} text)
-      tenon_names_in("${text}" names)
-      list(APPEND all ${names})
-    endforeach()
+  file(GLOB_RECURSE headers ${PROJECT_SOURCE_DIR}/${folder}/*.h)
+  foreach(header ${headers})
+    tenon_read_source(${header} text)
+    tenon_names_in("${text}" names)
+    list(APPEND all ${names})
   endforeach()
   list(REMOVE_DUPLICATES all)
   set(${result} "${all}" PARENT_SCOPE)
 endfunction()
 
-function(tenon_group_sources target taken)
+# Knows what its caller has found in headers: taken_<folder>.
+function(tenon_group_sources target)
   get_target_property(sources ${target} SOURCES)
   get_target_property(folder ${target} SOURCE_DIR)
   list(FILTER sources INCLUDE REGEX "^[^$].*\\.cc$")
@@ -66,7 +76,12 @@ function(tenon_group_sources target taken)
     tenon_read_source(${path} text)
     tenon_anonymous_part("${text}" own)
     tenon_names_in("${own}" names)
-    tenon_share("${names}" "${taken}" alone)
+    cmake_path(RELATIVE_PATH path BASE_DIRECTORY ${PROJECT_SOURCE_DIR} OUTPUT_VARIABLE place)
+    string(REGEX REPLACE "/.*" "" top "${place}")
+    if(NOT top MATCHES "^(core|sdk|plugins|tools)$")
+      set(top other)
+    endif()
+    tenon_share("${names}" "${taken_${top}}" alone)
     # What replaces the program's operator new must not be seen by others' code.
     if(alone OR text MATCHES "\nvoid\\* operator new")
       continue()

@@ -3,7 +3,7 @@
 #include "core/model/families/reading.h"
 
 namespace tenon {
-namespace {
+namespace bloom_family {
 
 constexpr TensorName kNames[] = {
     {Role::embedding, "transformer.word_embeddings"},
@@ -63,17 +63,17 @@ void from_gguf(const GgufFields&, nlohmann::ordered_json& config) {
   }
 }
 
-}  // namespace
+}  // namespace bloom_family
 
 const Family kBloom{.model_type = "bloom",
                     .class_stem = "Bloom",
                     .architecture = "bloom",
-                    .read = read,
-                    .tensors = {.names = kNames,
+                    .read = bloom_family::read,
+                    .tensors = {.names = bloom_family::kNames,
                                 .base = "transformer.",
                                 .layers = "h.",
                                 .layout = FolderLayout::per_head},
                     .gguf_eps_key = "layer_norm_epsilon",
-                    .from_gguf = from_gguf};
+                    .from_gguf = bloom_family::from_gguf};
 
 }  // namespace tenon

@@ -4,7 +4,7 @@
 #include "core/model/families/reading.h"
 
 namespace tenon {
-namespace {
+namespace cohere_family {
 
 constexpr TensorName kNames[] = {{Role::mlp_norm, ""}};
 
@@ -46,15 +46,15 @@ void to_gguf(const ModelPlan& plan, const std::string& architecture, GgufMetadat
   out.add_real(architecture + ".logit_scale", plan.logit_scale);
 }
 
-}  // namespace
+}  // namespace cohere_family
 
 const Family kCohere{.model_type = "cohere",
                      .class_stem = "Cohere",
                      .architecture = "command-r",
-                     .read = read,
-                     .tensors = {.names = kNames},
+                     .read = cohere_family::read,
+                     .tensors = {.names = cohere_family::kNames},
                      .gguf_eps_key = "layer_norm_eps",
-                     .from_gguf = from_gguf,
-                     .to_gguf = to_gguf};
+                     .from_gguf = cohere_family::from_gguf,
+                     .to_gguf = cohere_family::to_gguf};
 
 }  // namespace tenon

@@ -9,7 +9,7 @@
 #include "core/model/families/reading_experts.h"
 
 namespace tenon {
-namespace {
+namespace deepseek_family {
 
 constexpr TensorName kNames[] = {
     {Role::k, ""},
@@ -282,23 +282,23 @@ void to_gguf(const ModelPlan& plan, const std::string& architecture, GgufMetadat
   out.add_exact("tenon.rope.yarn.mscale", scaling.mscale);
 }
 
-}  // namespace
+}  // namespace deepseek_family
 
 const Family kDeepseekV2{.model_type = "deepseek_v2",
                          .class_stem = "DeepseekV2",
                          .architecture = "deepseek2",
-                         .read = read_v2,
-                         .tensors = {.names = kNames},
+                         .read = deepseek_family::read_v2,
+                         .tensors = {.names = deepseek_family::kNames},
                          .gguf_latent = true,
-                         .from_gguf = from_gguf,
-                         .to_gguf = to_gguf};
+                         .from_gguf = deepseek_family::from_gguf,
+                         .to_gguf = deepseek_family::to_gguf};
 const Family kDeepseekV3{.model_type = "deepseek_v3",
                          .class_stem = "DeepseekV3",
                          .architecture = "deepseek2",
-                         .read = read_v3,
-                         .tensors = {.names = kNames},
+                         .read = deepseek_family::read_v3,
+                         .tensors = {.names = deepseek_family::kNames},
                          .gguf_latent = true,
-                         .from_gguf = from_gguf,
-                         .to_gguf = to_gguf};
+                         .from_gguf = deepseek_family::from_gguf,
+                         .to_gguf = deepseek_family::to_gguf};
 
 }  // namespace tenon

@@ -4,7 +4,7 @@
 #include "core/model/families/reading.h"
 
 namespace tenon {
-namespace {
+namespace falcon_family {
 
 constexpr TensorName kNames[] = {
     {Role::embedding, "transformer.word_embeddings"},
@@ -101,18 +101,18 @@ void from_gguf(const GgufFields& fields, nlohmann::ordered_json& config) {
   }
 }
 
-}  // namespace
+}  // namespace falcon_family
 
 const Family kFalcon{.model_type = "falcon",
                      .class_stem = "Falcon",
                      .architecture = "falcon",
-                     .read = read,
-                     .tensors = {.names = kNames,
-                                 .two_norm_names = kTwoNormNames,
+                     .read = falcon_family::read,
+                     .tensors = {.names = falcon_family::kNames,
+                                 .two_norm_names = falcon_family::kTwoNormNames,
                                  .base = "transformer.",
                                  .layers = "h.",
                                  .layout = FolderLayout::per_head},
                      .gguf_eps_key = "layer_norm_epsilon",
-                     .from_gguf = from_gguf};
+                     .from_gguf = falcon_family::from_gguf};
 
 }  // namespace tenon

@@ -6,7 +6,7 @@
 #include "core/model/families/reading.h"
 
 namespace tenon {
-namespace {
+namespace gemma_family {
 
 constexpr TensorName kNames[] = {
     {Role::attention_post_norm, "post_attention_layernorm"},
@@ -158,26 +158,26 @@ void to_gguf(const ModelPlan& plan, const std::string& architecture, GgufMetadat
   }
 }
 
-}  // namespace
+}  // namespace gemma_family
 
 const Family kGemma2{.model_type = "gemma2",
                      .class_stem = "Gemma2",
                      .architecture = "gemma2",
-                     .read = read_gemma2,
-                     .tensors = {.names = kNames},
+                     .read = gemma_family::read_gemma2,
+                     .tensors = {.names = gemma_family::kNames},
                      .gguf_adds_one = true,
                      .gguf_windows = GgufWindows::by_family,
-                     .from_gguf = gemma2_from_gguf,
-                     .to_gguf = to_gguf};
+                     .from_gguf = gemma_family::gemma2_from_gguf,
+                     .to_gguf = gemma_family::to_gguf};
 const Family kGemma3{.model_type = "gemma3_text",
                      .class_stem = "Gemma3",
                      .architecture = "gemma3",
-                     .read = read_gemma3,
-                     .tensors = {.names = kNames},
+                     .read = gemma_family::read_gemma3,
+                     .tensors = {.names = gemma_family::kNames},
                      .gguf_adds_one = true,
                      .gguf_windows = GgufWindows::by_family,
                      .gguf_theta = 1e6,
-                     .from_gguf = gemma3_from_gguf,
-                     .to_gguf = to_gguf};
+                     .from_gguf = gemma_family::gemma3_from_gguf,
+                     .to_gguf = gemma_family::to_gguf};
 
 }  // namespace tenon

@@ -5,7 +5,7 @@
 #include "core/model/families/reading.h"
 
 namespace tenon {
-namespace {
+namespace gpt_family {
 
 constexpr TensorName kGpt2Names[] = {
     {Role::embedding, "transformer.wte"},
@@ -125,30 +125,30 @@ void neox_to_gguf(const ModelPlan& plan, const std::string& architecture, GgufMe
   out.add_flag(architecture + ".use_parallel_residual", plan.layers.front().parallel);
 }
 
-}  // namespace
+}  // namespace gpt_family
 
 const Family kGpt2{.model_type = "gpt2",
                    .class_stem = "GPT2",
                    .architecture = "gpt2",
-                   .read = read_gpt2,
-                   .tensors = {.names = kGpt2Names,
+                   .read = gpt_family::read_gpt2,
+                   .tensors = {.names = gpt_family::kGpt2Names,
                                .base = "transformer.",
                                .layers = "h.",
                                .layout = FolderLayout::transposed},
                    .gguf_eps_key = "layer_norm_epsilon",
-                   .from_gguf = gpt2_from_gguf};
+                   .from_gguf = gpt_family::gpt2_from_gguf};
 const Family kGptNeox{.model_type = "gpt_neox",
                       .class_stem = "GPTNeoX",
                       .architecture = "gptneox",
-                      .read = read_neox,
-                      .tensors = {.names = kNeoxNames,
+                      .read = gpt_family::read_neox,
+                      .tensors = {.names = gpt_family::kNeoxNames,
                                   .base = "gpt_neox.",
                                   .layout = FolderLayout::per_head,
                                   .part = "embed_out",
                                   .newer_part = "lm_head"},
                       .gguf_partial_rotation = true,
                       .gguf_eps_key = "layer_norm_eps",
-                      .from_gguf = neox_from_gguf,
-                      .to_gguf = neox_to_gguf};
+                      .from_gguf = gpt_family::neox_from_gguf,
+                      .to_gguf = gpt_family::neox_to_gguf};
 
 }  // namespace tenon

@@ -4,7 +4,7 @@
 #include "core/model/families/reading_experts.h"
 
 namespace tenon {
-namespace {
+namespace gpt_oss_family {
 
 constexpr TensorName kNames[] = {
     {Role::mlp_norm, "post_attention_layernorm", "post_attention_norm"},
@@ -83,16 +83,17 @@ void to_gguf(const ModelPlan& plan, const std::string& architecture, GgufMetadat
   if (experts.swiglu_limit != 7.0f) out.add_exact("tenon.swiglu_limit", experts.swiglu_limit);
 }
 
-}  // namespace
+}  // namespace gpt_oss_family
 
-const Family kGptOss{.model_type = "gpt_oss",
-                     .class_stem = "GptOss",
-                     .architecture = "gpt-oss",
-                     .read = read,
-                     .tensors = {.names = kNames, .experts = ExpertLayout::interleaved},
-                     .gguf_windows = GgufWindows::by_family,
-                     .gguf_theta = 150000.0,
-                     .from_gguf = from_gguf,
-                     .to_gguf = to_gguf};
+const Family kGptOss{
+    .model_type = "gpt_oss",
+    .class_stem = "GptOss",
+    .architecture = "gpt-oss",
+    .read = gpt_oss_family::read,
+    .tensors = {.names = gpt_oss_family::kNames, .experts = ExpertLayout::interleaved},
+    .gguf_windows = GgufWindows::by_family,
+    .gguf_theta = 150000.0,
+    .from_gguf = gpt_oss_family::from_gguf,
+    .to_gguf = gpt_oss_family::to_gguf};
 
 }  // namespace tenon

@@ -20,7 +20,7 @@ LayerPlan read_granite_layer(const JsonFields& config, const Shape& shape, Model
   return layer;
 }
 
-namespace {
+namespace granite_family {
 
 void read(const JsonFields& config, ModelPlan& plan) {
   const Shape shape = read_shape(config, {.bos = 1, .eos = 2}, plan);
@@ -39,7 +39,7 @@ float divisor_of(float factor) {
   return divisor;
 }
 
-}  // namespace
+}  // namespace granite_family
 
 void multipliers_from_gguf(const GgufFields& fields, nlohmann::ordered_json& config) {
   for (const auto& [key, name] : {std::pair(".attention.scale", "attention_multiplier"),
@@ -58,13 +58,13 @@ void multipliers_to_gguf(const ModelPlan& plan, const std::string& architecture,
   }
   out.add_real(architecture + ".residual_scale", plan.layers.front().residual_scale);
   out.add_real(architecture + ".embedding_scale", plan.embedding_scale);
-  out.add_real(architecture + ".logit_scale", divisor_of(plan.logit_scale));
+  out.add_real(architecture + ".logit_scale", granite_family::divisor_of(plan.logit_scale));
 }
 
 const Family kGranite{.model_type = "granite",
                       .class_stem = "Granite",
                       .architecture = "granite",
-                      .read = read,
+                      .read = granite_family::read,
                       .gguf_pairs_rows = true,
                       .from_gguf = multipliers_from_gguf,
                       .to_gguf = multipliers_to_gguf};

@@ -9,7 +9,7 @@
 #include "core/model/families/recurrence.h"
 
 namespace tenon {
-namespace {
+namespace granite_hybrid_family {
 
 using nlohmann::json;
 
@@ -134,16 +134,16 @@ void to_gguf(const ModelPlan& plan, const std::string& architecture, GgufMetadat
   if (plan.layers.front().experts) experts_to_gguf(plan, architecture, out);
 }
 
-}  // namespace
+}  // namespace granite_hybrid_family
 
 const Family kGraniteHybrid{.model_type = "granitemoehybrid",
                             .class_stem = "GraniteMoeHybrid",
                             .architecture = "granitehybrid",
-                            .read = read,
-                            .tensors = kTensors,
+                            .read = granite_hybrid_family::read,
+                            .tensors = granite_hybrid_family::kTensors,
                             .gguf_pairs_rows = true,
                             .gguf_attention = GgufAttention::in_some_layers,
-                            .from_gguf = from_gguf,
-                            .to_gguf = to_gguf};
+                            .from_gguf = granite_hybrid_family::from_gguf,
+                            .to_gguf = granite_hybrid_family::to_gguf};
 
 }  // namespace tenon

@@ -5,7 +5,7 @@
 #include "core/model/families/reading_experts.h"
 
 namespace tenon {
-namespace {
+namespace granite_moe_family {
 
 void read_with(const JsonFields& config, ModelPlan& plan,
                uint32_t (*read_shared)(const JsonFields&)) {
@@ -49,7 +49,7 @@ constexpr FamilyTensors kTensors = [] {
   return tensors;
 }();
 
-}  // namespace
+}  // namespace granite_moe_family
 
 ExpertsPlan read_granite_experts(const JsonFields& config, uint32_t width, uint32_t shared_width) {
   ExpertsPlan experts = read_experts(config, {.count = 8, .chosen = 2, .width = width});
@@ -62,19 +62,19 @@ ExpertsPlan read_granite_experts(const JsonFields& config, uint32_t width, uint3
 const Family kGraniteMoe{.model_type = "granitemoe",
                          .class_stem = "GraniteMoe",
                          .architecture = "granitemoe",
-                         .read = read,
-                         .tensors = kTensors,
+                         .read = granite_moe_family::read,
+                         .tensors = granite_moe_family::kTensors,
                          .gguf_pairs_rows = true,
-                         .from_gguf = from_gguf,
-                         .to_gguf = to_gguf};
+                         .from_gguf = granite_moe_family::from_gguf,
+                         .to_gguf = granite_moe_family::to_gguf};
 // GGUF files call both alike; a width of what is shared tells them apart.
 const Family kGraniteMoeShared{.model_type = "granitemoeshared",
                                .class_stem = "GraniteMoeShared",
                                .architecture = "granitemoe",
-                               .read = read_shared,
-                               .tensors = kTensors,
+                               .read = granite_moe_family::read_shared,
+                               .tensors = granite_moe_family::kTensors,
                                .gguf_pairs_rows = true,
-                               .from_gguf = from_gguf,
-                               .to_gguf = to_gguf};
+                               .from_gguf = granite_moe_family::from_gguf,
+                               .to_gguf = granite_moe_family::to_gguf};
 
 }  // namespace tenon

@@ -8,7 +8,7 @@
 #include "core/model/families/reading.h"
 
 namespace tenon {
-namespace {
+namespace llada_family {
 
 constexpr TensorName kNames[] = {
     {Role::embedding, "model.transformer.wte"},
@@ -175,13 +175,14 @@ void from_gguf(const GgufFields& fields, nlohmann::ordered_json&) {
       "GGUF files of diffusion models are not built; open the model's folder");
 }
 
-}  // namespace
+}  // namespace llada_family
 
-const Family kLlada{.model_type = "llada",
-                    .class_stem = "LLaDA",
-                    .architecture = "",
-                    .read = read,
-                    .tensors = {.names = kNames, .base = "model.transformer.", .layers = "blocks."},
-                    .from_gguf = from_gguf};
+const Family kLlada{
+    .model_type = "llada",
+    .class_stem = "LLaDA",
+    .architecture = "",
+    .read = llada_family::read,
+    .tensors = {.names = llada_family::kNames, .base = "model.transformer.", .layers = "blocks."},
+    .from_gguf = llada_family::from_gguf};
 
 }  // namespace tenon

@@ -3,7 +3,7 @@
 #include "core/model/families/reading.h"
 
 namespace tenon {
-namespace {
+namespace llama_family {
 
 // Cross-layer attention (arXiv:2405.12981), by the keys of published models that have it: the first
 // of every `cla_share_factor` layers has K and V, which the others read.
@@ -28,12 +28,12 @@ void read(const JsonFields& config, ModelPlan& plan) {
   share_kv(config, plan);
 }
 
-}  // namespace
+}  // namespace llama_family
 
 const Family kLlama{.model_type = "llama",
                     .class_stem = "Llama",
                     .architecture = "llama",
-                    .read = read,
+                    .read = llama_family::read,
                     .gguf_pairs_rows = true,
                     .gguf_windows = GgufWindows::by_family};
 

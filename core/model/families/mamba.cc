@@ -3,7 +3,7 @@
 #include "core/model/families/recurrence.h"
 
 namespace tenon {
-namespace {
+namespace mamba_family {
 
 constexpr TensorName kNames[] = {
     {Role::embedding, "backbone.embeddings"},
@@ -58,16 +58,16 @@ void to_gguf(const ModelPlan& plan, const std::string& architecture, GgufMetadat
   out.add_count(architecture + ".ssm.time_step_rank", recurrent.step_rank);
 }
 
-}  // namespace
+}  // namespace mamba_family
 
 const Family kMamba{.model_type = "mamba",
                     .class_stem = "Mamba",
                     .architecture = "mamba",
-                    .read = read,
-                    .tensors = {.names = kNames, .base = "backbone."},
+                    .read = mamba_family::read,
+                    .tensors = {.names = mamba_family::kNames, .base = "backbone."},
                     .gguf_attention = GgufAttention::none,
                     .gguf_eps_key = "layer_norm_epsilon",
-                    .from_gguf = from_gguf,
-                    .to_gguf = to_gguf};
+                    .from_gguf = mamba_family::from_gguf,
+                    .to_gguf = mamba_family::to_gguf};
 
 }  // namespace tenon

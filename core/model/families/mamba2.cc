@@ -3,7 +3,7 @@
 #include "core/model/families/recurrence.h"
 
 namespace tenon {
-namespace {
+namespace mamba2_family {
 
 constexpr TensorName kNames[] = {
     {Role::embedding, "backbone.embeddings"},
@@ -39,16 +39,16 @@ void to_gguf(const ModelPlan& plan, const std::string& architecture, GgufMetadat
   mamba2_to_gguf(plan.layers.front().recurrent, architecture, out);
 }
 
-}  // namespace
+}  // namespace mamba2_family
 
 const Family kMamba2{.model_type = "mamba2",
                      .class_stem = "Mamba2",
                      .architecture = "mamba2",
-                     .read = read,
-                     .tensors = {.names = kNames, .base = "backbone."},
+                     .read = mamba2_family::read,
+                     .tensors = {.names = mamba2_family::kNames, .base = "backbone."},
                      .gguf_attention = GgufAttention::none,
                      .gguf_eps_key = "layer_norm_epsilon",
-                     .from_gguf = from_gguf,
-                     .to_gguf = to_gguf};
+                     .from_gguf = mamba2_family::from_gguf,
+                     .to_gguf = mamba2_family::to_gguf};
 
 }  // namespace tenon

@@ -3,7 +3,7 @@
 #include "core/model/families/reading.h"
 
 namespace tenon {
-namespace {
+namespace mistral_family {
 
 void read(const JsonFields& config, ModelPlan& plan) {
   const Shape shape = read_shape(
@@ -18,12 +18,12 @@ void read(const JsonFields& config, ModelPlan& plan) {
   plan.layers.assign(shape.layers, layer);
 }
 
-}  // namespace
+}  // namespace mistral_family
 
 const Family kMistral{.model_type = "mistral",
                       .class_stem = "Mistral",
                       .architecture = "llama",
-                      .read = read,
+                      .read = mistral_family::read,
                       .gguf_pairs_rows = true,
                       .gguf_windows = GgufWindows::by_family};
 

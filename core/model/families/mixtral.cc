@@ -4,7 +4,7 @@
 #include "core/model/families/reading_experts.h"
 
 namespace tenon {
-namespace {
+namespace mixtral_family {
 
 constexpr TensorName kNames[] = {
     {Role::router, "block_sparse_moe.gate"},
@@ -36,18 +36,18 @@ void from_gguf(const GgufFields& fields, nlohmann::ordered_json& config) {
   experts_from_gguf(fields, {.count = "num_local_experts"}, config);
 }
 
-}  // namespace
+}  // namespace mixtral_family
 
 // GGUF files call it a llama; that there are experts tells it from one.
 const Family kMixtral{
     .model_type = "mixtral",
     .class_stem = "Mixtral",
     .architecture = "llama",
-    .read = read,
-    .tensors = {.names = kNames, .part = "block_sparse_moe.", .newer_part = "mlp."},
+    .read = mixtral_family::read,
+    .tensors = {.names = mixtral_family::kNames, .part = "block_sparse_moe.", .newer_part = "mlp."},
     .gguf_pairs_rows = true,
     .gguf_windows = GgufWindows::by_family,
-    .from_gguf = from_gguf,
+    .from_gguf = mixtral_family::from_gguf,
     .to_gguf = experts_to_gguf};
 
 }  // namespace tenon

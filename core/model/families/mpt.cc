@@ -3,7 +3,7 @@
 #include "core/model/families/reading.h"
 
 namespace tenon {
-namespace {
+namespace mpt_family {
 
 constexpr TensorName kNames[] = {
     {Role::embedding, "transformer.wte"},
@@ -87,15 +87,16 @@ void to_gguf(const ModelPlan& plan, const std::string& architecture, GgufMetadat
   if (attention.clip > 0) out.add_real(architecture + ".attention.clamp_kqv", attention.clip);
 }
 
-}  // namespace
+}  // namespace mpt_family
 
-const Family kMpt{.model_type = "mpt",
-                  .class_stem = "Mpt",
-                  .architecture = "mpt",
-                  .read = read,
-                  .tensors = {.names = kNames, .base = "transformer.", .layers = "blocks."},
-                  .gguf_eps_key = "layer_norm_epsilon",
-                  .from_gguf = from_gguf,
-                  .to_gguf = to_gguf};
+const Family kMpt{
+    .model_type = "mpt",
+    .class_stem = "Mpt",
+    .architecture = "mpt",
+    .read = mpt_family::read,
+    .tensors = {.names = mpt_family::kNames, .base = "transformer.", .layers = "blocks."},
+    .gguf_eps_key = "layer_norm_epsilon",
+    .from_gguf = mpt_family::from_gguf,
+    .to_gguf = mpt_family::to_gguf};
 
 }  // namespace tenon

@@ -4,7 +4,7 @@
 #include "core/model/families/reading.h"
 
 namespace tenon {
-namespace {
+namespace nemotron_family {
 
 void read(const JsonFields& config, ModelPlan& plan) {
   const Shape shape = read_shape(config,
@@ -33,15 +33,15 @@ void from_gguf(const GgufFields&, nlohmann::ordered_json& config) {
   config["partial_rotary_factor"] = config.value("partial_rotary_factor", 1.0);
 }
 
-}  // namespace
+}  // namespace nemotron_family
 
 const Family kNemotron{.model_type = "nemotron",
                        .class_stem = "Nemotron",
                        .architecture = "nemotron",
-                       .read = read,
+                       .read = nemotron_family::read,
                        .gguf_adds_one = true,
                        .gguf_partial_rotation = true,
                        .gguf_eps_key = "norm_eps",
-                       .from_gguf = from_gguf};
+                       .from_gguf = nemotron_family::from_gguf};
 
 }  // namespace tenon

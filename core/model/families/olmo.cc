@@ -3,7 +3,7 @@
 #include "core/model/families/reading.h"
 
 namespace tenon {
-namespace {
+namespace olmo_family {
 
 void read(const JsonFields& config, ModelPlan& plan) {
   const Shape shape = read_shape(config, {.vocabulary = 50304, .eos = 50279}, plan);
@@ -29,14 +29,14 @@ void to_gguf(const ModelPlan& plan, const std::string& architecture, GgufMetadat
   if (clip > 0) out.add_real(architecture + ".attention.clamp_kqv", clip);
 }
 
-}  // namespace
+}  // namespace olmo_family
 
 const Family kOlmo{.model_type = "olmo",
                    .class_stem = "Olmo",
                    .architecture = "olmo",
-                   .read = read,
+                   .read = olmo_family::read,
                    .gguf_pairs_rows = true,
-                   .from_gguf = from_gguf,
-                   .to_gguf = to_gguf};
+                   .from_gguf = olmo_family::from_gguf,
+                   .to_gguf = olmo_family::to_gguf};
 
 }  // namespace tenon

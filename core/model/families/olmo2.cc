@@ -3,7 +3,7 @@
 #include "core/model/families/reading.h"
 
 namespace tenon {
-namespace {
+namespace olmo2_family {
 
 constexpr TensorName kNames[] = {
     {Role::attention_norm, ""},
@@ -25,12 +25,12 @@ void read(const JsonFields& config, ModelPlan& plan) {
   plan.layers.assign(shape.layers, layer);
 }
 
-}  // namespace
+}  // namespace olmo2_family
 
 const Family kOlmo2{.model_type = "olmo2",
                     .class_stem = "Olmo2",
                     .architecture = "olmo2",
-                    .read = read,
-                    .tensors = {.names = kNames}};
+                    .read = olmo2_family::read,
+                    .tensors = {.names = olmo2_family::kNames}};
 
 }  // namespace tenon

@@ -4,7 +4,7 @@
 #include "core/model/families/reading_experts.h"
 
 namespace tenon {
-namespace {
+namespace olmoe_family {
 
 void read(const JsonFields& config, ModelPlan& plan) {
   const Shape shape = read_shape(config,
@@ -45,13 +45,13 @@ void to_gguf(const ModelPlan& plan, const std::string& architecture, GgufMetadat
   if (clip > 0.0f) out.add_real(architecture + ".attention.clamp_kqv", clip);
 }
 
-}  // namespace
+}  // namespace olmoe_family
 
 const Family kOlmoe{.model_type = "olmoe",
                     .class_stem = "Olmoe",
                     .architecture = "olmoe",
-                    .read = read,
-                    .from_gguf = from_gguf,
-                    .to_gguf = to_gguf};
+                    .read = olmoe_family::read,
+                    .from_gguf = olmoe_family::from_gguf,
+                    .to_gguf = olmoe_family::to_gguf};
 
 }  // namespace tenon

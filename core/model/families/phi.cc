@@ -4,7 +4,7 @@
 #include "core/model/families/reading.h"
 
 namespace tenon {
-namespace {
+namespace phi_family {
 
 constexpr TensorName kNames[] = {
     {Role::final_norm, "model.final_layernorm"},
@@ -41,15 +41,15 @@ void from_gguf(const GgufFields& fields, nlohmann::ordered_json& config) {
   config["partial_rotary_factor"] = config.value("partial_rotary_factor", 1.0);
 }
 
-}  // namespace
+}  // namespace phi_family
 
 const Family kPhi{.model_type = "phi",
                   .class_stem = "Phi",
                   .architecture = "phi2",
-                  .read = read,
-                  .tensors = {.names = kNames},
+                  .read = phi_family::read,
+                  .tensors = {.names = phi_family::kNames},
                   .gguf_partial_rotation = true,
                   .gguf_eps_key = "layer_norm_eps",
-                  .from_gguf = from_gguf};
+                  .from_gguf = phi_family::from_gguf};
 
 }  // namespace tenon

@@ -3,7 +3,7 @@
 #include "core/model/families/reading.h"
 
 namespace tenon {
-namespace {
+namespace phi3_family {
 
 constexpr TensorName kNames[] = {
     {Role::q, ""},
@@ -35,13 +35,13 @@ void read(const JsonFields& config, ModelPlan& plan) {
   plan.layers.assign(shape.layers, layer);
 }
 
-}  // namespace
+}  // namespace phi3_family
 
 const Family kPhi3{.model_type = "phi3",
                    .class_stem = "Phi3",
                    .architecture = "phi3",
-                   .read = read,
-                   .tensors = {.names = kNames},
+                   .read = phi3_family::read,
+                   .tensors = {.names = phi3_family::kNames},
                    .gguf_partial_rotation = true,
                    .gguf_windows = GgufWindows::by_family};
 

@@ -4,7 +4,7 @@
 #include "core/model/families/reading.h"
 
 namespace tenon {
-namespace {
+namespace qwen_family {
 
 void read_windows(const JsonFields& config, ModelPlan& plan) {
   const char* key = "sliding_window";
@@ -57,11 +57,15 @@ void read_qwen3(const JsonFields& config, ModelPlan& plan) {
   read_windows(config, plan);
 }
 
-}  // namespace
+}  // namespace qwen_family
 
-const Family kQwen2{
-    .model_type = "qwen2", .class_stem = "Qwen2", .architecture = "qwen2", .read = read_qwen2};
-const Family kQwen3{
-    .model_type = "qwen3", .class_stem = "Qwen3", .architecture = "qwen3", .read = read_qwen3};
+const Family kQwen2{.model_type = "qwen2",
+                    .class_stem = "Qwen2",
+                    .architecture = "qwen2",
+                    .read = qwen_family::read_qwen2};
+const Family kQwen3{.model_type = "qwen3",
+                    .class_stem = "Qwen3",
+                    .architecture = "qwen3",
+                    .read = qwen_family::read_qwen3};
 
 }  // namespace tenon

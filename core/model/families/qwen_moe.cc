@@ -4,7 +4,7 @@
 #include "core/model/families/reading_experts.h"
 
 namespace tenon {
-namespace {
+namespace qwen_moe_family {
 
 constexpr TensorName kQwen2Names[] = {
     {Role::shared_gate, "mlp.shared_expert.gate_proj"},
@@ -105,21 +105,21 @@ void qwen3_from_gguf(const GgufFields& fields, nlohmann::ordered_json& config) {
                     config);
 }
 
-}  // namespace
+}  // namespace qwen_moe_family
 
 const Family kQwen2Moe{.model_type = "qwen2_moe",
                        .class_stem = "Qwen2Moe",
                        .architecture = "qwen2moe",
-                       .read = read_qwen2,
-                       .tensors = {.names = kQwen2Names},
-                       .from_gguf = qwen2_from_gguf,
+                       .read = qwen_moe_family::read_qwen2,
+                       .tensors = {.names = qwen_moe_family::kQwen2Names},
+                       .from_gguf = qwen_moe_family::qwen2_from_gguf,
                        .to_gguf = experts_to_gguf};
 const Family kQwen3Moe{.model_type = "qwen3_moe",
                        .class_stem = "Qwen3Moe",
                        .architecture = "qwen3moe",
-                       .read = read_qwen3,
+                       .read = qwen_moe_family::read_qwen3,
                        .gguf_windows = GgufWindows::by_family,
-                       .from_gguf = qwen3_from_gguf,
+                       .from_gguf = qwen_moe_family::qwen3_from_gguf,
                        .to_gguf = experts_to_gguf};
 
 }  // namespace tenon

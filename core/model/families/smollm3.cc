@@ -3,7 +3,7 @@
 #include "core/model/families/reading.h"
 
 namespace tenon {
-namespace {
+namespace smollm3_family {
 
 // Layers without rotation, and with a window where the config asks for one, are the same by
 // default.
@@ -42,12 +42,12 @@ void read(const JsonFields& config, ModelPlan& plan) {
   read_layers(config, plan);
 }
 
-}  // namespace
+}  // namespace smollm3_family
 
 const Family kSmolLm3{.model_type = "smollm3",
                       .class_stem = "SmolLM3",
                       .architecture = "smollm3",
-                      .read = read,
+                      .read = smollm3_family::read,
                       .gguf_pairs_rows = true};
 
 }  // namespace tenon

@@ -3,7 +3,7 @@
 #include "core/model/families/reading.h"
 
 namespace tenon {
-namespace {
+namespace stablelm_family {
 
 constexpr TensorName kNames[] = {
     {Role::q_norm, "self_attn.q_layernorm"},
@@ -51,16 +51,16 @@ void to_gguf(const ModelPlan& plan, const std::string& architecture, GgufMetadat
   out.add_flag(architecture + ".use_parallel_residual", plan.layers.front().parallel);
 }
 
-}  // namespace
+}  // namespace stablelm_family
 
 const Family kStableLm{.model_type = "stablelm",
                        .class_stem = "StableLm",
                        .architecture = "stablelm",
-                       .read = read,
-                       .tensors = {.names = kNames},
+                       .read = stablelm_family::read,
+                       .tensors = {.names = stablelm_family::kNames},
                        .gguf_partial_rotation = true,
                        .gguf_eps_key = "layer_norm_eps",
-                       .from_gguf = from_gguf,
-                       .to_gguf = to_gguf};
+                       .from_gguf = stablelm_family::from_gguf,
+                       .to_gguf = stablelm_family::to_gguf};
 
 }  // namespace tenon

@@ -3,7 +3,7 @@
 #include "core/model/families/reading.h"
 
 namespace tenon {
-namespace {
+namespace starcoder2_family {
 
 constexpr TensorName kNames[] = {
     {Role::up, "mlp.c_fc"},
@@ -37,13 +37,13 @@ void read(const JsonFields& config, ModelPlan& plan) {
   plan.layers.assign(shape.layers, layer);
 }
 
-}  // namespace
+}  // namespace starcoder2_family
 
 const Family kStarcoder2{.model_type = "starcoder2",
                          .class_stem = "Starcoder2",
                          .architecture = "starcoder2",
-                         .read = read,
-                         .tensors = {.names = kNames},
+                         .read = starcoder2_family::read,
+                         .tensors = {.names = starcoder2_family::kNames},
                          .gguf_windows = GgufWindows::by_family,
                          .gguf_eps_key = "norm_epsilon"};
 
