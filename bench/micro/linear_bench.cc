@@ -6,8 +6,8 @@
 #include <tenon/linear.h>
 #include <tenon/sdk/linear/quant_formats.h>
 
+#include <algorithm>
 #include <cstring>
-#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -175,7 +175,7 @@ void bench_multiply(benchmark::State& state, LinearKernel& kernel, const Shape& 
 }
 
 void register_all(LinearKernel& kernel, std::string_view plugin,
-                  std::initializer_list<std::string_view> formats) {
+                  const std::vector<std::string_view>& formats) {
   for (std::string_view format : formats) {
     sdk::QuantFormat blocks = sdk::QuantFormat::q8_0;
     sdk::parse_quant_format(format, blocks);
@@ -211,15 +211,18 @@ int main(int argc, char** argv) {
     if (!made.bind(limits).ok()) std::abort();
     return made;
   };
-  register_all(load("linear_dense", "dense"), "dense", {"bf16", "f16", "f32", "f8_128"});
-  for (auto [library, id] :
-       {std::pair("linear_dense", "dense"), std::pair("linear_int8", "int8")}) {
-    register_all(load(library, id), id,
-                 {"q8_0",    "q4_0",   "q4_1",  "q5_0",    "q5_1",   "q6_k",   "q4_k",
-                  "q5_k",    "u2_64",  "u3_64", "u4_64",   "u4_128", "nf4_64", "fp4_64",
-                  "mxfp4",   "iq4_nl", "q2_k",  "q3_k",    "iq4_xs", "tq1_0",  "tq2_0",
-                  "iq2_xxs", "iq2_xs", "iq2_s", "iq3_xxs", "iq3_s",  "iq1_s",  "iq1_m"});
+  // The formats with kernels of their own; the longest blocks of those that have several lengths.
+  std::vector<std::string_view> integers, floats = {"bf16", "f16", "f32"};
+  for (const sdk::QuantRow& row : sdk::kQuantRows) {
+    const auto longer = [&](const sdk::QuantRow& other) {
+      return other.base == row.base && other.values > row.values;
+    };
+    if (std::ranges::any_of(sdk::kQuantRows, longer)) continue;
+    (row.codes == sdk::QuantCodes::floats ? floats : integers).push_back(row.name);
   }
+  register_all(load("linear_dense", "dense"), "dense", floats);
+  register_all(load("linear_dense", "dense"), "dense", integers);
+  register_all(load("linear_int8", "int8"), "int8", integers);
 #ifdef TENON_HAS_ONEDNN
   register_all(load("linear_onednn", "onednn"), "onednn", {"bf16", "f32"});
 #endif

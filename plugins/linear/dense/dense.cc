@@ -224,11 +224,10 @@ class Dense {
 };
 
 constexpr Fact kProvides[] = {
-    {.key = "weight.format",
-     .words = "f32 f16 bf16 q8_0 q4_0 q4_1 q5_0 q5_1 q6_k q4_k q5_k iq4_nl mxfp4 nf4_32 nf4_64 "
-              "fp4_32 fp4_64 u2_32 u2_64 u2_128 u3_32 u3_64 u3_128 u4_32 u4_64 u4_128 u8_32 u8_64 "
-              "u8_128 f8_32 f8_64 f8_128 q2_k q3_k iq4_xs tq1_0 tq2_0 iq2_xxs iq2_xs iq2_s iq3_xxs "
-              "iq3_s iq1_s iq1_m"},
+    {.key = "weight.format", .words = "f32 f16 bf16"
+#define TENON_FORMAT(name, ...) " " #name
+#include <tenon/formats/weight_formats.def>
+    },
     {.key = "device.space", .words = "host"},
     {.key = "numerics.rows", .words = "invariant"},
 };

@@ -6,38 +6,13 @@
 
 namespace tenon::dense {
 
-// From multiply.cc.in, one source each.
+// From multiply.cc.in, one source each; formats with another's kernels have none.
 namespace TENON_SIMD_SET {
 void multiply_f32(const MultiplyTask& task);
 void multiply_f16(const MultiplyTask& task);
 void multiply_bf16(const MultiplyTask& task);
-void multiply_q8_0(const MultiplyTask& task);
-void multiply_q4_0(const MultiplyTask& task);
-void multiply_q4_1(const MultiplyTask& task);
-void multiply_q5_0(const MultiplyTask& task);
-void multiply_q5_1(const MultiplyTask& task);
-void multiply_q6_k(const MultiplyTask& task);
-void multiply_q4_k(const MultiplyTask& task);
-void multiply_q5_k(const MultiplyTask& task);
-void multiply_iq4_nl(const MultiplyTask& task);
-void multiply_mxfp4(const MultiplyTask& task);
-void multiply_nf4(const MultiplyTask& task);
-void multiply_fp4(const MultiplyTask& task);
-void multiply_u2(const MultiplyTask& task);
-void multiply_u3(const MultiplyTask& task);
-void multiply_u4(const MultiplyTask& task);
-void multiply_u8(const MultiplyTask& task);
-void multiply_f8(const MultiplyTask& task);
-void multiply_q2_k(const MultiplyTask& task);
-void multiply_q3_k(const MultiplyTask& task);
-void multiply_iq4_xs(const MultiplyTask& task);
-void multiply_tq2_0(const MultiplyTask& task);
-void multiply_iq2_xxs(const MultiplyTask& task);
-void multiply_iq2_xs(const MultiplyTask& task);
-void multiply_iq3_xxs(const MultiplyTask& task);
-void multiply_iq3_s(const MultiplyTask& task);
-void multiply_iq1_s(const MultiplyTask& task);
-void multiply_iq1_m(const MultiplyTask& task);
+#define TENON_FORMAT(name, ...) void multiply_##name(const MultiplyTask& task);
+#include <tenon/formats/weight_formats.def>
 }  // namespace TENON_SIMD_SET
 
 namespace {
@@ -62,33 +37,11 @@ constexpr KernelSet make_kernel_set(const char* name) {
   at(Format::f32) = &set::multiply_f32;
   at(Format::f16) = &set::multiply_f16;
   at(Format::bf16) = &set::multiply_bf16;
-  at(format_of(sdk::QuantFormat::q8_0)) = &set::multiply_q8_0;
-  at(format_of(sdk::QuantFormat::q4_0)) = &set::multiply_q4_0;
-  at(format_of(sdk::QuantFormat::q4_1)) = &set::multiply_q4_1;
-  at(format_of(sdk::QuantFormat::q5_0)) = &set::multiply_q5_0;
-  at(format_of(sdk::QuantFormat::q5_1)) = &set::multiply_q5_1;
-  at(format_of(sdk::QuantFormat::q6_k)) = &set::multiply_q6_k;
-  at(format_of(sdk::QuantFormat::q4_k)) = &set::multiply_q4_k;
-  at(format_of(sdk::QuantFormat::q5_k)) = &set::multiply_q5_k;
-  at(format_of(sdk::QuantFormat::iq4_nl)) = &set::multiply_iq4_nl;
-  at(format_of(sdk::QuantFormat::mxfp4)) = &set::multiply_mxfp4;
-  at(format_of(sdk::QuantFormat::nf4_32)) = &set::multiply_nf4;
-  at(format_of(sdk::QuantFormat::fp4_32)) = &set::multiply_fp4;
-  at(format_of(sdk::QuantFormat::u2_32)) = &set::multiply_u2;
-  at(format_of(sdk::QuantFormat::u3_32)) = &set::multiply_u3;
-  at(format_of(sdk::QuantFormat::u4_32)) = &set::multiply_u4;
-  at(format_of(sdk::QuantFormat::u8_32)) = &set::multiply_u8;
-  at(format_of(sdk::QuantFormat::f8_32)) = &set::multiply_f8;
-  at(format_of(sdk::QuantFormat::q2_k)) = &set::multiply_q2_k;
-  at(format_of(sdk::QuantFormat::q3_k)) = &set::multiply_q3_k;
-  at(format_of(sdk::QuantFormat::iq4_xs)) = &set::multiply_iq4_xs;
-  at(format_of(sdk::QuantFormat::tq2_0)) = &set::multiply_tq2_0;
-  at(format_of(sdk::QuantFormat::iq2_xxs)) = &set::multiply_iq2_xxs;
-  at(format_of(sdk::QuantFormat::iq2_xs)) = &set::multiply_iq2_xs;
-  at(format_of(sdk::QuantFormat::iq3_xxs)) = &set::multiply_iq3_xxs;
-  at(format_of(sdk::QuantFormat::iq3_s)) = &set::multiply_iq3_s;
-  at(format_of(sdk::QuantFormat::iq1_s)) = &set::multiply_iq1_s;
-  at(format_of(sdk::QuantFormat::iq1_m)) = &set::multiply_iq1_m;
+#define TENON_FORMAT(name, values, bytes, scales, scale_at, codes, base, ...) \
+  if constexpr (sdk::QuantFormat::name == sdk::QuantFormat::base) {           \
+    at(format_of(sdk::QuantFormat::name)) = &set::multiply_##name;            \
+  }
+#include <tenon/formats/weight_formats.def>
   return kernels;
 }
 

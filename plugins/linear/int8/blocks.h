@@ -23,8 +23,8 @@ inline constexpr bool kTable = F::kShape.table != nullptr;
 // 0.33 % (FP4, whose smallest level alone changes), of heavy-tailed ones 0.6 and 0.7 %.
 template <class F>
 constexpr float level_units() {
-  if (F::kShape.table == sdk::kNf4Levels) return 124.1f;
-  if (F::kShape.table == sdk::kFp4Levels) return 120;
+  if (F::kShape.table == kNf4Levels) return 124.1f;
+  if (F::kShape.table == kFp4Levels) return 120;
   float units = 1;
   for (uint32_t i = 0; i < 16; ++i) {
     const auto whole = [&] { return F::kShape.table[i] * units; };

@@ -8,11 +8,10 @@ namespace tenon::sdk {
 
 std::string quant_formats_text(bool skip_float8) {
   std::string text, last;
-  for (uint32_t i = 0; i < kQuantFormats; ++i) {
-    const QuantShape shape = quant_shape(static_cast<QuantFormat>(i));
-    if (skip_float8 && shape.float8) continue;
+  for (const QuantRow& row : kQuantRows) {
+    if (skip_float8 && row.codes == QuantCodes::floats) continue;
     if (!last.empty()) text += (text.empty() ? "" : ", ") + last;
-    last = shape.name;
+    last = row.name;
   }
   return text + " and " + last;
 }

@@ -42,14 +42,8 @@ inline constexpr float kIq3SLevels[16] = {1,  3,  5,  7,  9,  11,  13,  15,
 
 // A group: four indices of a byte, then a word of four times seven signs and a scale.
 struct Iq2XxsBlock {
-  static constexpr QuantShape kShape{.name = "iq2_xxs",
-                                     .format = QuantFormat::iq2_xxs,
-                                     .values = 256,
-                                     .bytes = 66,
-                                     .bits = 3,
-                                     .small = SmallScales::whole,
-                                     .table = kIq2Levels,
-                                     .base = QuantFormat::iq2_xxs};
+  static constexpr QuantShape kShape =
+      shape_of(QuantFormat::iq2_xxs, {.bits = 3, .small = SmallScales::whole, .table = kIq2Levels});
   static uint64_t eight(const std::byte* block, uint32_t i) noexcept {
     const std::byte* group = block + 2 + i / 32 * 8;
     const uint32_t which = i / 8 % 4;
@@ -64,14 +58,8 @@ struct Iq2XxsBlock {
 
 // Eight values: nine bits of an index and seven signs.
 struct Iq2XsBlock {
-  static constexpr QuantShape kShape{.name = "iq2_xs",
-                                     .format = QuantFormat::iq2_xs,
-                                     .values = 256,
-                                     .bytes = 74,
-                                     .bits = 3,
-                                     .small = SmallScales::odd_halves,
-                                     .table = kIq2Levels,
-                                     .base = QuantFormat::iq2_xs};
+  static constexpr QuantShape kShape = shape_of(
+      QuantFormat::iq2_xs, {.bits = 3, .small = SmallScales::odd_halves, .table = kIq2Levels});
   static uint64_t eight(const std::byte* block, uint32_t i) noexcept {
     const uint32_t word = detail::half_word_at(block, 2 + i / 8 * 2);
     return lattice_point(Lattice::iq2_xs, word & 511) |
@@ -84,14 +72,8 @@ struct Iq2XsBlock {
 
 // Eight values: a byte of an index with two more bits elsewhere, and a byte of signs.
 struct Iq2SBlock {
-  static constexpr QuantShape kShape{.name = "iq2_s",
-                                     .format = QuantFormat::iq2_s,
-                                     .values = 256,
-                                     .bytes = 82,
-                                     .bits = 3,
-                                     .small = SmallScales::odd_halves,
-                                     .table = kIq2Levels,
-                                     .base = QuantFormat::iq2_xs};
+  static constexpr QuantShape kShape = shape_of(
+      QuantFormat::iq2_s, {.bits = 3, .small = SmallScales::odd_halves, .table = kIq2Levels});
   static uint64_t eight(const std::byte* block, uint32_t i) noexcept {
     const uint32_t top = detail::byte_at(block, 66 + i / 32) >> (i / 8 % 4 * 2) & 3;
     return lattice_point(Lattice::iq2_s, detail::byte_at(block, 2 + i / 8) | top << 8) |
@@ -104,14 +86,8 @@ struct Iq2SBlock {
 
 // Four values an index of a byte; for each group a word of four times seven signs and a scale.
 struct Iq3XxsBlock {
-  static constexpr QuantShape kShape{.name = "iq3_xxs",
-                                     .format = QuantFormat::iq3_xxs,
-                                     .values = 256,
-                                     .bytes = 98,
-                                     .bits = 4,
-                                     .small = SmallScales::whole,
-                                     .table = kIq3XxsLevels,
-                                     .base = QuantFormat::iq3_xxs};
+  static constexpr QuantShape kShape = shape_of(
+      QuantFormat::iq3_xxs, {.bits = 4, .small = SmallScales::whole, .table = kIq3XxsLevels});
   static uint64_t eight(const std::byte* block, uint32_t i) noexcept {
     const std::byte* index = block + 2 + i / 4;
     const uint32_t signs = detail::word_at(block, 66 + i / 32 * 4) >> (7 * (i / 8 % 4)) & 127;
@@ -126,14 +102,8 @@ struct Iq3XxsBlock {
 
 // Four values: a byte of an index with a ninth bit elsewhere; a byte of signs for eight.
 struct Iq3SBlock {
-  static constexpr QuantShape kShape{.name = "iq3_s",
-                                     .format = QuantFormat::iq3_s,
-                                     .values = 256,
-                                     .bytes = 110,
-                                     .bits = 4,
-                                     .small = SmallScales::whole,
-                                     .table = kIq3SLevels,
-                                     .base = QuantFormat::iq3_s};
+  static constexpr QuantShape kShape =
+      shape_of(QuantFormat::iq3_s, {.bits = 4, .small = SmallScales::whole, .table = kIq3SLevels});
   static uint64_t eight(const std::byte* block, uint32_t i) noexcept {
     const std::byte* index = block + 2 + i / 4;
     const uint32_t top = detail::byte_at(block, 66 + i / 32) >> (i / 4 % 8);
@@ -149,14 +119,8 @@ struct Iq3SBlock {
 // Eight values: a byte of an index with three more bits in the group's word, which has a scale and
 // the sign of an eighth that is added to all of them.
 struct Iq1SBlock {
-  static constexpr QuantShape kShape{.name = "iq1_s",
-                                     .format = QuantFormat::iq1_s,
-                                     .values = 256,
-                                     .bytes = 50,
-                                     .bits = 2,
-                                     .zero = 1,
-                                     .small = SmallScales::shifted,
-                                     .base = QuantFormat::iq1_s};
+  static constexpr QuantShape kShape =
+      shape_of(QuantFormat::iq1_s, {.bits = 2, .zero = 1, .small = SmallScales::shifted});
   static uint64_t eight(const std::byte* block, uint32_t i) noexcept {
     const uint32_t top = word(block, i / 32) >> (i / 8 % 4 * 3) & 7;
     return lattice_point(Lattice::iq1, detail::byte_at(block, 2 + i / 8) | top << 8);
@@ -177,15 +141,9 @@ struct Iq1SBlock {
 // eighth. Sixteen scales of three bits stand in four words, whose top bits are the block's scale.
 // With its eighth a value is 8 · code - 9 + 2 · bit eighths.
 struct Iq1MBlock {
-  static constexpr QuantShape kShape{.name = "iq1_m",
-                                     .format = QuantFormat::iq1_m,
-                                     .values = 256,
-                                     .bytes = 56,
-                                     .bits = 2,
-                                     .zero = 9,
-                                     .small = SmallScales::shifted_halves,
-                                     .unit = 0.125f,
-                                     .base = QuantFormat::iq1_m};
+  static constexpr QuantShape kShape =
+      shape_of(QuantFormat::iq1_m,
+               {.bits = 2, .zero = 9, .small = SmallScales::shifted_halves, .unit = 0.125f});
   static uint64_t eight(const std::byte* block, uint32_t i) noexcept {
     const uint32_t top = detail::byte_at(block, 32 + i / 16) >> (i / 8 % 2 * 4) & 7;
     return lattice_point(Lattice::iq1, detail::byte_at(block, i / 8) | top << 8);

@@ -2,6 +2,7 @@
 // sdk/linear/quant_formats.h lists; docs/formats/gguf.md shows the bits.
 #pragma once
 
+#include <tenon/formats/levels.h>
 #include <tenon/sdk/linear/quant_shape.h>
 
 #include <cstddef>
@@ -10,15 +11,8 @@
 namespace tenon::sdk {
 
 struct Q2SuperBlock {
-  static constexpr QuantShape kShape{.name = "q2_k",
-                                     .format = QuantFormat::q2_k,
-                                     .values = 256,
-                                     .bytes = 84,
-                                     .bits = 2,
-                                     .scale_at = 80,
-                                     .has_minimum = true,
-                                     .small = SmallScales::half_minima,
-                                     .base = QuantFormat::q2_k};
+  static constexpr QuantShape kShape = shape_of(
+      QuantFormat::q2_k, {.bits = 2, .has_minimum = true, .small = SmallScales::half_minima});
   static uint64_t eight(const std::byte* block, uint32_t i) noexcept {
     return detail::pairs_at(block + 16, i);
   }
@@ -30,15 +24,8 @@ struct Q2SuperBlock {
 // Six bits each for sixteen scales in 12 bytes: of scale i the low four are a nibble of byte i % 8,
 // the others bits 2 · (i / 4) … of byte 8 + i % 4.
 struct Q3SuperBlock {
-  static constexpr QuantShape kShape{.name = "q3_k",
-                                     .format = QuantFormat::q3_k,
-                                     .values = 256,
-                                     .bytes = 110,
-                                     .bits = 3,
-                                     .zero = 4,
-                                     .scale_at = 108,
-                                     .small = SmallScales::halves,
-                                     .base = QuantFormat::q3_k};
+  static constexpr QuantShape kShape =
+      shape_of(QuantFormat::q3_k, {.bits = 3, .zero = 4, .small = SmallScales::halves});
   static uint64_t eight(const std::byte* block, uint32_t i) noexcept {
     const uint64_t top = detail::bytes_at(block, i % 32) >> (i / 32) & detail::kEachByte;
     return detail::pairs_at(block + 32, i) | top << 2;
@@ -51,19 +38,10 @@ struct Q3SuperBlock {
   }
 };
 
-inline constexpr float kIq4Levels[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
-                                         1,    13,   25,  38,  53,  69,  89,  113};
-
 // Six bits each for eight scales: four in nibbles, two in a word before them.
 struct Iq4SuperBlock {
-  static constexpr QuantShape kShape{.name = "iq4_xs",
-                                     .format = QuantFormat::iq4_xs,
-                                     .values = 256,
-                                     .bytes = 136,
-                                     .bits = 4,
-                                     .small = SmallScales::whole,
-                                     .table = kIq4Levels,
-                                     .base = QuantFormat::iq4_xs};
+  static constexpr QuantShape kShape =
+      shape_of(QuantFormat::iq4_xs, {.bits = 4, .small = SmallScales::whole, .table = kIq4Levels});
   static uint64_t eight(const std::byte* block, uint32_t i) noexcept {
     return detail::nibbles_at(block + 8, 16, i);
   }
@@ -75,14 +53,7 @@ struct Iq4SuperBlock {
 
 // Two bits for each value of -1, 0 and 1.
 struct TernaryBlock {
-  static constexpr QuantShape kShape{.name = "tq2_0",
-                                     .format = QuantFormat::tq2_0,
-                                     .values = 256,
-                                     .bytes = 66,
-                                     .bits = 2,
-                                     .zero = 1,
-                                     .scale_at = 64,
-                                     .base = QuantFormat::tq2_0};
+  static constexpr QuantShape kShape = shape_of(QuantFormat::tq2_0, {.bits = 2, .zero = 1});
   static uint64_t eight(const std::byte* block, uint32_t i) noexcept {
     return detail::pairs_at(block, i);
   }
@@ -92,14 +63,7 @@ struct TernaryBlock {
 // 159, 16 the next 80, four bytes four each: digit n of byte i % 32, i % 16, i % 4 of these.
 // Panels hold two bits for each, as of tq2_0.
 struct Ternary5Block {
-  static constexpr QuantShape kShape{.name = "tq1_0",
-                                     .format = QuantFormat::tq1_0,
-                                     .values = 256,
-                                     .bytes = 54,
-                                     .bits = 2,
-                                     .zero = 1,
-                                     .scale_at = 52,
-                                     .base = QuantFormat::tq2_0};
+  static constexpr QuantShape kShape = shape_of(QuantFormat::tq1_0, {.bits = 2, .zero = 1});
   static uint64_t eight(const std::byte* block, uint32_t i) noexcept {
     uint64_t values = 0;
     for (uint32_t k = 0; k < 8; ++k) values |= uint64_t{digit(block, i + k)} << (8 * k);

@@ -257,10 +257,6 @@ template <class F>
   }
 }
 
-// Scale and minimum of value k of a group.
-struct QuantScale {
-  float scale, minimum;
-};
 inline float panel_scale(ScaleType type, const std::byte* scales, uint32_t column) noexcept {
   if (type == ScaleType::f16) return f16_to_float(half_at(scales + 2 * column));
   if (type == ScaleType::bf16) return bf16_to_float(half_at(scales + 2 * column));
@@ -268,7 +264,7 @@ inline float panel_scale(ScaleType type, const std::byte* scales, uint32_t colum
   std::memcpy(&scale, scales + 4 * column, 4);
   return scale;
 }
-// `small`: the small scales of the group.
+// Of value k of a group. `small`: the small scales of the group.
 inline QuantScale scale_of_value(const QuantPanels& panels, const std::byte* block,
                                  const std::byte* small, uint32_t column, uint32_t k) noexcept {
   const QuantShape shape = quant_shape(panels.format);
@@ -276,42 +272,11 @@ inline QuantScale scale_of_value(const QuantPanels& panels, const std::byte* blo
   QuantScale out{panel_scale(shape.scale_type, block, column), -0.0f};
   if (shape.has_minimum) out.minimum = f16_to_float(half_at(second));
   if (shape.has_zero) out.minimum = -(out.scale * f16_to_float(half_at(second)));
-  const auto byte_of = [&](uint32_t which) {
-    return static_cast<int8_t>(small[which * panels.columns + column]);
-  };
-  const uint32_t half = k / 16;
-  const auto nibble_of = [&](uint32_t which, uint32_t high) {
-    return static_cast<float>(static_cast<uint8_t>(byte_of(which)) >> (4 * high) & 15);
-  };
-  switch (shape.small) {
-    case SmallScales::none:
-      break;
-    case SmallScales::minimum:
-      out = {out.scale * static_cast<float>(byte_of(0)),
-             out.minimum * -static_cast<float>(byte_of(1))};
-      break;
-    case SmallScales::halves:
-      out.scale *= static_cast<float>(byte_of(half));
-      break;
-    case SmallScales::half_minima:
-      out = {out.scale * nibble_of(half, 0), out.minimum * -nibble_of(half, 1)};
-      break;
-    case SmallScales::whole:
-      out.scale *= static_cast<float>(byte_of(0));
-      break;
-    case SmallScales::odd_halves:
-      out.scale *= nibble_of(0, half) * 2 + 1;
-      break;
-    case SmallScales::shifted: {
-      const float eighth = out.scale * static_cast<float>(byte_of(0)) / 8;
-      out = {byte_of(0) < 0 ? -8 * eighth : 8 * eighth, eighth};
-      break;
-    }
-    case SmallScales::shifted_halves:
-      out.scale *= nibble_of(half, 0) * shape.unit;
-      break;
+  uint8_t bytes[2] = {};
+  for (uint32_t i = 0; i < small_bytes_of(shape.small); ++i) {
+    bytes[i] = static_cast<uint8_t>(small[i * panels.columns + column]);
   }
-  return out;
+  return times_small(shape, out, bytes, k / 16);
 }
 // The stored bits of value k beyond those that the panel holds.
 inline uint32_t whole_code(const QuantShape& shape, uint32_t columns, const std::byte* small,

@@ -16,50 +16,26 @@ namespace tenon::sdk {
 inline constexpr uint32_t kQuantGroupValues =
     32;  // values of a group: each format stores whole groups
 
+// The rows of <tenon/formats/weight_formats.def>, in their order.
 enum class QuantFormat : uint32_t {
-  q8_0,
-  q4_0,
-  q4_1,
-  q5_0,
-  q5_1,
-  q6_k,
-  q4_k,
-  q5_k,
-  iq4_nl,
-  mxfp4,
-  nf4_32,
-  nf4_64,
-  fp4_32,
-  fp4_64,
-  u2_32,
-  u2_64,
-  u2_128,
-  u3_32,
-  u3_64,
-  u3_128,
-  u4_32,
-  u4_64,
-  u4_128,
-  u8_32,
-  u8_64,
-  u8_128,
-  f8_32,
-  f8_64,
-  f8_128,
-  q2_k,
-  q3_k,
-  iq4_xs,
-  tq1_0,
-  tq2_0,
-  iq2_xxs,
-  iq2_xs,
-  iq2_s,
-  iq3_xxs,
-  iq3_s,
-  iq1_s,
-  iq1_m
+#define TENON_FORMAT(name, ...) name,
+#include <tenon/formats/weight_formats.def>
 };
-inline constexpr uint32_t kQuantFormats = 41;
+enum class QuantCodes : uint8_t { integers, levels, floats };
+
+struct QuantRow {
+  std::string_view name;
+  uint32_t values, bytes;  // of a block
+  uint32_t scale_at;
+  QuantCodes codes;
+  QuantFormat base;
+};
+inline constexpr QuantRow kQuantRows[] = {
+#define TENON_FORMAT(name, values, bytes, scales, at, codes, base, ...) \
+  {#name, values, bytes, at, QuantCodes::codes, QuantFormat::base},
+#include <tenon/formats/weight_formats.def>
+};
+inline constexpr uint32_t kQuantFormats = sizeof(kQuantRows) / sizeof(QuantRow);
 
 // How a panel keeps the scale of a block.
 enum class ScaleType : uint8_t { f16, bf16, f32 };
@@ -87,23 +63,25 @@ constexpr uint32_t small_bytes_of(SmallScales small) noexcept {
 }
 
 struct QuantShape {
-  std::string_view name;
-  QuantFormat format = QuantFormat::q8_0;
-  uint32_t values = 32;  // of a block
-  uint32_t bytes = 0;    // of a block
-  uint32_t bits = 8;     // of a value
-  uint32_t zero = 0;     // the stored value that stands for nothing but the minimum
-  uint32_t scale_at = 0;
+  uint32_t bits = 8;         // of a value
+  uint32_t zero = 0;         // the stored value that stands for nothing but the minimum
   bool has_minimum = false;  // its f16 comes after the scale's
   SmallScales small = SmallScales::none;
   float unit = 1;  // what one of the stored values stands for, before scales
   ScaleType scale_type = ScaleType::f16;
   bool has_zero = false;         // the f16 after the scale is subtracted from a stored value
   const float* table = nullptr;  // [16], of which 2^bits are used
+
+  // What the format's row says (shape_of).
+  std::string_view name = {};
+  QuantFormat format = QuantFormat::q8_0;
+  uint32_t values = 32;  // of a block
+  uint32_t bytes = 0;    // of a block
+  uint32_t scale_at = 0;
   bool float8 = false;
-  // The same values in blocks of 32: formats that differ in the length of blocks alone share what
-  // multiplies them.
+  // Formats that differ in the length of blocks alone share what multiplies them.
   QuantFormat base = QuantFormat::q8_0;
+
   constexpr uint32_t groups() const noexcept { return values / kQuantGroupValues; }
   constexpr bool nested() const noexcept { return small != SmallScales::none; }
   // Scales of a group: one, or one for each half.
@@ -115,6 +93,60 @@ struct QuantShape {
   // Whether an f16 of its own comes after the scale.
   constexpr bool has_second() const noexcept { return has_minimum || has_zero; }
 };
+
+// The row of a format, and what it does not say.
+constexpr QuantShape shape_of(QuantFormat format, QuantShape shape = {}) noexcept {
+  const QuantRow& row = kQuantRows[static_cast<uint32_t>(format)];
+  shape.name = row.name;
+  shape.format = format;
+  shape.values = row.values;
+  shape.bytes = row.bytes;
+  shape.scale_at = row.scale_at;
+  shape.float8 = row.codes == QuantCodes::floats;
+  shape.base = row.base;
+  return shape;
+}
+
+// e4m3 as f32, without its two NaNs, which count as 480: readers of checkpoints refuse them.
+[[gnu::always_inline]] constexpr float float8_value(uint32_t byte) noexcept {
+  return __builtin_bit_cast(float, (byte & 0x7f) << 20 | (byte & 0x80) << 24) * 0x1p120f;
+}
+
+// Scale and minimum of a value.
+struct QuantScale {
+  float scale, minimum;
+};
+// Those of a value of half `half` of a group: those of its block, and the group's small scales.
+constexpr QuantScale times_small(const QuantShape& shape, QuantScale block,
+                                 const uint8_t (&small)[2], uint32_t half) noexcept {
+  const auto integer = [&](uint32_t which) {
+    return static_cast<float>(static_cast<int8_t>(small[which]));
+  };
+  const auto nibble = [&](uint32_t which, uint32_t high) {
+    return static_cast<float>(small[which] >> (4 * high) & 15);
+  };
+  switch (shape.small) {
+    case SmallScales::none:
+      break;
+    case SmallScales::minimum:
+      return {block.scale * integer(0), block.minimum * -integer(1)};
+    case SmallScales::halves:
+      return {block.scale * integer(half), block.minimum};
+    case SmallScales::half_minima:
+      return {block.scale * nibble(half, 0), block.minimum * -nibble(half, 1)};
+    case SmallScales::whole:
+      return {block.scale * integer(0), block.minimum};
+    case SmallScales::odd_halves:
+      return {block.scale * (nibble(0, half) * 2 + 1), block.minimum};
+    case SmallScales::shifted: {
+      const float eighth = block.scale * integer(0) / 8;
+      return {integer(0) < 0 ? -8 * eighth : 8 * eighth, eighth};
+    }
+    case SmallScales::shifted_halves:
+      return {block.scale * (nibble(half, 0) * shape.unit), block.minimum};
+  }
+  return block;
+}
 
 namespace detail {
 
