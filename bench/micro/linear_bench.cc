@@ -218,7 +218,7 @@ int main(int argc, char** argv) {
       return other.base == row.base && other.values > row.values;
     };
     if (std::ranges::any_of(sdk::kQuantRows, longer)) continue;
-    (row.codes == sdk::QuantCodes::floats ? floats : integers).push_back(row.name);
+    (row.codes == BlockCodes::floats ? floats : integers).push_back(row.name);
   }
   register_all(load("linear_dense", "dense"), "dense", floats);
   register_all(load("linear_dense", "dense"), "dense", integers);

@@ -104,7 +104,7 @@ TEST(CudaPacked, gives_elements_places_of_their_own) {
 }
 
 TEST(CudaPacked, leaves_other_formats_to_be_widened) {
-  for (const char* format : {"q4_1", "q6_k", "u3_32", "nf4_64", "mxfp4"}) {
+  for (const char* format : {"q4_1", "q6_k", "u3_32", "nf4_64", "mxfp4", "nvfp4_64"}) {
     EXPECT_FALSE(packed_layout(weight_of(QuantWeight(format, 2, 256, 1)))) << format;
   }
 }
@@ -158,7 +158,7 @@ TEST(CudaPacked, models_of_other_tools_give_the_logits_of_the_oracle) {
         "published/gptq_4bit", "published/gptq_8bit", "published/gptq_4bit_order",
         "published/ct_w4a16", "published/ct_w4a16_zeros", "published/ct_w8a16", "published/ct_w8a8",
         "published/hqq_4bit", "published/ct_fp8", "published/fp8_one_scale",
-        "published/fp8_partial_blocks"}) {
+        "published/fp8_partial_blocks", "published/ct_nvfp4", "published/modelopt_nvfp4"}) {
     expect_oracle(name, 2e-2f, bf16_cache());
   }
 }

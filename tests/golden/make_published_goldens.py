@@ -269,6 +269,25 @@ def hqq(bits, group):
     return config, make
 
 
+def nvfp4(config, codes_name, common_name, divides):
+    """E2M1 with a scale in E4M3 for 16 values and one in f32 for all, a factor or a divisor."""
+    def make(random, stem, shape):
+        n, k = shape
+        codes = random.integers(0, 16, shape)
+        scales = F8(random.integers(1, 0x7f, (n, k // 16)))
+        common = np.float32(1e-4 * (0.5 + random.random()))
+        stored = np.float32(1) / common if divides else common
+        factor = 1 / np.float64(stored) if divides else np.float64(stored)
+        values = np.array(E2M1)[codes] * np.repeat(scales.values, 16, axis=1) * factor
+        return values, {stem + codes_name: (codes[:, 0::2] | codes[:, 1::2] << 4).astype(np.uint8),
+                        stem + ".weight_scale": scales,
+                        stem + common_name: stored.reshape((1,) if divides else ()),
+                        stem + (".input_global_scale" if divides else ".input_scale"):
+                            np.float32(0.01).reshape((1,) if divides else ())}
+    return config, make
+
+
+NVFP4_WEIGHTS = dict(num_bits=4, type="float", group_size=16, dynamic=False)
 SMALL_BLOCKS = dict(quant_method="fp8", activation_scheme="dynamic", weight_block_size=[48, 32])
 CASES = {
     "gptq_2bit": gptq(2, 32), "gptq_3bit_order": gptq(3, 32, order=True),
@@ -285,6 +304,13 @@ CASES = {
                             ".weight_scale", 0, 0),
     "bnb_nf4": bitsandbytes4("nf4", False), "bnb_nf4_nested": bitsandbytes4("nf4", True),
     "bnb_fp4": bitsandbytes4("fp4", False), "bnb_int8": bitsandbytes8(),
+    "ct_nvfp4": nvfp4(scheme("nvfp4-pack-quantized", NVFP4_WEIGHTS |
+                             dict(strategy="tensor_group", symmetric=True)),
+                      ".weight_packed", ".weight_global_scale", True),
+    "modelopt_nvfp4": nvfp4(dict(quant_method="modelopt", quant_algo="NVFP4", ignore=["lm_head"],
+                                 producer=dict(name="modelopt"), config_groups=dict(group_0=dict(
+                                     targets=["Linear"], weights=NVFP4_WEIGHTS))),
+                            ".weight", ".weight_scale_2", False),
     "hqq_4bit": hqq(4, 64), "hqq_3bit": hqq(3, 64), "hqq_2bit": hqq(2, 32),
 }
 
@@ -377,7 +403,7 @@ def write_seeds():
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     for name in ("gptq_3bit_order", "awq_4bit", "ct_w4a16_zeros", "ct_w8a8", "fp8_partial_blocks",
-                 "bnb_nf4_nested", "bnb_int8", "hqq_3bit"):
+                 "bnb_nf4_nested", "bnb_int8", "hqq_3bit", "ct_nvfp4", "modelopt_nvfp4"):
         quantization, make = CASES[name]
         _, tensors = make(np.random.default_rng(1), "q", (32, 64))
         write_safetensors(folder / name, tensors)

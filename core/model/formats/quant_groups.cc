@@ -85,6 +85,16 @@ void dequantize_mxfp4(const std::byte* block, float* out) {
   dequantize_levels(kE2M1Levels, scale, block + 1, 32, out);
 }
 
+// An f32, the scales of four times 16 values in E4M3, nibbles; levels are in halves.
+void dequantize_nvfp4_64(const std::byte* block, float* out) {
+  float scale;
+  std::memcpy(&scale, block, 4);
+  for (uint32_t i = 0; i < 64; ++i) {
+    const float own = 0.5f * scale * e4m3(byte_of(block, 4 + i / 16));
+    out[i] = own * kE2M1Levels[code_of(block + 8 + i / 32 * 16, 4, i % 32)];
+  }
+}
+
 void dequantize_nf4_32(const std::byte* block, float* out) {
   dequantize_levels(kNf4Levels, half_of(block), block + 2, 32, out);
 }

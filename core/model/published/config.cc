@@ -11,7 +11,8 @@
   METHOD("fbgemm_fp8", make_float8)                     \
   METHOD("bitsandbytes", make_bitsandbytes)             \
   METHOD("hqq", make_hqq)                               \
-  METHOD("mxfp4", make_mxfp4)
+  METHOD("mxfp4", make_mxfp4)                           \
+  METHOD("modelopt", make_modelopt)
 
 namespace tenon::published {
 

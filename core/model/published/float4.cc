@@ -4,9 +4,21 @@
 //   compressed-tensors  NAME.weight_packed u8 [n, k/2], NAME.weight_scale u8 [n, k/32]
 //   gpt-oss's experts   NAME_blocks u8 [E, n, k/32, 16], NAME_scales u8 [E, n, k/32]; rows of gate
 //                       and up stand in turn
+//
+// NVFP4 has for 16 values a scale in E4M3, and an f32 for the whole matrix, which is a factor or,
+// in compressed-tensors, a divisor. What activations are rounded with is next to them, and not
+// used.
+//   compressed-tensors  NAME.weight_packed u8 [n, k/2], NAME.weight_scale F8_E4M3 [n, k/16],
+//                       NAME.weight_global_scale F32 [1]
+//   modelopt            NAME.weight u8 [n, k/2], NAME.weight_scale F8_E4M3 [n, k/16],
+//                       NAME.weight_scale_2 F32 [] or [1]
 #include <array>
+#include <cmath>
+#include <cstring>
 
+#include "core/base/quote.h"
 #include "core/model/published/reader.h"
+#include "core/model/tensors/tensor_values.h"
 
 namespace tenon::published {
 namespace {
@@ -36,14 +48,14 @@ Matrix mxfp4_matrix(const TensorView& codes, const TensorView& exponents, uint64
   return matrix;
 }
 
-// The codes of a matrix of compressed-tensors whose scales are for `group` columns.
-Result<const TensorView*> packed_codes(const Tensors& tensors, uint64_t columns) {
-  TENON_ASSIGN_OR_RETURN(const TensorView* codes, tensors.get(".weight_packed", {DType::u8}, 2));
+// The codes of a matrix whose scales are for `columns` columns.
+Result<const TensorView*> packed_codes(const Tensors& tensors, uint64_t columns,
+                                       std::string_view suffix = ".weight_packed") {
+  TENON_ASSIGN_OR_RETURN(const TensorView* codes, tensors.get(suffix, {DType::u8}, 2));
   if (codes->shape[1] % (columns / 2) == 0) return codes;
-  return tensors.refuse(".weight_packed", "has " + std::to_string(codes->shape[1]) +
-                                              " bytes a row; expected " +
-                                              std::to_string(columns / 2) + " for " +
-                                              std::to_string(columns) + " columns");
+  return tensors.refuse(suffix, "has " + std::to_string(codes->shape[1]) +
+                                    " bytes a row; expected " + std::to_string(columns / 2) +
+                                    " for " + std::to_string(columns) + " columns");
 }
 
 Result<Matrix> read_packed_mxfp4(const Tensors& tensors) {
@@ -52,6 +64,87 @@ Result<Matrix> read_packed_mxfp4(const Tensors& tensors) {
   TENON_ASSIGN_OR_RETURN(const TensorView* exponents,
                          tensors.get(".weight_scale", {DType::u8}, {n, groups}));
   return mxfp4_matrix(*codes, *exponents, n, groups);
+}
+
+// Blocks of 64: the factor of the matrix, four scales, nibbles.
+Matrix nvfp4_matrix(const TensorView& codes, const TensorView& scales, float factor) {
+  const uint64_t n = codes.shape[0], k = 2 * codes.shape[1];
+  Matrix matrix{.n_out = n, .k_in = k, .group = 16, .order = {}, .format = "nvfp4_64"};
+  matrix.write = [=, pairs = static_cast<const uint8_t*>(codes.data),
+                  small = static_cast<const uint8_t*>(scales.data)](uint64_t first, uint64_t rows,
+                                                                    std::byte* to) {
+    bool numbers = true;
+    const uint64_t blocks = k / 64;
+    for (uint64_t at = first * blocks; at < (first + rows) * blocks; ++at, to += 40) {
+      for (uint64_t i = 0; i < 4; ++i) numbers &= (small[4 * at + i] & 0x7f) != 0x7f;
+      std::memcpy(to, &factor, 4);
+      std::memcpy(to + 4, small + 4 * at, 4);
+      put_nibbles(pairs + 32 * at, to + 8);
+      put_nibbles(pairs + 32 * at + 16, to + 24);
+    }
+    return numbers;
+  };
+  return matrix;
+}
+
+// The one number that all scales of a matrix have in common.
+Result<float> common_scale(const Tensors& tensors, std::string_view suffix) {
+  const TensorView* view = tensors.find(suffix);
+  if (view != nullptr && view->rank == 0) {
+    TENON_ASSIGN_OR_RETURN(view, tensors.get(suffix, {DType::f32}, 0));
+  } else {
+    TENON_ASSIGN_OR_RETURN(view, tensors.get(suffix, {DType::f32}, {1}));
+  }
+  const float scale = element(*view, 0);
+  if (std::isnormal(scale) && scale > 0 && std::isnormal(1 / scale)) return scale;
+  return tensors.refuse(
+      suffix, "is " + std::to_string(scale) + "; expected a number above 0 – the file is damaged");
+}
+
+Result<const TensorView*> nvfp4_scales(const Tensors& tensors, const TensorView& codes) {
+  return tensors.get(".weight_scale", {DType::f8_e4m3}, {codes.shape[0], codes.shape[1] / 8});
+}
+
+constexpr std::string_view kDivisor = ".weight_global_scale";
+constexpr std::string_view kNvFp4Suffixes[] = {kDivisor, ".input_global_scale"};
+
+Result<Matrix> read_packed_nvfp4(const Tensors& tensors) {
+  TENON_ASSIGN_OR_RETURN(const TensorView* codes, packed_codes(tensors, 16));
+  TENON_ASSIGN_OR_RETURN(const TensorView* scales, nvfp4_scales(tensors, *codes));
+  TENON_ASSIGN_OR_RETURN(const float divisor, common_scale(tensors, kDivisor));
+  return nvfp4_matrix(*codes, *scales, 1 / divisor);
+}
+
+class ModelOpt final : public Reader {
+ public:
+  std::string_view main_suffix() const override { return ".weight"; }
+  bool is_quantised(const TensorView& view) const override { return view.dtype == DType::u8; }
+  std::vector<std::string_view> other_suffixes() const override {
+    return {".weight_scale", ".weight_scale_2", ".input_scale"};
+  }
+  Result<Matrix> read(const Tensors& tensors) const override {
+    if (tensors.has(".pre_quant_scale")) {
+      return tensors.refuse(".pre_quant_scale",
+                            "is there: inputs would be scaled by it, which is not built; expected "
+                            "a checkpoint of NVFP4 without AWQ");
+    }
+    TENON_ASSIGN_OR_RETURN(const TensorView* codes, packed_codes(tensors, 16, ".weight"));
+    TENON_ASSIGN_OR_RETURN(const TensorView* scales, nvfp4_scales(tensors, *codes));
+    TENON_ASSIGN_OR_RETURN(const float factor, common_scale(tensors, ".weight_scale_2"));
+    return nvfp4_matrix(*codes, *scales, factor);
+  }
+};
+
+// What ModelOpt's config says of the weights of a group: 4 bits in groups of 16.
+void check_nvfp4_group(const JsonFields& weights) {
+  const auto expect = [&](const char* key, uint64_t wanted) {
+    const uint64_t value = weights.count(key, static_cast<uint32_t>(wanted), 0, 65536);
+    if (value == wanted) return;
+    weights.faults().unsupported(weights.name(key) + " is " + std::to_string(value) +
+                                 "; expected " + std::to_string(wanted) + ", which NVFP4 has");
+  };
+  expect("num_bits", 4);
+  expect("group_size", 16);
 }
 
 class MxFp4Experts final : public Reader {
@@ -80,12 +173,34 @@ class MxFp4Experts final : public Reader {
 std::span<const Float4> float4_formats() {
   static constexpr std::array kFormats = {
       Float4{"mxfp4-pack-quantized", 32, "group", read_packed_mxfp4, {}},
+      Float4{"nvfp4-pack-quantized", 16, "tensor_group", read_packed_nvfp4, kNvFp4Suffixes},
   };
   return kFormats;
 }
 
 std::unique_ptr<Reader> make_mxfp4(const JsonFields&) {
   return std::make_unique<MxFp4Experts>();
+}
+
+std::unique_ptr<Reader> make_modelopt(const JsonFields& config) {
+  Faults& faults = config.faults();
+  const std::string algorithm = config.text("quant_algo", "");
+  if (algorithm != "NVFP4") {
+    faults.unsupported(config.name("quant_algo") + " is " + in_quotes(algorithm, 80) +
+                       "; ModelOpt's checkpoints are read of NVFP4 alone");
+    return nullptr;
+  }
+  check_nvfp4_group(config);
+  if (const nlohmann::json* groups = config.find("config_groups"); groups != nullptr) {
+    for (const auto& [key, value] : groups->items()) {
+      const std::string name = "quantization_config.config_groups." + key.substr(0, 80);
+      const JsonFields group(value, faults, name + ".");
+      if (const std::optional<JsonFields> weights = group.object("weights")) {
+        check_nvfp4_group(*weights);
+      }
+    }
+  }
+  return std::make_unique<ModelOpt>();
 }
 
 }  // namespace tenon::published

@@ -165,13 +165,14 @@ TEST(Dense, weights_it_cannot_run_are_refused_with_the_reason) {
   WeightView view = weight.view();
   EXPECT_TRUE(bench.kernel().accepts(view).ok());
   view.format = "q8_k";
-  EXPECT_EQ(bench.kernel().accepts(view).message(),
-            "weight \"w\" has format \"q8_k\"; \"dense\" multiplies f32, f16, bf16, q8_0, q4_0, "
-            "q4_1, q5_0, q5_1, q6_k, q4_k, q5_k, iq4_nl, mxfp4, nf4_32, nf4_64, fp4_32, fp4_64, "
-            "u2_32, u2_64, u2_128, u3_32, u3_64, u3_128, u4_32, u4_64, u4_128, u8_32, u8_64, "
-            "u8_128, f8_32, f8_64, f8_128, q2_k, q3_k, iq4_xs, tq1_0, tq2_0, iq2_xxs, iq2_xs, "
-            "iq2_s, iq3_xxs, iq3_s, iq1_s and iq1_m; choose a linear plugin for that format, or "
-            "\"auto\"");
+  EXPECT_EQ(
+      bench.kernel().accepts(view).message(),
+      "weight \"w\" has format \"q8_k\"; \"dense\" multiplies f32, f16, bf16, q8_0, q4_0, "
+      "q4_1, q5_0, q5_1, q6_k, q4_k, q5_k, iq4_nl, mxfp4, nf4_32, nf4_64, fp4_32, fp4_64, "
+      "u2_32, u2_64, u2_128, u3_32, u3_64, u3_128, u4_32, u4_64, u4_128, u8_32, u8_64, "
+      "u8_128, f8_32, f8_64, f8_128, nvfp4_64, q2_k, q3_k, iq4_xs, tq1_0, tq2_0, iq2_xxs, iq2_xs, "
+      "iq2_s, iq3_xxs, iq3_s, iq1_s and iq1_m; choose a linear plugin for that format, or "
+      "\"auto\"");
   EXPECT_EQ(bench.kernel().packed_bytes(view), 0u);
   view.format = "f16";
   EXPECT_FALSE(bench.kernel().accepts(view).ok());

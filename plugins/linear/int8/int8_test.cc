@@ -59,7 +59,7 @@ TEST(Int8, weights_of_other_formats_are_refused) {
       rig.kernel().accepts(view).message(),
       "weight \"w\" has format \"bf16\"; \"int8\" multiplies q8_0, q4_0, q4_1, q5_0, q5_1, q6_k, "
       "q4_k, q5_k, iq4_nl, mxfp4, nf4_32, nf4_64, fp4_32, fp4_64, u2_32, u2_64, u2_128, u3_32, "
-      "u3_64, u3_128, u4_32, u4_64, u4_128, u8_32, u8_64, u8_128, q2_k, q3_k, iq4_xs, "
+      "u3_64, u3_128, u4_32, u4_64, u4_128, u8_32, u8_64, u8_128, nvfp4_64, q2_k, q3_k, iq4_xs, "
       "tq1_0, tq2_0, iq2_xxs, iq2_xs, iq2_s, iq3_xxs, iq3_s, iq1_s and iq1_m; choose a linear "
       "plugin for that format, or \"auto\"");
   EXPECT_EQ(rig.kernel().packed_bytes(view), 0u);

@@ -27,10 +27,9 @@ constexpr KernelSet make_kernel_set() {
                     .prepare = &prepare,
                     .gate_finish = {.silu_mul = &finish_gate}};
   namespace set = TENON_INT8_SET;
-#define TENON_FORMAT(name, values, bytes, scales, at, codes, base, ...)            \
-  if constexpr (Format::name == Format::base &&                                    \
-                sdk::QuantCodes::codes != sdk::QuantCodes::floats) {               \
-    kernels.multiply[static_cast<uint32_t>(Format::name)] = &set::multiply_##name; \
+#define TENON_FORMAT(name, values, bytes, scales, at, codes, base, ...)                    \
+  if constexpr (Format::name == Format::base && BlockCodes::codes != BlockCodes::floats) { \
+    kernels.multiply[static_cast<uint32_t>(Format::name)] = &set::multiply_##name;         \
   }
 #include <tenon/formats/weight_formats.def>
   return kernels;

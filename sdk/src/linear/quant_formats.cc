@@ -9,7 +9,7 @@ namespace tenon::sdk {
 std::string quant_formats_text(bool skip_float8) {
   std::string text, last;
   for (const QuantRow& row : kQuantRows) {
-    if (skip_float8 && row.codes == QuantCodes::floats) continue;
+    if (skip_float8 && row.codes == BlockCodes::floats) continue;
     if (!last.empty()) text += (text.empty() ? "" : ", ") + last;
     last = row.name;
   }

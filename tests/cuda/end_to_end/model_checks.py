@@ -15,7 +15,7 @@ OF_F32 = ("mixtral", "mixtral_window", "qwen2_moe_sparse", "qwen3_moe_biases", "
           "granitemoeshared", "deepseek_v2", "deepseek_v2_experts", "deepseek_v2_groups",
           "deepseek_v3_experts", "mistral_window", "qwen2_sliding_layers", "gemma3", "gemma2")
 OF_BF16 = ("mixtral_bf16", "llama_bf16")
-PACKED = ("awq_4bit", "gptq_8bit", "hqq_4bit", "mxfp4_experts", "ct_fp8")
+PACKED = ("awq_4bit", "gptq_8bit", "hqq_4bit", "mxfp4_experts", "modelopt_nvfp4", "ct_fp8")
 PACKED_VOCABULARY = 16
 BF16_TOLERANCE = 1.5e-1
 # (model, elements of K and V, tolerance)

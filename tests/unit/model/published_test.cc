@@ -149,6 +149,56 @@ TEST(Published, other_groups_than_those_of_mxfp4_are_refused) {
               HasSubstr("is 'channel'; expected group"));
 }
 
+MemoryCheckpoint nvfp4_matrix(const char* codes, const char* common) {
+  MemoryCheckpoint checkpoint;
+  checkpoint.add(std::string("q.") + codes, DType::u8, {32, 32});
+  checkpoint.add("q.weight_scale", DType::f8_e4m3, {32, 4});
+  checkpoint.add(std::string("q.") + common, DType::f32, {1});
+  const float one = 1;
+  std::memcpy(checkpoint.bytes(std::string("q.") + common).data(), &one, 4);
+  return checkpoint;
+}
+constexpr const char* kNvFp4 = R"({"quant_method":"compressed-tensors",
+    "format":"nvfp4-pack-quantized","config_groups":{"g":{"weights":
+    {"num_bits":4,"type":"float","strategy":"tensor_group","group_size":16}}}})";
+constexpr const char* kModelOpt = R"({"quant_method":"modelopt","quant_algo":"NVFP4"})";
+
+TEST(Published, matrices_of_nvfp4_that_are_none_are_refused) {
+  MemoryCheckpoint checkpoint = nvfp4_matrix("weight_packed", "weight_global_scale");
+  EXPECT_EQ(refusal(kNvFp4, checkpoint), "");
+  checkpoint.bytes("q.weight_scale")[5] = '\x7f';
+  EXPECT_THAT(refusal(kNvFp4, checkpoint), HasSubstr("tensor 'q.weight_packed' has a scale that"));
+  checkpoint.add("q.weight_scale", DType::u8, {32, 4});
+  EXPECT_THAT(refusal(kNvFp4, checkpoint), HasSubstr("tensor 'q.weight_scale' has element type"));
+  checkpoint = nvfp4_matrix("weight_packed", "weight_global_scale");
+  checkpoint.add("q.weight_global_scale", DType::f32, {1});
+  EXPECT_EQ(refusal(kNvFp4, checkpoint),
+            "tensor 'q.weight_global_scale' is 0.000000; expected a number above 0 – the file is "
+            "damaged");
+  checkpoint = nvfp4_matrix("weight", "weight_scale_2");
+  EXPECT_EQ(refusal(kModelOpt, checkpoint), "");
+  checkpoint.add("q.weight", DType::u8, {32, 40});
+  checkpoint.add("q.weight_scale", DType::f8_e4m3, {32, 5});
+  EXPECT_EQ(refusal(kModelOpt, checkpoint),
+            "tensor 'q.weight' has 80 columns; they must be a multiple of 64");
+  checkpoint = nvfp4_matrix("weight", "weight_scale_2");
+  checkpoint.add("q.pre_quant_scale", DType::f32, {64});
+  EXPECT_THAT(refusal(kModelOpt, checkpoint),
+              HasSubstr("tensor 'q.pre_quant_scale' is there: inputs would be scaled by it"));
+}
+
+TEST(Published, other_algorithms_and_groups_of_modelopt_are_refused) {
+  EXPECT_THAT(refused_config(R"({"quant_method":"modelopt","quant_algo":"MIXED_PRECISION"})"),
+              HasSubstr("is 'MIXED_PRECISION'; ModelOpt's checkpoints are read of NVFP4 alone"));
+  EXPECT_THAT(refused_config(R"({"quant_method":"modelopt","quant_algo":"NVFP4","config_groups":
+                  {"g":{"weights":{"num_bits":4,"group_size":32}}}})"),
+              HasSubstr("group_size' is 32; expected 16, which NVFP4 has"));
+  EXPECT_THAT(refused_config(R"({"quant_method":"compressed-tensors",
+                  "format":"nvfp4-pack-quantized","config_groups":{"g":{"weights":
+                  {"num_bits":4,"type":"float","strategy":"group","group_size":16}}}})"),
+              HasSubstr("is 'group'; expected tensor_group"));
+}
+
 constexpr const char* kMixed = R"({"quant_method":"gptq","bits":4,"group_size":64,
                                    "dynamic":{"+:^q$":{"bits":8,"group_size":32}}})";
 

@@ -12,10 +12,11 @@
 //   value = scale · table[stored]                  where the shape has a table
 //   value = scale · e4m3(stored)                   where the row says floats
 //
-// In nested formats scale and minimum are an f16 of the block times a small integer of a group
+// In nested formats scale and minimum are a number of the block times a small one of a group
 // (SmallScales), and the minimum is subtracted; else both stand there as they are. scale · stored
-// is exact in f32. The formats of few bits stand in sdk/linear/quant_low_bits.h and, those whose
-// values are points of a lattice, in sdk/linear/quant_lattices.h.
+// is exact in f32, but in nvfp4, where either product rounds. The formats of few bits stand in
+// sdk/linear/quant_low_bits.h and, those whose values are points of a lattice, in
+// sdk/linear/quant_lattices.h.
 #pragma once
 
 #include <tenon/sdk/linear/quant_lattices.h>
@@ -125,6 +126,23 @@ struct MxFp4Block {
   static uint16_t scale_bits(const std::byte* block) noexcept {
     const uint32_t exponent = detail::byte_at(block, 0);
     return static_cast<uint16_t>(exponent > 1 ? (exponent - 1) << 7 : 0x20u << exponent);
+  }
+};
+
+// | f32 scale | 4 x E4M3, each the scale of 16 values | nibbles as q4_0 has them, 32 a time |.
+// Levels are in halves.
+struct NvFp4Block {
+  static constexpr QuantShape kShape =
+      shape_of(QuantFormat::nvfp4_64, {.bits = 4,
+                                       .small = SmallScales::float8_halves,
+                                       .unit = 0.5f,
+                                       .scale_type = ScaleType::f32,
+                                       .table = kE2M1Levels});
+  static uint64_t eight(const std::byte* block, uint32_t i) noexcept {
+    return detail::nibbles_at(block + 8, 16, i);
+  }
+  static uint32_t small(const std::byte* block, uint32_t group, uint32_t which) noexcept {
+    return detail::byte_at(block, 4 + 2 * group + which);
   }
 };
 

@@ -2,6 +2,7 @@
 // and how bits are taken out of bytes.
 #pragma once
 
+#include <tenon/formats/block_scales.h>
 #include <tenon/linear.h>
 #include <tenon/sdk/half.h>
 #include <tenon/sdk/linear/panels.h>
@@ -21,18 +22,17 @@ enum class QuantFormat : uint32_t {
 #define TENON_FORMAT(name, ...) name,
 #include <tenon/formats/weight_formats.def>
 };
-enum class QuantCodes : uint8_t { integers, levels, floats };
 
 struct QuantRow {
   std::string_view name;
   uint32_t values, bytes;  // of a block
   uint32_t scale_at;
-  QuantCodes codes;
+  BlockCodes codes;
   QuantFormat base;
 };
 inline constexpr QuantRow kQuantRows[] = {
 #define TENON_FORMAT(name, values, bytes, scales, at, codes, base, ...) \
-  {#name, values, bytes, at, QuantCodes::codes, QuantFormat::base},
+  {#name, values, bytes, at, BlockCodes::codes, QuantFormat::base},
 #include <tenon/formats/weight_formats.def>
 };
 inline constexpr uint32_t kQuantFormats = sizeof(kQuantRows) / sizeof(QuantRow);
@@ -43,7 +43,7 @@ constexpr uint32_t scale_bytes(ScaleType type) noexcept {
   return type == ScaleType::f32 ? 4 : 2;
 }
 
-// The small integers that stand with a group, a byte each, and what multiplies the block's scale.
+// The small numbers that stand with a group, a byte each, and what multiplies the block's scale.
 enum class SmallScales : uint8_t {
   none,
   minimum,        // a scale; how often the minimum is subtracted
@@ -52,6 +52,7 @@ enum class SmallScales : uint8_t {
   whole,          // one scale, signed
   odd_halves,     // one byte, a nibble n for either half: the scale is 2n + 1
   shifted,        // one scale; of its sign is an eighth of it that is added to every value
+  float8_halves,  // the scale of either half, E4M3
   shifted_halves  // of either half: the scale in the low nibble, then a bit for each of its eights:
                   // whether an eighth of the scale is added to a value, else it is subtracted
 };
@@ -87,7 +88,8 @@ struct QuantShape {
   // Scales of a group: one, or one for each half.
   constexpr uint32_t scales() const noexcept {
     const bool two = small == SmallScales::halves || small == SmallScales::half_minima ||
-                     small == SmallScales::odd_halves || small == SmallScales::shifted_halves;
+                     small == SmallScales::odd_halves || small == SmallScales::float8_halves ||
+                     small == SmallScales::shifted_halves;
     return two ? 2 : 1;
   }
   // Whether an f16 of its own comes after the scale.
@@ -102,7 +104,7 @@ constexpr QuantShape shape_of(QuantFormat format, QuantShape shape = {}) noexcep
   shape.values = row.values;
   shape.bytes = row.bytes;
   shape.scale_at = row.scale_at;
-  shape.float8 = row.codes == QuantCodes::floats;
+  shape.float8 = row.codes == BlockCodes::floats;
   shape.base = row.base;
   return shape;
 }
@@ -142,6 +144,8 @@ constexpr QuantScale times_small(const QuantShape& shape, QuantScale block,
       const float eighth = block.scale * integer(0) / 8;
       return {integer(0) < 0 ? -8 * eighth : 8 * eighth, eighth};
     }
+    case SmallScales::float8_halves:
+      return {block.scale * shape.unit * float8_value(small[half]), block.minimum};
     case SmallScales::shifted_halves:
       return {block.scale * (nibble(half, 0) * shape.unit), block.minimum};
   }

@@ -104,6 +104,12 @@ struct QuantSteps {
       const StepWords words = small_words(small, v, 0);
       return nibble<true>(which == 0 ? words : words >> 4);
     }
+    if constexpr (kShape.small == SmallScales::float8_halves) {
+      // As float8_value.
+      const StepWords words = small_words(small, v, which);
+      const StepWords bits = (words & 0x7f) << 20 | (words & 0x80) << 24;
+      return simd::mul((simd::F32)bits, simd::set1(0x1p120f));
+    }
     if constexpr (kShape.small == SmallScales::shifted) {
       const simd::F32 times = signed_small(small, v, 0);
       return simd::max(times, simd::sub(simd::zero(), times));
