@@ -18,24 +18,49 @@ set(TENON_ISA_FLAGS_avx512 ${TENON_ISA_FLAGS_avx2} -mavx512f -mavx512bw -mavx512
 set(TENON_ISA_FLAGS_avx512_vnni ${TENON_ISA_FLAGS_avx512} -mavx512vnni)
 set(TENON_ISA_FLAGS_avx512_bf16 ${TENON_ISA_FLAGS_avx512_vnni} -mavx512bf16)
 
-# tenon_format_sources(<list> <template> <isa> <name>=<type>…)
+# tenon_format_sources(<list> <template> <isa> [TOGETHER <count>] <name>=<type>…)
 #
-# Sources for one instruction set made from <template>, one a format, with @name@, @type@ and @isa@
-# filled in: kernels of many formats compile in pieces, side by side. An <isa> of "portable" runs
+# Sources for one instruction set made from <template>, which is repeated for every format with
+# @name@, @type@ and @isa@ filled in. TOGETHER says how many formats share a source (by default 1):
+# each source reads the headers once, and sources compile side by side. An <isa> of "portable" runs
 # on any processor.
 function(tenon_format_sources list template isa)
+  cmake_parse_arguments(PARSE_ARGV 3 ARG "" "TOGETHER" "")
+  if(NOT ARG_TOGETHER)
+    set(ARG_TOGETHER 1)
+  endif()
   set(made "")
   set(condition "defined(__x86_64__)")
   if(isa STREQUAL portable)
     set(condition 1)
   endif()
-  foreach(item ${ARGN})
-    string(REGEX MATCH "^([^=]+)=(.+)$" item ${item})
+  cmake_path(GET template STEM stem)
+  cmake_path(ABSOLUTE_PATH template)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${template})
+  file(READ ${template} wanted)
+  set(text "")
+  set(count 0)
+  list(LENGTH ARG_UNPARSED_ARGUMENTS left)
+  foreach(item IN LISTS ARG_UNPARSED_ARGUMENTS)
+    string(REGEX MATCH "^([^=]+)=(.+)$" item "${item}")
     set(name ${CMAKE_MATCH_1})
-    set(type ${CMAKE_MATCH_2})
-    configure_file(${template} ${isa}_${name}.cc @ONLY)
-    list(APPEND made ${CMAKE_CURRENT_BINARY_DIR}/${isa}_${name}.cc)
+    set(type "${CMAKE_MATCH_2}")
+    if(count EQUAL 0)
+      set(source ${CMAKE_CURRENT_BINARY_DIR}/${isa}_${stem}_${name}.cc)
+    endif()
+    string(CONFIGURE "${wanted}" filled @ONLY)
+    string(APPEND text "${filled}")
+    math(EXPR count "${count} + 1")
+    math(EXPR left "${left} - 1")
+    if(count EQUAL ARG_TOGETHER OR left EQUAL 0)
+      file(CONFIGURE OUTPUT ${source} CONTENT "${text}" @ONLY)
+      list(APPEND made ${source})
+      set(text "")
+      set(count 0)
+    endif()
   endforeach()
+  # TOGETHER has said how many share a source, so a unity build adds nothing.
+  set_source_files_properties(${made} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   set(${list} ${made} PARENT_SCOPE)
 endfunction()
 

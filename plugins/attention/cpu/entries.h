@@ -1,15 +1,28 @@
 // The functions of a KernelSet: each goes by the cache's element type to the code for it.
 #pragma once
 
-#include "plugins/attention/cpu/attend.h"
+#include "plugins/attention/cpu/attend_as.h"
 #include "plugins/attention/cpu/score.h"
 
 namespace tenon::attention_cpu {
+// Each is made from attend.cc.in.
+namespace TENON_SIMD_SET {
+using Attend = void(const LayerTask& task, const WorkItem& item, float* scratch, float* partials);
+Attend attend_f32, attend_f16, attend_bf16, attend_i8, attend_i4;
+}  // namespace TENON_SIMD_SET
+
 namespace {
 
-// Calls function(elements of the cache's type).
+// Calls function(elements of the cache's type). Two sets are for some types alone.
 template <class Function>
-[[gnu::always_inline]] inline void with_elements(DType dtype, const Function& function) {
+[[gnu::always_inline]] inline void with_elements([[maybe_unused]] DType dtype,
+                                                 const Function& function) {
+#if defined(__AVX512BF16__)  // kAvx512Bf16Kernels
+  return function(Bf16Elements());
+#elif defined(__AVX512VNNI__)  // kAvx512VnniKernels
+  if (dtype == DType::i8) return function(I8Elements());
+  return function(I4Elements());
+#else
   switch (dtype) {
     case DType::f32:
       return function(F32Elements());
@@ -22,23 +35,22 @@ template <class Function>
     default:
       return function(Bf16Elements());
   }
+#endif
 }
 
-template <class E, class S>
-void attend_as(const LayerTask& task, const WorkItem& item, float* scratch, float* partials) {
-  const uint32_t group = task.query_heads / task.kv_heads;
-  const uint32_t rows = item.last_row - item.first_row;
-  const uint32_t at_once = smaller(group, S::kQueries / rows);
-  for (uint32_t head = 0; head < group; head += at_once) {
-    Attention<E, S>(task, item, head, smaller(at_once, group - head), scratch).run(partials);
-  }
-}
 inline void attend(const LayerTask& task, const WorkItem& item, float* scratch, float* partials) {
-  with_elements(task.dtype, [&](auto elements) {
-    using E = decltype(elements);
-    const auto attend = task.latent ? attend_as<E, LatentRows> : attend_as<E, HeadRows>;
-    attend(task, item, scratch, partials);
-  });
+  switch (task.dtype) {
+    case DType::f32:
+      return TENON_SIMD_SET::attend_f32(task, item, scratch, partials);
+    case DType::f16:
+      return TENON_SIMD_SET::attend_f16(task, item, scratch, partials);
+    case DType::i8:
+      return TENON_SIMD_SET::attend_i8(task, item, scratch, partials);
+    case DType::i4:
+      return TENON_SIMD_SET::attend_i4(task, item, scratch, partials);
+    default:
+      return TENON_SIMD_SET::attend_bf16(task, item, scratch, partials);
+  }
 }
 
 #ifdef __AVX512VNNI__
