@@ -46,9 +46,9 @@ Status CheckedDrafter::bind(const ModelShape& target, HiddenLayersOut& wanted) n
   for (size_t i = 0; i < wanted.count; ++i) {
     const bool rises = i == 0 || room[i] > room[i - 1];
     if (room[i] <= target.layer_count && rises) continue;
-    return broken_promise("bind", "wants hidden states behind layer " + std::to_string(room[i]),
+    return broken_promise("bind", "wants hidden states after layer " + std::to_string(room[i]),
                           "layers that rise, up to " + std::to_string(target.layer_count) +
-                              ", which is behind the final norm");
+                              ", which is after the final norm");
   }
   return {};
 }

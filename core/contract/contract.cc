@@ -11,7 +11,7 @@ constexpr size_t kMostPluginBytes = 2000;  // of an error of a plugin
 }  // namespace
 
 Status wrote_behind(std::string_view method, std::string_view room) {
-  return internal(std::string(method) + " wrote behind the room for " + std::string(room) +
+  return internal(std::string(method) + " wrote beyond the room for " + std::string(room) +
                   " – whatever stood there is lost: use another plugin");
 }
 

@@ -38,7 +38,7 @@ inline Status readable(Status status) {
 Status broken_promise(std::string_view method, const std::string& found,
                       const std::string& expected);
 
-// "draft wrote after the room for tokens"
+// "draft wrote beyond the room for tokens"
 Status wrote_behind(std::string_view method, std::string_view room);
 
 // "plan changed the sequences that it was shown"

@@ -43,10 +43,10 @@ Status StateContents::start(const BatchView& batch, size_t index, const Rows& ro
     const KvTableView& table = batch.groups[group.id].tables[index];
     if (table.blocks.empty() || table.ends.empty()) continue;  // the executor names that
     const BlockId from = table.blocks[0];
-    const std::string what = "the state behind " + std::to_string(rows.base) + " tokens";
+    const std::string what = "the state after " + std::to_string(rows.base) + " tokens";
     if (table.ends[0] != rows.base || (from == kNoBlock) != (rows.base == 0)) {
-      return wrong_slot(from, "the state behind " + std::to_string(table.ends[0]) + " tokens",
-                        rows.seq, "whose rows begin behind " + std::to_string(rows.base),
+      return wrong_slot(from, "the state after " + std::to_string(table.ends[0]) + " tokens",
+                        rows.seq, "whose rows begin after " + std::to_string(rows.base),
                         "the slot that they start from");
     }
     if (from == kNoBlock) continue;
@@ -59,7 +59,7 @@ Status StateContents::start(const BatchView& batch, size_t index, const Rows& ro
     if (group.slots[at] == rows.before && rows.before != 0) continue;
     return wrong_slot(from, what, rows.seq,
                       group.slots[at] == 0 ? "which was never written"
-                                           : "which holds the state behind other tokens",
+                                           : "which holds the state after other tokens",
                       "the sequence's own");
   }
   return {};
@@ -73,7 +73,7 @@ Status StateContents::write(const BatchView& batch, size_t index, const Rows& ro
       if (table.ends[i] <= table.ends[0] || count > rows.names.size()) break;
       const BlockId to = table.blocks[i];
       const auto at = static_cast<size_t>(to);
-      const std::string what = "the state behind " + std::to_string(table.ends[i]) + " tokens";
+      const std::string what = "the state after " + std::to_string(table.ends[i]) + " tokens";
       if (to < 0 || at >= group.slots.size()) {
         return wrong_slot(to, what, rows.seq, "which is none",
                           "0 to " + std::to_string(group.slots.size() - 1));

@@ -13,7 +13,7 @@ Status check(const EngineParts& parts, std::span<const TokenId> tokens,
              const PerplexityWindows& windows) {
   if (parts.mask_token != kNoToken) {
     return unsupported(
-        "the model generates by diffusion: each token sees those behind it, so that a text has no "
+        "the model generates by diffusion: each token sees those after it, so that a text has no "
         "next tokens to predict; use a model that generates token by token");
   }
   if (tokens.size() < 2) {

@@ -58,7 +58,7 @@ std::string_view HeadLines::take(char c) {
   if (has_colon_) return {};
   has_colon_ = c == ':';
   if (has_colon_ && !is_token(line_)) {
-    return "a field's name is none – expected a word, and the colon directly behind it";
+    return "a field's name is none – expected a word, and the colon directly after it";
   }
   line_ += c;
   return {};
@@ -66,7 +66,7 @@ std::string_view HeadLines::take(char c) {
 
 std::string_view HeadLines::end_line() {
   if (is_first_) {
-    if (line_.empty()) return "there is an empty line in front of the request";
+    if (line_.empty()) return "there is an empty line before the request";
     if (!is_request_line(line_)) return kFirstLine;
   } else if (line_.empty()) {
     has_ended_ = true;

@@ -52,7 +52,7 @@ HeadFault extension_fault() {
 }
 
 HeadFault trailer_fault() {
-  return {431, "the fields behind the body have more than " + bytes_text(kTrailerBytes) +
+  return {431, "the fields after the body have more than " + bytes_text(kTrailerBytes) +
                    " – leave them out"};
 }
 

@@ -91,7 +91,7 @@ class Parser {
     if (name.empty()) return fault(at, "no name of a rule – expected name ::= …");
     skip_space(/*lines=*/false);
     if (!reader_.take("::=")) {
-      return fault(reader_.at, "no ::= behind the name " + in_quotes(name));
+      return fault(reader_.at, "no ::= after the name " + in_quotes(name));
     }
     skip_space(/*lines=*/true);
     const RuleId rule = rule_named(name, at);

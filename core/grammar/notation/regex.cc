@@ -74,7 +74,7 @@ class Parser {
       case '*':
       case '+':
       case '?':
-        return malformed(node.at, "a quantifier with nothing in front of it");
+        return malformed(node.at, "a quantifier with nothing before it");
       case '[': {
         TENON_ASSIGN_OR_RETURN(node.codes, take_class(reader_));
         break;
@@ -132,7 +132,7 @@ class Parser {
       return {};
     }
     if (part.kind == Node::Kind::begin || part.kind == Node::Kind::end) {
-      return malformed(begin, "a quantifier behind an anchor");
+      return malformed(begin, "a quantifier after an anchor");
     }
     if (counts.least > counts.most)
       return malformed(begin, "a repetition whose bounds are swapped");

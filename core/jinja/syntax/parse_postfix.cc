@@ -116,7 +116,7 @@ Status Parser::parse_arguments(Expression& call) {
       continue;
     }
     if (!call.named.empty() || call.unpacked != nullptr || call.unpacked_named != nullptr) {
-      return stream_.unexpected("a named argument behind named or unpacked ones");
+      return stream_.unexpected("a named argument after named or unpacked ones");
     }
     TENON_ASSIGN_OR_RETURN(ExpressionPtr value, parse_expression());
     call.parts.push_back(std::move(value));

@@ -41,7 +41,7 @@ Patterns patterns_of_split(const JsonNode& node) {
 Patterns patterns_of_byte_level(const JsonNode& node) {
   TENON_ASSIGN_OR_RETURN(const bool prefix, node.boolean_or("add_prefix_space", false));
   TENON_ASSIGN_OR_RETURN(const bool splits, node.boolean_or("use_regex", true));
-  if (prefix) return does("puts a space in front of each text");
+  if (prefix) return does("prepends a space to each text");
   std::vector<std::string> patterns;
   if (splits) patterns.emplace_back(gpt2_pattern());
   return patterns;

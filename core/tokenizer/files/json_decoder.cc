@@ -30,7 +30,7 @@ class DecoderReader {
       return Status();
     }
     if (is_fused_)
-      return node.refuse("a " + in_quotes(type) + " behind the step that joins the tokens");
+      return node.refuse("a " + in_quotes(type) + " after the step that joins the tokens");
     is_fused_ = type == "ByteLevel";
     TENON_ASSIGN_OR_RETURN(DecodeStepPtr step, read_step(node, type));
     decoder_.add(std::move(step), node.where() + " (" + type + ")");

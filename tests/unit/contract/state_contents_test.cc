@@ -71,8 +71,8 @@ TEST_F(StateNames, follow_the_slots_that_rows_reach) {
 TEST_F(StateNames, refuse_a_state_of_other_tokens_or_of_none) {
   EXPECT_EQ(step({{1, 0, 0, {11, 12}, {kNoBlock, 0}, {0, 2}}}), "");
   EXPECT_EQ(step({{2, 2, 99, {21}, {0, 1}, {2, 3}}}),
-            "table gave slot 0 as the state behind 2 tokens of sequence 2, which holds the state "
-            "behind other tokens – expected the sequence's own");
+            "table gave slot 0 as the state after 2 tokens of sequence 2, which holds the state "
+            "after other tokens – expected the sequence's own");
   EXPECT_THAT(step({{2, 2, 12, {21}, {4, 1}, {2, 3}}}), HasSubstr("which was never written"));
   EXPECT_THAT(step({{2, 2, 0, {21}, {4, 1}, {2, 3}}}), HasSubstr("which was never written"))
       << "that nobody knows the tokens is no excuse";
@@ -81,7 +81,7 @@ TEST_F(StateNames, refuse_a_state_of_other_tokens_or_of_none) {
 TEST_F(StateNames, refuse_a_start_elsewhere) {
   EXPECT_EQ(step({{1, 0, 0, {11, 12}, {kNoBlock, 0}, {0, 2}}}), "");
   EXPECT_THAT(step({{1, 3, 13, {14}, {0, 1}, {2, 4}}}),
-              AllOf(HasSubstr("behind 2 tokens"), HasSubstr("whose rows begin behind 3")));
+              AllOf(HasSubstr("after 2 tokens"), HasSubstr("whose rows begin after 3")));
   EXPECT_THAT(step({{1, 2, 12, {13}, {kNoBlock, 1}, {2, 3}}}), HasSubstr("slot -1"));
   EXPECT_THAT(step({{1, 2, 12, {13}, {6, 1}, {2, 3}}}), HasSubstr("expected 0 to 5"));
 }

@@ -82,7 +82,7 @@ TEST(Gbnf, refuses_by_name_line_and_column) {
   EXPECT_THAT(refusal(GrammarKind::gbnf, "root ::= \"a\" root\n"), HasSubstr("nothing satisfies"));
   EXPECT_THAT(refusal(GrammarKind::gbnf, "root ::= \"a\"\nroot ::= \"b\"\n"),
               HasSubstr("line 2, column 1: rule 'root' is defined twice"));
-  EXPECT_THAT(refusal(GrammarKind::gbnf, "root = \"a\""), HasSubstr("no ::= behind"));
+  EXPECT_THAT(refusal(GrammarKind::gbnf, "root = \"a\""), HasSubstr("no ::= after"));
   EXPECT_THAT(refusal(GrammarKind::gbnf, "root ::= \"a"), HasSubstr("closing quote"));
   EXPECT_THAT(refusal(GrammarKind::gbnf, "root ::= (\"a\""), HasSubstr("closing parenthesis"));
   EXPECT_THAT(refusal(GrammarKind::gbnf, "root ::= \"\\q\""), HasSubstr("an escape"));

@@ -91,7 +91,7 @@ TEST(Regex, refuses_by_name_and_place) {
   EXPECT_THAT(refusal(GrammarKind::regex, "(a"), HasSubstr("without its closing parenthesis"));
   EXPECT_THAT(refusal(GrammarKind::regex, "a)"), HasSubstr("without its group"));
   EXPECT_THAT(refusal(GrammarKind::regex, "[a"), HasSubstr("closing bracket"));
-  EXPECT_THAT(refusal(GrammarKind::regex, "*a"), HasSubstr("nothing in front of it"));
+  EXPECT_THAT(refusal(GrammarKind::regex, "*a"), HasSubstr("nothing before it"));
   EXPECT_THAT(refusal(GrammarKind::regex, "a{3,2}"), HasSubstr("bounds are swapped"));
   EXPECT_THAT(refusal(GrammarKind::regex, "[z-a]"), HasSubstr("in order"));
   EXPECT_THAT(refusal(GrammarKind::regex, "\\"), HasSubstr("a backslash at the end"));

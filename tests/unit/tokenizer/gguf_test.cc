@@ -229,7 +229,7 @@ TEST(GgufTokenizer, what_llama_cpp_does_otherwise_is_said) {
             "(Lowercase); llama.cpp has no name for that, and 'tokenizer.ggml.pre' is 'custom'");
   auto spaced = json;
   spaced["pre_tokenizer"]["add_prefix_space"] = true;
-  EXPECT_THAT(written_for(spaced).note, HasSubstr("puts a space in front of each text"));
+  EXPECT_THAT(written_for(spaced).note, HasSubstr("prepends a space to each text"));
   auto other = json;
   other["pre_tokenizer"] = {
       {"type", "Sequence"},

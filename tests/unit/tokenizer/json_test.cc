@@ -149,7 +149,7 @@ TEST(TokenizerJson, with_unknown_stages_is_refused_by_their_names) {
 TEST(TokenizerJson, with_stages_that_do_not_fit_is_refused) {
   EXPECT_EQ(refusal_with("/decoder", R"({"type": "Sequence", "decoders": [
                              {"type": "Fuse"}, {"type": "ByteFallback"}]})"),
-            "t.json: decoder.decoders[1] is a 'ByteFallback' behind the step that joins the "
+            "t.json: decoder.decoders[1] is a 'ByteFallback' after the step that joins the "
             "tokens, which is not supported");
   EXPECT_EQ(refusal_with("/pre_tokenizer", R"({"type": "Split", "behavior": "Sideways",
                              "pattern": {"String": " "}})"),

@@ -49,7 +49,7 @@ Json paths() {
       Json::array({model_in_query(),
                    {{"name", "since"},
                     {"in", "query"},
-                    {"description", "a step's id: begins with those behind it that are kept"},
+                    {"description", "a step's id: begins with those after it that are kept"},
                     {"schema", {{"type", "integer"}, {"minimum", 0}}}}});
   Json flush = {
       {"post", get("What is in the prefix cache is not found any more", "text/plain")["get"]}};
