@@ -1,6 +1,5 @@
 #include "core/llm/session.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "core/base/quote.h"
@@ -65,33 +64,25 @@ Result<bool> truth_of(const std::string& name, const std::string& value) {
 }
 
 Status read_embedding(const Pipeline& pipeline, const Settings& settings, Request& request) {
-  const auto says = [&](const char* name) {
-    return std::any_of(settings.begin(), settings.end(),
-                       [&](const auto& setting) { return setting.first == name; });
-  };
-  EmbeddingWay way;
-  if (!says("pooling")) {
-    TENON_ASSIGN_OR_RETURN(way, embedding_way(pipeline.model->path));
-  } else if (!says("normalise")) {
-    const Result<EmbeddingWay> advised = embedding_way(pipeline.model->path);
-    if (advised.ok()) way = *advised;
-  }
+  std::optional<Pooling> pooling;
+  std::optional<bool> normalise;
   for (const auto& [name, value] : settings) {
     if (name == "pooling") {
-      const std::optional<Pooling> pooling = pooling_of(value);
+      pooling = pooling_of(value);
       if (!pooling) {
         return invalid_argument("pooling is " + in_quotes(value) +
                                 " – it must be last, mean or first");
       }
-      way.pooling = *pooling;
     } else if (name == "normalise") {
-      TENON_ASSIGN_OR_RETURN(way.normalise, truth_of(name, value));
+      TENON_ASSIGN_OR_RETURN(normalise, truth_of(name, value));
     } else if (name == "adapter") {
       request.adapter = value;
     } else {
       return unknown_setting(name, {"pooling", "normalise", "adapter"});
     }
   }
+  TENON_ASSIGN_OR_RETURN(const EmbeddingWay way,
+                         embedding_way(pipeline.model->path, pooling, normalise));
   request.pooling = way.pooling;
   request.normalise = way.normalise;
   return {};

@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -89,6 +90,22 @@ class Installed(unittest.TestCase):
     def test_the_example_in_cpp_is_short(self):
         lines = (ROOT / "sdk/examples/08-embedding/story.cc").read_text().splitlines()
         self.assertLessEqual(len([line for line in lines if line and not line.startswith("//")]), 15)
+
+    @unittest.skipIf(SANITIZED, "the example is linked without the sanitizer")
+    @unittest.skipUnless(shutil.which("pkg-config"), "there is no pkg-config here")
+    def test_the_example_in_cpp_gets_exactly_the_tokens_of_the_program(self):
+        example = (self.prefix / "share/tenon/examples/08-embedding/story.cc").read_text()
+        shows_text = "std::puts(answer->text.c_str());"
+        self.assertIn(shows_text, example)
+        source, program = self.work / "tokens.cc", self.work / "tokens"
+        source.write_text(example.replace(shows_text, 'for (int id : answer->tokens) std::printf("%d\\n", id);'))
+        found = call("pkg-config", "--cflags", "--libs", "tenon-llm", PKG_CONFIG_PATH=self.library.parent / "pkgconfig")
+        self.assertEqual(found.returncode, 0, found.stderr)
+        done = call("c++", "-std=c++17", source, *shlex.split(found.stdout), "-o", program)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        done = call(program, LD_LIBRARY_PATH=self.library.parent)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertEqual([int(line) for line in done.stdout.split()], self.expected["tokens"])
 
     @unittest.skipIf(SANITIZED, "the example is linked without the sanitizer")
     def test_cmake_builds_the_examples_in_cpp_and_c(self):

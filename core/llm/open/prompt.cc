@@ -17,10 +17,14 @@ std::optional<Pooling> pooling_of(std::string_view name) {
   return std::nullopt;
 }
 
-Result<EmbeddingWay> embedding_way(const std::string& model_path) {
-  TENON_ASSIGN_OR_RETURN(const EmbeddingAdvice advice, read_embedding_advice(model_path));
-  return EmbeddingWay{pooling_of(advice.pooling).value_or(Pooling::last),
-                      advice.normalise.value_or(true)};
+Result<EmbeddingWay> embedding_way(const std::string& model_path, std::optional<Pooling> pooling,
+                                   std::optional<bool> normalise) {
+  const Result<EmbeddingAdvice> read = read_embedding_advice(model_path);
+  if (!read.ok() && !pooling) return copy(read.status());
+  const EmbeddingAdvice advice = read.ok() ? *read : EmbeddingAdvice();
+  if (!pooling) pooling = pooling_of(advice.pooling);
+  if (!normalise) normalise = advice.normalise;
+  return EmbeddingWay{pooling.value_or(Pooling::last), normalise.value_or(true)};
 }
 
 }  // namespace tenon::llm

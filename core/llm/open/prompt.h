@@ -20,13 +20,16 @@ inline constexpr uint32_t kDefaultMaxTokens = 256;
 // as they are asked for, and the engine knows how many fit.
 void bound_answer(const Pipeline& pipeline, Request& request);
 
-// How the model's files want embeddings to be made: the last token's state at length 1 if they say
-// nothing. Errors: unsupported, for what no embedding here is made by.
 struct EmbeddingWay {
   Pooling pooling = Pooling::last;
   bool normalise = true;
 };
-Result<EmbeddingWay> embedding_way(const std::string& model_path);
+// How an embedding is made: as asked; else as the model's files want it; else by the last token's
+// state, at length 1. Errors: unsupported, if no pooling is asked for and the files want one that
+// does not exist here; those of read_embedding_advice.
+Result<EmbeddingWay> embedding_way(const std::string& model_path,
+                                   std::optional<Pooling> pooling = {},
+                                   std::optional<bool> normalise = {});
 // "last", "mean", "first".
 std::optional<Pooling> pooling_of(std::string_view name);
 

@@ -40,16 +40,6 @@ std::string_view pooling_name(Pooling pooling) {
   return pooling == Pooling::first ? "first" : "last";
 }
 
-// What the model says counts where the flags say nothing.
-Result<Way> choose_way(const EmbedFlags& flags, const std::string& model) {
-  Result<Way> advised = llm::embedding_way(model);
-  if (!advised.ok() && flags.pooling.empty()) return advised;
-  Way way = advised.ok() ? *advised : Way();
-  if (!flags.pooling.empty()) way.pooling = *llm::pooling_of(flags.pooling);
-  if (flags.normalise) way.normalise = *flags.normalise;
-  return way;
-}
-
 struct Embedded {
   std::vector<std::vector<float>> vectors;
   std::vector<size_t> tokens;  // of each text
@@ -144,7 +134,9 @@ Result<int> run(const EmbedFlags& flags) {
                          gather_prompts(flags.prompt, flags.file));
   TENON_ASSIGN_OR_RETURN(const OpenedPipeline opened, open_pipeline(flags.pipeline));
   Pipeline& pipeline = *opened.pipeline;
-  TENON_ASSIGN_OR_RETURN(const Way way, choose_way(flags, pipeline.model->path));
+  TENON_ASSIGN_OR_RETURN(
+      const Way way,
+      llm::embedding_way(pipeline.model->path, llm::pooling_of(flags.pooling), flags.normalise));
   GracefulEnd end([] { return true; });
   TENON_ASSIGN_OR_RETURN(const Embedded made, embed(prompts, way, flags.adapter, pipeline));
   end.answered();
