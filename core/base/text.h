@@ -12,6 +12,8 @@ namespace tenon {
 
 // "a, b, c"
 std::string join(std::span<const std::string> parts, std::string_view separator = ", ");
+// "a", "a and b", "a, b and c"; "" for no parts.
+std::string join_and(std::span<const std::string> parts);
 // The parts between `separator`s; empty ones are left out.
 std::vector<std::string_view> split(std::string_view text, char separator);
 // What a list has between its separators: one comma, white space, or both. Null where an entry is

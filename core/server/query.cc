@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/quote.h"
+#include "core/base/text.h"
 #include "core/http/message.h"
 
 namespace tenon::server {
@@ -11,12 +12,9 @@ namespace {
 // "\"a\", \"b\" and \"c\" are known"
 std::string known_text(std::span<const std::string_view> known) {
   if (known.empty()) return "none is known here";
-  std::string text;
-  for (size_t i = 0; i < known.size(); ++i) {
-    if (i > 0) text += i + 1 == known.size() ? " and " : ", ";
-    text.append("\"").append(known[i]).append("\"");
-  }
-  return text + (known.size() == 1 ? " is known" : " are known");
+  std::vector<std::string> names;
+  for (const std::string_view name : known) names.push_back("\"" + std::string(name) + "\"");
+  return join_and(names) + (known.size() == 1 ? " is known" : " are known");
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "core/base/half.h"
+#include "core/base/text.h"
 #include "core/files/gguf.h"
 
 namespace tenon {
@@ -129,13 +130,11 @@ bool is_gguf_format(const QuantFormat& format) {
 }
 
 std::string weight_formats_text() {
-  std::string text = "f32, f16", last = "bf16";
+  std::vector<std::string> names{"f32", "f16", "bf16"};
   for (const QuantFormat& format : kFormats) {
-    if (!is_gguf_format(format)) continue;
-    text += ", " + last;
-    last = format.name;
+    if (is_gguf_format(format)) names.emplace_back(format.name);
   }
-  return text + " and " + last;
+  return join_and(names);
 }
 
 void dequantize_row(const QuantFormat& format, const std::byte* row, uint64_t elements,

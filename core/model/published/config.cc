@@ -1,4 +1,5 @@
 #include "core/base/quote.h"
+#include "core/base/text.h"
 #include "core/model/published/reader.h"
 
 // Every method: its quant_method and the function that makes its reader from the config, whose
@@ -32,12 +33,9 @@ constexpr Method kMethods[] = {TENON_METHODS(TENON_ROW)};
 #undef TENON_METHODS
 
 std::string method_names() {
-  std::string names;
-  for (const Method& method : kMethods) {
-    if (!names.empty()) names += &method == std::end(kMethods) - 1 ? " and " : ", ";
-    names += method.name;
-  }
-  return names;
+  std::vector<std::string> names;
+  for (const Method& method : kMethods) names.emplace_back(method.name);
+  return join_and(names);
 }
 
 }  // namespace

@@ -57,6 +57,13 @@ TEST(Real, is_written_as_a_real) {
   EXPECT_EQ(format_real(1e300), "1e+300");
 }
 
+TEST(Join, says_and_before_the_last_of_several) {
+  EXPECT_EQ(join_and(Words{}), "");
+  EXPECT_EQ(join_and(Words{"a"}), "a");
+  EXPECT_EQ(join_and(Words{"a", "b"}), "a and b");
+  EXPECT_EQ(join_and(Words{"a", "b", "c"}), "a, b and c");
+}
+
 TEST(Split, leaves_out_what_is_empty) {
   EXPECT_EQ(split(":a::b:", ':'), (std::vector<std::string_view>{"a", "b"}));
   EXPECT_TRUE(split("", ':').empty());
