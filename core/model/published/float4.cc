@@ -200,7 +200,7 @@ std::unique_ptr<Reader> make_modelopt(const JsonFields& config) {
       }
     }
   }
-  return std::make_unique<ModelOpt>();
+  return faults.any() ? nullptr : std::make_unique<ModelOpt>();
 }
 
 }  // namespace tenon::published

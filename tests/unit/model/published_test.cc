@@ -167,7 +167,7 @@ TEST(Published, matrices_of_nvfp4_that_are_none_are_refused) {
   MemoryCheckpoint checkpoint = nvfp4_matrix("weight_packed", "weight_global_scale");
   EXPECT_EQ(refusal(kNvFp4, checkpoint), "");
   checkpoint.bytes("q.weight_scale")[5] = '\x7f';
-  EXPECT_THAT(refusal(kNvFp4, checkpoint), HasSubstr("tensor 'q.weight_packed' has a scale that"));
+  EXPECT_THAT(refusal(kNvFp4, checkpoint), HasSubstr("tensor 'q' has a scale that"));
   checkpoint.add("q.weight_scale", DType::u8, {32, 4});
   EXPECT_THAT(refusal(kNvFp4, checkpoint), HasSubstr("tensor 'q.weight_scale' has element type"));
   checkpoint = nvfp4_matrix("weight_packed", "weight_global_scale");
@@ -180,7 +180,7 @@ TEST(Published, matrices_of_nvfp4_that_are_none_are_refused) {
   checkpoint.add("q.weight", DType::u8, {32, 40});
   checkpoint.add("q.weight_scale", DType::f8_e4m3, {32, 5});
   EXPECT_EQ(refusal(kModelOpt, checkpoint),
-            "tensor 'q.weight' has 80 columns; they must be a multiple of 64");
+            "tensor 'q' has 80 columns; they must be a multiple of 64");
   checkpoint = nvfp4_matrix("weight", "weight_scale_2");
   checkpoint.add("q.pre_quant_scale", DType::f32, {64});
   EXPECT_THAT(refusal(kModelOpt, checkpoint),
