@@ -71,7 +71,7 @@ def main():
         prefix = work / "prefix"
         subprocess.run(["cmake", "--install", given.build, "--prefix", prefix], stdout=subprocess.DEVNULL, check=True)
         place = work / "here"
-        if given.page.name == "README.md" and (given.page.parent / "CMakeLists.txt").exists():
+        if given.page.parent.parent.name == "examples":
             shutil.copytree(given.page.parent, place)
             for source in place.glob("*.cc"):
                 lines = len(source.read_text().splitlines())
