@@ -46,18 +46,18 @@ constexpr uint32_t kFirstAnswer = offsetof(tenon_llm_answer, reused_tokens) + si
 
 // Never destroyed: threads may be running when the program ends.
 Handles<tenon_llm, OpenPipeline>& pipelines() {
-  static auto* const all = new Handles<tenon_llm, OpenPipeline>;
-  return *all;
+  static auto* const kAll = new Handles<tenon_llm, OpenPipeline>;
+  return *kAll;
 }
 Handles<tenon_call, HeldCall>& calls() {
-  static auto* const all = new Handles<tenon_call, HeldCall>;
-  return *all;
+  static auto* const kAll = new Handles<tenon_call, HeldCall>;
+  return *kAll;
 }
 
 tenon_llm_error* no_memory() {
-  static auto* const error =
+  static auto* const kError =
       new tenon_llm_error{TENON_LLM_OUT_OF_MEMORY, "there is not enough memory"};
-  return error;
+  return kError;
 }
 // Made now, while there is memory.
 [[maybe_unused]] const tenon_llm_error* const kNoMemoryMade = no_memory();

@@ -31,8 +31,8 @@ std::string find_own_file() {
 }  // namespace
 
 std::string own_file() {
-  static const std::string file = find_own_file();
-  return file;
+  static const std::string kFile = find_own_file();
+  return kFile;
 }
 
 std::string_view library_folder() {

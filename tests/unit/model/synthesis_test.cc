@@ -18,7 +18,6 @@
 namespace tenon {
 namespace {
 
-using testing::ElementsAre;
 using testing::HasSubstr;
 
 SynthesisOptions into(const TemporaryFolder& folder, DType dtype = DType::bf16) {

@@ -74,6 +74,8 @@ TENON_LLM_API void tenon_llm_set_log(int32_t least,
                                                      const char* component, const char* text),
                                      void* user);
 
+/* NOLINTBEGIN(readability-identifier-naming): structs have the names that C gives them. */
+
 /* Which pipeline, and what of it differs. All texts are UTF-8; NULL and 0 leave it to the pipeline.
  */
 typedef struct tenon_llm_options {
@@ -214,6 +216,8 @@ TENON_LLM_API tenon_llm_error* tenon_llm_call_values(tenon_call* call, const flo
  * runs any more, or ever will; but for the one that it is called from. NULL is allowed. Error: not
  * a call. */
 TENON_LLM_API tenon_llm_error* tenon_llm_call_release(tenon_call* call);
+
+/* NOLINTEND(readability-identifier-naming) */
 
 #ifdef __cplusplus
 }
