@@ -98,11 +98,13 @@ Result<std::shared_ptr<OpenPipeline>> find(tenon_llm* llm) {
   return found;
 }
 
+Status no_call() {
+  return invalid_argument("the tenon_call is none: it was released, or never submitted");
+}
+
 Result<std::shared_ptr<HeldCall>> find(tenon_call* call) {
   std::shared_ptr<HeldCall> found = calls().find(call);
-  if (found == nullptr) {
-    return invalid_argument("the tenon_call is none: it was released, or never submitted");
-  }
+  if (found == nullptr) return no_call();
   return found;
 }
 
@@ -396,9 +398,7 @@ tenon_llm_error* tenon_llm_call_release(tenon_call* call) {
   return guarded([&]() -> Status {
     if (call == nullptr) return {};
     const std::shared_ptr<HeldCall> held = calls().take(call);
-    if (held == nullptr) {
-      return invalid_argument("the tenon_call is none: it was released, or never submitted");
-    }
+    if (held == nullptr) return no_call();
     if (!held->call->ended()) held->call->cancel();
     held->call->mute();
     return {};

@@ -57,12 +57,6 @@ Result<AnswerSettings> answer_of(const Settings& settings) {
   return answer;
 }
 
-Result<bool> truth_of(const std::string& name, const std::string& value) {
-  if (value == "true") return true;
-  if (value == "false") return false;
-  return invalid_argument(name + " is " + in_quotes(value) + " – it must be true or false");
-}
-
 Status read_embedding(const Pipeline& pipeline, const Settings& settings, Request& request) {
   std::optional<Pooling> pooling;
   std::optional<bool> normalise;
@@ -74,7 +68,7 @@ Status read_embedding(const Pipeline& pipeline, const Settings& settings, Reques
                                 " – it must be last, mean or first");
       }
     } else if (name == "normalise") {
-      TENON_ASSIGN_OR_RETURN(normalise, truth_of(name, value));
+      TENON_ASSIGN_OR_RETURN(normalise, written_truth(name, value));
     } else if (name == "adapter") {
       request.adapter = value;
     } else {

@@ -24,16 +24,21 @@ std::string add_written_setting(AnswerSettings& answer, const std::string& text)
 
 }  // namespace
 
+Result<bool> written_truth(const std::string& name, const std::string& text) {
+  if (text == "true") return true;
+  if (text == "false") return false;
+  return invalid_argument(name + " is " + in_quotes(text) + " – it must be true or false");
+}
+
 std::string add_entry(AnswerSettings& answer, const Parameter& parameter, const std::string& text) {
   switch (parameter.kind) {
     case ParameterKind::number:
       return set_number(answer, parameter, written_number(text));
-    case ParameterKind::flag:
-      if (text != "true" && text != "false") {
-        return std::string(parameter.name) + " is " + in_quotes(text) +
-               " – it must be true or false";
-      }
-      return set_flag(answer, parameter, text == "true");
+    case ParameterKind::flag: {
+      const Result<bool> truth = written_truth(std::string(parameter.name), text);
+      return truth.ok() ? set_flag(answer, parameter, *truth)
+                        : std::string(truth.status().message());
+    }
     case ParameterKind::word:
     case ParameterKind::stages:
     case ParameterKind::name:

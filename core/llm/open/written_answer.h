@@ -4,9 +4,13 @@
 
 #include <string>
 
+#include "core/base/result.h"
 #include "core/config/answer_settings.h"
 
 namespace tenon::llm {
+
+// "true" or "false". Error: invalid_argument, which begins with `name`. [any thread]
+Result<bool> written_truth(const std::string& name, const std::string& text);
 
 // Both return what is wrong with the text, or an empty text if nothing is. [any thread]
 
