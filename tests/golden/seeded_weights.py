@@ -4,8 +4,8 @@
     tests/golden/seeded_weights.py SOURCE DESTINATION
 
 A golden of many kilobytes is mostly random numbers. Folders of tests/golden/models made since this
-file exists keep `weights.json` in place of each model.safetensors: names, types and shapes in the
-order of the file, and for each tensor the mean and the step of its values. This program makes
+file exists keep `weights.json` in place of each model.safetensors: names and shapes in the
+order of the file, and for each tensor, always of F32, the mean and the step of its values. This program makes
 DESTINATION/<case> of every SOURCE/<case>, with links to what is stored and with the weights that
 the recipes mean. It needs Python's library alone, and the bytes are the same on every machine: they
 come from `random.Random` seeded with the case's and the tensor's name.
@@ -26,28 +26,13 @@ RECIPE = "weights.json"
 WEIGHTS = "model.safetensors"
 
 
-def encoded(value, dtype):
-    """The little-endian bytes of one value; it must be exact in BF16."""
-    if dtype == "F32":
-        return struct.pack("<f", value)
-    if dtype == "F16":
-        return struct.pack("<e", value)
-    if dtype == "BF16":
-        whole = struct.pack("<f", value)
-        if whole[:2] != b"\0\0":
-            raise ValueError(f"{value} is not exact in BF16")
-        return whole[2:]
-    raise ValueError(f"no weights of type {dtype} are made")
-
-
 def values_of(case, tensor):
     """The bytes of a tensor, row by row."""
     count = 1
     for size in tensor["shape"]:
         count *= size
     drawn = random.Random(f"{case} {tensor['name']}").randbytes(count)
-    table = [encoded(tensor["mean"] + tensor["step"] * (n - 128), tensor["dtype"])
-             for n in range(256)]
+    table = [struct.pack("<f", tensor["mean"] + tensor["step"] * (n - 128)) for n in range(256)]
     return b"".join([table[n] for n in drawn])
 
 
@@ -56,7 +41,7 @@ def fill(case, recipe, path):
     header, parts, at = {"__metadata__": {"format": "pt"}}, [], 0
     for tensor in recipe["tensors"]:
         part = values_of(case, tensor)
-        header[tensor["name"]] = {"dtype": tensor["dtype"], "shape": tensor["shape"],
+        header[tensor["name"]] = {"dtype": "F32", "shape": tensor["shape"],
                                   "data_offsets": [at, at + len(part)]}
         parts.append(part)
         at += len(part)
@@ -81,11 +66,10 @@ def recipe_of(path):
         values = array.array("f", data[first:last])
         mean = sum(values) / len(values)
         spread = (sum((value - mean)**2 for value in values) / len(values))**0.5
-        # Even numbers from -128 to 127 spread by 74.
+        # Uniform numbers from -128 to 127 have a standard deviation of 74.
         step = 2.0**round_log2(max(spread, 2.0**-20) / 74)
         mean = max(-127, min(127, round(mean / step))) * step
-        tensors.append({"name": name, "dtype": "F32", "shape": entry["shape"], "mean": mean,
-                        "step": step})
+        tensors.append({"name": name, "shape": entry["shape"], "mean": mean, "step": step})
     return {"tensors": tensors}
 
 
