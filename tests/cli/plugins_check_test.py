@@ -170,6 +170,14 @@ WRONG = {
         "forgets_offsets": ("state.formula", "fail"),
         "takes_memory": ("state.memory", "fail"),
     }),
+    "kernels_delta": ("state", {
+        "tiles_heads": ("state.formula", "fail"),
+        "adds_plainly": ("state.formula", "fail"),
+        "decays_late": ("state.formula", "fail"),
+        "decays_as_one": ("state.formula", "fail"),
+        "forgets_length": ("state.formula", "fail"),
+        "begins_afresh": ("state.same_bits", "fail"),
+    }),
 }
 # A sanitizer sees these itself, and counts no memory for anybody else.
 UNDER_SANITIZERS = {"leak": None, "crash": None}

@@ -1,4 +1,4 @@
-// What <tenon/state.h> promises, by the recurrence of the kind "mamba" (docs/futures.md).
+// What <tenon/state.h> promises, by recurrences of all kinds that the kernel accepts.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -11,19 +11,15 @@
 #include "core/conformance/watch/guarded_memory.h"
 #include "core/conformance/watch/run_watch.h"
 #include "core/conformance/worlds/slices.h"
+#include "core/conformance/worlds/state_kinds.h"
 #include "core/contract/checked_state.h"
 
 namespace tenon {
 namespace {
 
-// Sizes of a layer of the kind "mamba": the one whose formula is shortest.
-constexpr uint32_t kChannels = 19, kState = 5, kWidth = 4;
-constexpr uint64_t kKept = uint64_t{kWidth - 1} * kChannels;
-constexpr uint64_t kStateFloats = kKept + uint64_t{kState} * kChannels;
 constexpr uint32_t kRows = 24, kMostSequences = 3, kSlots = 12;
 constexpr LayerId kLayers = 2, kTried = 1;  // a slot has the state of both
-constexpr uint64_t kSlotFloats = kLayers * kStateFloats;
-constexpr uint32_t kTogether = 5;  // so many slices, and they run at once
+constexpr uint32_t kTogether = 5;           // so many slices, and they run at once
 
 std::vector<float> numbers(uint64_t seed, uint64_t count) {
   CaseRandom random(seed);
@@ -34,12 +30,13 @@ std::vector<float> numbers(uint64_t seed, uint64_t count) {
 
 // The inputs of a text of kRows tokens.
 struct Text {
-  std::vector<float> x, dt, bc;
+  std::vector<std::vector<float>> inputs;
 
-  explicit Text(uint64_t seed)
-      : x(numbers(seed * 7 + 1, kRows * kChannels)),
-        dt(numbers(seed * 7 + 2, kRows * kChannels)),
-        bc(numbers(seed * 7 + 3, kRows * 2 * kState)) {}
+  Text(const StateKind& kind, uint64_t seed) {
+    for (const uint32_t width : kind.inputs) {
+      inputs.push_back(numbers(seed * 7 + inputs.size() + 1, uint64_t{kRows} * width));
+    }
+  }
 };
 
 // Rows of a text in a step, and the slots of its table.
@@ -51,11 +48,10 @@ struct Part {
   std::vector<uint32_t> ends;   // … after so many tokens
 };
 
-std::vector<float> gathered(const std::vector<Part>& parts, std::vector<float> Text::*of,
-                            uint32_t width) {
+std::vector<float> gathered(const std::vector<Part>& parts, size_t input, uint32_t width) {
   std::vector<float> all;
   for (const Part& part : parts) {
-    const auto from = (part.text.*of).begin() + ptrdiff_t{part.first} * width;
+    const auto from = part.text.inputs[input].begin() + ptrdiff_t{part.first} * width;
     all.insert(all.end(), from, from + ptrdiff_t{part.rows} * width);
   }
   return all;
@@ -63,8 +59,9 @@ std::vector<float> gathered(const std::vector<Part>& parts, std::vector<float> T
 
 class Bench {
  public:
-  static Result<std::unique_ptr<Bench>> make(Subject& subject, uint32_t slices) {
-    auto made = std::make_unique<Bench>(subject.seed(), slices);
+  static Result<std::unique_ptr<Bench>> make(Subject& subject, const StateKind& kind,
+                                             uint32_t slices) {
+    auto made = std::make_unique<Bench>(kind, subject.seed(), slices);
     TENON_ASSIGN_OR_RETURN(made->plugin_, subject.make<StateKernel>());
     made->kernel_ =
         std::make_unique<CheckedState>(*made->plugin_, subject.name(), subject.checks());
@@ -81,11 +78,11 @@ class Bench {
     return made;
   }
 
-  Bench(uint64_t seed, uint32_t slices) : slices_(slices) {
-    parameters_ = {numbers(seed + 1, kChannels * kWidth), numbers(seed + 2, kChannels),
-                   numbers(seed + 3, kChannels * kState), numbers(seed + 4, kChannels),
-                   numbers(seed + 5, kChannels)};
-    for (float& a : parameters_[2]) a = -std::exp(a);
+  Bench(const StateKind& kind, uint64_t seed, uint32_t slices) : kind_(kind), slices_(slices) {
+    for (const uint64_t count : kind.parameters) {
+      parameters_.push_back(numbers(seed + parameters_.size() + 1, count));
+    }
+    kind.settle(parameters_);
     for (const auto& values : parameters_) {
       TensorView& view = views_.emplace_back();
       view.data = values.data();
@@ -96,20 +93,18 @@ class Bench {
       LayerShape& layer = layers_[id];
       layer.group = kNoGroup;
       layer.state_group = 0;
-      layer.state_kind = "mamba";
-      layer.state_dims[0] = kChannels;
-      layer.state_dims[1] = kState;
-      layer.state_dims[2] = kWidth;
-      layer.state_bytes = kStateFloats * sizeof(float);
+      layer.state_kind = kind.state_kind;
+      std::ranges::copy(kind.dims, layer.state_dims);
+      layer.state_bytes = kind.all_floats() * sizeof(float);
       layer.state_offset = id * layer.state_bytes;
       of_layers_[id] = views_;
     }
     group_.kind = KvKind::recurrent;
     group_.layers = kLayers;
-    group_.state_bytes = kSlotFloats * sizeof(float);
+    group_.state_bytes = slot_floats() * sizeof(float);
     model_.layer_count = kLayers;
     model_.group_count = 1;
-    model_.hidden = kChannels;
+    model_.hidden = kind.out;
     model_.context_tokens = kRows;
     model_.groups = &group_;
     model_.layers = layers_;
@@ -122,21 +117,22 @@ class Bench {
 
   // The layer's part of it.
   std::vector<float> slot(BlockId block) const {
-    const float* from =
-        slots_->as<float>() + static_cast<uint64_t>(block) * kSlotFloats + kTried * kStateFloats;
-    return {from, from + kStateFloats};
+    const float* from = slots_->as<float>() + static_cast<uint64_t>(block) * slot_floats() +
+                        kTried * kind_.all_floats();
+    return {from, from + kind_.all_floats()};
   }
   // Whether the parts of other layers are as they were made.
   bool others_are_untouched() const {
-    for (uint64_t i = 0; i < kSlots * kSlotFloats; ++i) {
-      const bool is_tried = i % kSlotFloats / kStateFloats == kTried;
+    for (uint64_t i = 0; i < kSlots * slot_floats(); ++i) {
+      const bool is_tried = i % slot_floats() / kind_.all_floats() == kTried;
       if (!is_tried && !std::isnan(slots_->as<float>()[i])) return false;
     }
     return true;
   }
-  const std::vector<float>& parameter(size_t which) const { return parameters_[which]; }
+  const StateKind& kind() const { return kind_; }
+  const StateKind::Arrays& parameters() const { return parameters_; }
 
-  // y [rows, channels] of all parts, one after the other.
+  // y [rows, out] of all parts, one after the other.
   Result<std::vector<float>> step(const std::vector<Part>& parts) {
     std::vector<BatchSequence> sequences;
     std::vector<KvTableView> tables;
@@ -156,25 +152,29 @@ class Bench {
     const GuardedMemory plan(kernel_->plan_bytes(0)), workspace(kernel_->workspace_bytes(0));
     KernelPlanOut planned;
     TENON_RETURN_IF_ERROR(kernel_->plan({0, &batch, plan.get()}, planned));
-    const auto memory = [&](std::vector<float> Text::*of, uint32_t width) {
-      return GuardedMemory::copy_of(std::span<const float>(gathered(parts, of, width)));
-    };
-    const GuardedMemory x = memory(&Text::x, kChannels), dt = memory(&Text::dt, kChannels),
-                        bc = memory(&Text::bc, 2 * kState);
-    const GuardedMemory c(rows * kChannels * sizeof(float)), y(rows * kChannels * sizeof(float));
+    std::vector<GuardedMemory> inputs;
+    for (size_t i = 0; i < kind_.inputs.size(); ++i) {
+      const std::vector<float> values = gathered(parts, i, kind_.inputs[i]);
+      inputs.push_back(GuardedMemory::copy_of(std::span<const float>(values)));
+    }
+    const GuardedMemory c(uint64_t{rows} * kind_.channels * sizeof(float)),
+        y(uint64_t{rows} * kind_.out * sizeof(float));
     StateCall call;
     call.layer = kTried;
     call.plan = plan.get();
     call.workspace = workspace.get();
     call.padded_rows = rows;
     call.padded_sequences = batch.padded_sequences;
-    const void* first[] = {x.get()};
-    const void* second[] = {c.get(), dt.get(), bc.get()};
+    std::vector<const void*> all;
+    for (const GuardedMemory& input : inputs) all.push_back(input.get());
     if (watch_ != nullptr) watch_->begin();
-    call.inputs = first;
-    call.out = c.get();
-    TENON_RETURN_IF_ERROR(run(call, planned.phases));
-    call.inputs = second;
+    if (kind_.twice) {
+      call.inputs = std::span(all).first(1);
+      call.out = c.get();
+      TENON_RETURN_IF_ERROR(run(call, planned.phases));
+      all[0] = c.get();
+    }
+    call.inputs = all;
     call.out = y.get();
     TENON_RETURN_IF_ERROR(run(call, planned.phases));
     if (watch_ != nullptr) watch_->end();
@@ -182,7 +182,7 @@ class Bench {
       return internal("plan or run wrote beside the memory that it was given");
     }
     if (!others_are_untouched()) return internal("run wrote to the state of another layer");
-    return std::vector<float>(y.as<float>(), y.as<float>() + size_t{rows} * kChannels);
+    return std::vector<float>(y.as<float>(), y.as<float>() + size_t{rows} * kind_.out);
   }
 
  private:
@@ -204,6 +204,9 @@ class Bench {
     });
   }
 
+  uint64_t slot_floats() const { return kLayers * kind_.all_floats(); }
+
+  const StateKind& kind_;
   const uint32_t slices_;
   RunWatch* watch_ = nullptr;
   std::vector<std::vector<float>> parameters_;
@@ -220,60 +223,42 @@ class Bench {
   uint64_t step_ = 0;
 };
 
-// Lets `body` find something; its errors are broken promises. Kernels of other kinds are not asked.
+// Lets `body` find something with each kind that the kernel runs; its errors are broken promises.
 template <typename Body>
-Finding with_bench(Subject& subject, uint32_t slices, Body body) {
-  auto bench = Bench::make(subject, slices);
-  if (!bench.ok() && bench.status().code() == StatusCode::unsupported) {
-    return skipped("it does not run the kind mamba: " + message_of(bench.status()));
-  }
-  if (!bench.ok()) return broke(message_of(bench.status()));
-  const Result<Finding> found = body(**bench);
-  return found.ok() ? *found : broke(message_of(found.status()));
-}
-
-double softplus(double x) {
-  return std::log1p(std::exp(x));
-}
-
-// All rows of a text from nothing, in double precision.
-std::vector<double> wanted_rows(const Bench& bench, const Text& text, uint32_t rows) {
-  std::vector<double> h(uint64_t{kState} * kChannels, 0.0), y;
-  for (uint32_t t = 0; t < rows; ++t) {
-    for (uint32_t channel = 0; channel < kChannels; ++channel) {
-      double c = bench.parameter(1)[channel];
-      for (uint32_t j = 0; j < kWidth; ++j) {
-        if (t + 1 + j < kWidth) continue;
-        const uint64_t from = uint64_t{t + 1 + j - kWidth} * kChannels + channel;
-        c += double{bench.parameter(0)[channel * kWidth + j]} * text.x[from];
-      }
-      c = c / (1 + std::exp(-c));
-      const double delta = softplus(double{text.dt[uint64_t{t} * kChannels + channel]} +
-                                    bench.parameter(3)[channel]);
-      double out = bench.parameter(4)[channel] * c;
-      for (uint32_t n = 0; n < kState; ++n) {
-        double& kept = h[uint64_t{n} * kChannels + channel];
-        kept = std::exp(delta * bench.parameter(2)[channel * kState + n]) * kept +
-               delta * text.bc[uint64_t{t} * 2 * kState + n] * c;
-        out += text.bc[uint64_t{t} * 2 * kState + kState + n] * kept;
-      }
-      y.push_back(out);
+Finding with_each_kind(Subject& subject, uint32_t slices, Body body) {
+  std::string refusals;
+  bool any = false;
+  for (const StateKind& kind : state_kinds()) {
+    auto bench = Bench::make(subject, kind, slices);
+    if (!bench.ok() && bench.status().code() == StatusCode::unsupported) {
+      refusals += (refusals.empty() ? "" : "; ") + message_of(bench.status());
+      continue;
     }
+    any = true;
+    const auto of_kind = [&](const Status& status) {
+      return broke("of the kind " + std::string(kind.what) + ": " + message_of(status));
+    };
+    if (!bench.ok()) return of_kind(bench.status());
+    const Result<Finding> found = body(**bench);
+    if (!found.ok()) return of_kind(found.status());
+    if (found->verdict != CaseVerdict::pass) return *found;
   }
-  return y;
+  return any ? Finding() : skipped("it runs none of the kinds that are tried: " + refusals);
 }
 
 Finding follows_the_formula(Subject& subject) {
-  return with_bench(subject, 2, [&](Bench& bench) -> Result<Finding> {
-    const Text text(subject.seed());
+  return with_each_kind(subject, 2, [&](Bench& bench) -> Result<Finding> {
+    const StateKind& kind = bench.kind();
+    const Text text(kind, subject.seed());
     TENON_ASSIGN_OR_RETURN(const std::vector<float> y,
                            bench.step({{text, 0, kRows, {kNoBlock, 3}, {0, kRows}}}));
-    const std::vector<double> wanted = wanted_rows(bench, text, kRows);
+    const std::vector<double> wanted = kind.rows(kind, bench.parameters(), text.inputs, kRows);
     for (size_t i = 0; i < wanted.size(); ++i) {
       if (std::abs(y[i] - wanted[i]) <= 1e-3 * (1 + std::abs(wanted[i]))) continue;
-      return broke("row " + std::to_string(i / kChannels) + ", channel " +
-                   std::to_string(i % kChannels) + " is " + std::to_string(y[i]) +
-                   ", by the formula " + std::to_string(wanted[i]));
+      return broke("row " + std::to_string(i / kind.out) + ", channel " +
+                   std::to_string(i % kind.out) + " is " + std::to_string(y[i]) +
+                   ", by the formula of " + std::string(kind.what) + " " +
+                   std::to_string(wanted[i]));
     }
     return Finding();
   });
@@ -281,15 +266,17 @@ Finding follows_the_formula(Subject& subject) {
 
 Finding gives_rows_their_own_bits(Subject& subject) {
   if (subject.provides("numerics.rows", "batch")) return skipped("it states numerics.rows = batch");
-  return with_bench(subject, 2, [&](Bench& bench) -> Result<Finding> {
-    const Text text(subject.seed()), other(subject.seed() + 1);
+  return with_each_kind(subject, 2, [&](Bench& bench) -> Result<Finding> {
+    const StateKind& kind = bench.kind();
+    const Text text(kind, subject.seed()), other(kind, subject.seed() + 1);
     TENON_ASSIGN_OR_RETURN(const std::vector<float> whole,
                            bench.step({{text, 0, kRows, {kNoBlock, 1}, {0, kRows}}}));
     const std::vector<float> state = bench.slot(1);
     std::vector<uint32_t> ways(30, kTogether);  // so often that slices meet
     ways[0] = 1, ways[1] = 2;
     for (const uint32_t slices : ways) {
-      TENON_ASSIGN_OR_RETURN(const std::unique_ptr<Bench> again, Bench::make(subject, slices));
+      TENON_ASSIGN_OR_RETURN(const std::unique_ptr<Bench> again,
+                             Bench::make(subject, kind, slices));
       std::vector<float> cut;
       BlockId from = kNoBlock, to = 2;
       for (uint32_t first = 0; first < kRows;) {
@@ -298,7 +285,7 @@ Finding gives_rows_their_own_bits(Subject& subject) {
         parts.push_back({text, first, rows, {from, to}, {first, first + rows}});
         parts.push_back({other, 0, 2, {kNoBlock, 8}, {0, 2}});
         TENON_ASSIGN_OR_RETURN(const std::vector<float> y, again->step(parts));
-        cut.insert(cut.end(), y.begin(), y.begin() + ptrdiff_t{rows} * kChannels);
+        cut.insert(cut.end(), y.begin(), y.begin() + ptrdiff_t{rows} * kind.out);
         first += rows;
         from = std::exchange(to, to == 2 ? 5 : 2);
       }
@@ -306,7 +293,7 @@ Finding gives_rows_their_own_bits(Subject& subject) {
         return broke("rows have other bits in small steps, with " + std::to_string(slices) +
                      " slices, beside another sequence");
       }
-      if (std::memcmp(again->slot(from).data(), state.data(), kStateFloats * sizeof(float)) != 0) {
+      if (std::memcmp(again->slot(from).data(), state.data(), state.size() * sizeof(float)) != 0) {
         return broke("the state has other bits when it was reached in small steps");
       }
     }
@@ -315,8 +302,8 @@ Finding gives_rows_their_own_bits(Subject& subject) {
 }
 
 Finding leaves_its_start_alone(Subject& subject) {
-  return with_bench(subject, 3, [&](Bench& bench) -> Result<Finding> {
-    const Text text(subject.seed());
+  return with_each_kind(subject, 3, [&](Bench& bench) -> Result<Finding> {
+    const Text text(bench.kind(), subject.seed());
     TENON_ASSIGN_OR_RETURN(const std::vector<float> first,
                            bench.step({{text, 0, 5, {kNoBlock, 4}, {0, 5}}}));
     const std::vector<float> before = bench.slot(4);
@@ -331,7 +318,8 @@ Finding leaves_its_start_alone(Subject& subject) {
     if (std::any_of(unreached.begin(), unreached.end(), [](float x) { return !std::isnan(x); })) {
       return broke("a slot behind more tokens than the step has rows was written");
     }
-    TENON_ASSIGN_OR_RETURN(const std::unique_ptr<Bench> again, Bench::make(subject, 1));
+    TENON_ASSIGN_OR_RETURN(const std::unique_ptr<Bench> again,
+                           Bench::make(subject, bench.kind(), 1));
     TENON_ASSIGN_OR_RETURN(const std::vector<float> whole,
                            again->step({{text, 0, 6, {kNoBlock, 1}, {0, 6}}}));
     const std::vector<float> wanted = again->slot(1), found = bench.slot(6);
@@ -343,31 +331,40 @@ Finding leaves_its_start_alone(Subject& subject) {
 }
 
 Finding runs_without_allocating(Subject& subject) {
-  auto bench = Bench::make(subject, 2);
-  if (!bench.ok()) return broke(message_of(bench.status()));
-  const Text text(subject.seed());
-  RunWatch watch(subject);
-  for (uint32_t i = 0; i < 3; ++i) {
-    (*bench)->watch_runs(i == 2 ? &watch : nullptr);
-    const auto y = (*bench)->step({{text, 0, kRows, {kNoBlock, 1}, {0, kRows}}});
-    if (!y.ok()) return broke(message_of(y.status()));
-  }
-  return watch.finding(CaseVerdict::fail, "expected all scratch memory in `workspace`");
+  return with_each_kind(subject, 2, [&](Bench& bench) -> Result<Finding> {
+    const Text text(bench.kind(), subject.seed());
+    RunWatch watch(subject);
+    for (uint32_t i = 0; i < 3; ++i) {
+      bench.watch_runs(i == 2 ? &watch : nullptr);
+      auto y = bench.step({{text, 0, kRows, {kNoBlock, 1}, {0, kRows}}});
+      if (!y.ok()) return y.take_status();
+    }
+    return watch.finding(CaseVerdict::fail, "expected all scratch memory in `workspace`");
+  });
 }
 
 }  // namespace
 
 Result<Transcript> exercise_state(Subject& subject, uint64_t seed) {
-  TENON_ASSIGN_OR_RETURN(const std::unique_ptr<Bench> bench, Bench::make(subject, 2));
-  const Text text(seed);
-  TENON_ASSIGN_OR_RETURN(const std::vector<float> y,
-                         bench->step({{text, 0, kRows, {kNoBlock, 1}, {0, kRows}}}));
   Transcript transcript;
-  for (size_t i = 0; i < y.size(); i += 11) {
-    uint32_t bits;
-    std::memcpy(&bits, &y[i], sizeof(bits));
-    transcript.push_back("y[" + std::to_string(i) + "] has the bits " + std::to_string(bits));
+  Status refusal;
+  for (const StateKind& kind : state_kinds()) {
+    auto bench = Bench::make(subject, kind, 2);
+    if (!bench.ok() && bench.status().code() == StatusCode::unsupported) {
+      refusal = bench.take_status();
+      continue;
+    }
+    if (!bench.ok()) return bench.take_status();
+    const Text text(kind, seed);
+    TENON_ASSIGN_OR_RETURN(const std::vector<float> y,
+                           (*bench)->step({{text, 0, kRows, {kNoBlock, 1}, {0, kRows}}}));
+    for (size_t i = 0; i < y.size(); i += 11) {
+      uint32_t bits;
+      std::memcpy(&bits, &y[i], sizeof(bits));
+      transcript.push_back("y[" + std::to_string(i) + "] has the bits " + std::to_string(bits));
+    }
   }
+  if (transcript.empty()) return refusal;
   return transcript;
 }
 
