@@ -1,9 +1,10 @@
-// Recurrences of the kinds "mamba" and "mamba2" (docs/futures.md, "State kinds") on host memory, a
-// row after the other, so that the bits of a row depend on nothing but its sequence.
+// Recurrences of the kinds "mamba", "mamba2" and "gated_delta" (docs/futures.md, "State kinds") on
+// host memory, a row after the other, so that the bits of a row depend on nothing but its sequence.
 //
-// Mamba-2 has two phases: the convolution into the workspace, channels shared out; then the heads,
-// shared out. Mamba's layers are called twice, once for each, since the executor multiplies in
-// between. States are advanced in the slot that they end in: nothing is copied.
+// Mamba-2 and the gated delta rule have two phases: the convolution into the workspace, channels
+// shared out; then the heads, shared out. Mamba's layers are called twice, once for each, since the
+// executor multiplies in between. States are advanced in the slot that they end in: nothing is
+// copied.
 #include <tenon/sdk/isa.h>
 #include <tenon/sdk/plugin.h>
 #include <tenon/state.h>
@@ -14,12 +15,12 @@
 #include <vector>
 
 #include "plugins/state/cpu/kernels.h"
+#include "plugins/state/cpu/layer.h"
 #include "plugins/state/cpu/plan.h"
 
 namespace tenon::state_cpu {
 namespace {
 
-constexpr uint32_t kMaxWidth = 64;       // of a convolution, in tokens
 constexpr uint32_t kBlockChannels = 64;  // that a worker takes at a time: whole cache lines
 
 const KernelSet& choose_kernels(const HostFacts& host) {
@@ -28,92 +29,12 @@ const KernelSet& choose_kernels(const HostFacts& host) {
                                              {kCpuAvx512, TENON_X86(&kAvx512Kernels)}});
 }
 
-Status refuse(const std::string& message) {
-  return Status::error(StatusCode::unsupported, message);
-}
-Status broken(const std::string& message) {
-  return Status::error(StatusCode::internal, message);
-}
-
 // log(1 + eˣ), without overflow.
 float softplus(float x) {
   return std::max(x, 0.0f) + std::log1p(std::exp(-std::abs(x)));
 }
-
-// A layer's sizes, and its parameters in the order that kernels read them.
-struct Layer {
-  bool heads_decay = false;  // mamba2
-  uint32_t heads = 0, dim = 1, state = 0, groups = 1, width = 0;
-  std::vector<float> conv;  // [width, channels]
-  std::vector<float> a;     // [heads], or [state, channels]
-  const float *conv_bias = nullptr, *dt_bias = nullptr, *d = nullptr;
-  float least_step = 0, most_step = 0;
-
-  uint32_t inner() const { return heads * dim; }
-  uint32_t channels() const { return heads_decay ? inner() + 2 * groups * state : inner(); }
-  uint64_t kept_rows() const { return uint64_t{width - 1} * channels(); }  // of the convolution
-  uint64_t state_floats() const { return kept_rows() + uint64_t{inner()} * state; }
-};
-
-Status read_dims(const LayerShape& shape, Layer& layer) {
-  const uint32_t* dims = shape.state_dims;
-  layer.heads_decay = shape.state_kind == "mamba2";
-  if (!layer.heads_decay && shape.state_kind != "mamba") {
-    return refuse("a layer keeps a state of the kind '" + std::string(shape.state_kind) +
-                  "'; \"cpu\" runs mamba and mamba2");
-  }
-  layer.heads = dims[0];
-  if (layer.heads_decay) layer.dim = dims[1], layer.groups = dims[3];
-  layer.state = dims[layer.heads_decay ? 2 : 1];
-  layer.width = dims[layer.heads_decay ? 4 : 2];
-  const bool sound = layer.heads > 0 && layer.dim > 0 && layer.state > 0 && layer.groups > 0 &&
-                     layer.heads % layer.groups == 0;
-  if (!sound || layer.width == 0 || layer.width > kMaxWidth) {
-    return refuse("a layer of the kind " + std::string(shape.state_kind) + " has " +
-                  std::to_string(layer.heads) + " heads in " + std::to_string(layer.groups) +
-                  " groups, states of " + std::to_string(layer.state) + " and a convolution of " +
-                  std::to_string(layer.width) +
-                  "; expected none of them 0, whole groups, and at most 64 tokens");
-  }
-  if (shape.state_bytes == layer.state_floats() * sizeof(float)) return Status();
-  return broken("a layer's state has " + std::to_string(shape.state_bytes) + " bytes; its sizes " +
-                "make it " + std::to_string(layer.state_floats() * sizeof(float)));
-}
-
-// rows × columns → columns × rows
-std::vector<float> transposed(const float* from, uint64_t rows, uint64_t columns) {
-  std::vector<float> to(rows * columns);
-  for (uint64_t row = 0; row < rows; ++row) {
-    for (uint64_t column = 0; column < columns; ++column) {
-      to[column * rows + row] = from[row * columns + column];
-    }
-  }
-  return to;
-}
-
-Status read_parameters(std::span<const TensorView> parameters, Layer& layer) {
-  const size_t expected = layer.heads_decay ? 6 : 5;
-  if (parameters.size() != expected) {
-    return broken("a recurrence has " + std::to_string(parameters.size()) +
-                  " parameters; expected " + std::to_string(expected));
-  }
-  const auto values = [&](size_t i) { return static_cast<const float*>(parameters[i].data); };
-  for (const TensorView& parameter : parameters) {
-    if (parameter.dtype == DType::f32 && parameter.data != nullptr) continue;
-    return refuse("a parameter of a recurrence is no array of f32");
-  }
-  layer.conv = transposed(values(0), layer.channels(), layer.width);
-  layer.conv_bias = values(1);
-  layer.dt_bias = values(3);
-  layer.d = values(4);
-  if (layer.heads_decay) {
-    layer.a.assign(values(2), values(2) + layer.heads);
-    layer.least_step = values(5)[0];
-    layer.most_step = values(5)[1];
-  } else {
-    layer.a = transposed(values(2), layer.inner(), layer.state);
-  }
-  return Status();
+float sigmoid(float x) {
+  return 1.0f / (1.0f + std::exp(-x));
 }
 
 // One layer's call.
@@ -196,7 +117,7 @@ class CpuStates {
     return state_cpu::plan_bytes(binding_.max_rows, binding_.max_sequences);
   }
   uint64_t workspace_bytes(GroupId group) const {
-    return (convolved_floats(groups_[group]) +
+    return (groups_[group].shared_floats() +
             uint64_t{binding_.slices} * groups_[group].beside_floats) *
            sizeof(float);
   }
@@ -229,8 +150,12 @@ class CpuStates {
     // Slices beyond those agreed upon have no memory of their own, and no work.
     slice.count = std::min(slice.count, binding_.slices);
     if (slice.index >= slice.count) return Status();
-    float* beside = convolved + convolved_floats(group) + slice.index * group.beside_floats;
-    if (layer.heads_decay) {
+    float* beside = convolved + group.shared_floats() + slice.index * group.beside_floats;
+    if (layer.kind == Kind::gated_delta) {
+      const DeltaRows rows{convolved, convolved + group.convolved_floats, group.factors};
+      if (phase == 0) enter_delta(task, rows, slice);
+      if (phase == 1) scan_deltas(task, rows, beside, slice);
+    } else if (layer.kind == Kind::mamba2) {
       if (phase == 0) convolve(task, convolved, slice);
       if (phase == 1) scan_heads(task, convolved, beside, slice);
     } else if (phase == 0) {
@@ -248,13 +173,21 @@ class CpuStates {
  private:
   struct Group {
     uint32_t phases = 1;
-    uint32_t convolved = 0;      // widest channels of a layer that convolves into the workspace
+    // Of the layers that convolve into the workspace: the rows of the one with most channels; and
+    // of gated deltas, what a row's decays and β take of one line.
+    uint64_t convolved_floats = 0, factor_floats = 0;
+    uint32_t factors = 0;
     uint64_t beside_floats = 0;  // of one slice: a state that no slot keeps, or a block of one
-  };
 
-  uint64_t convolved_floats(const Group& group) const {
-    return uint64_t{group.convolved} * binding_.max_rows;
-  }
+    uint64_t shared_floats() const { return convolved_floats + factor_floats; }
+  };
+  // What the first phase leaves to the second: q, k and v [rows, channels], q and k of their
+  // length; and [rows, line] the decays of all heads, then their β.
+  struct DeltaRows {
+    float* convolved = nullptr;
+    float* factors = nullptr;
+    uint64_t line = 0;
+  };
 
   Status add_layer(const LayerShape& shape, LayerId id) {
     Layer& layer = layers_[id];
@@ -264,12 +197,19 @@ class CpuStates {
     status = read_parameters(binding_.parameters[id], layer);
     if (!status.ok()) return status;
     Group& group = groups_[shape.state_group];
-    if (layer.heads_decay) {
+    const uint64_t rows = binding_.max_rows;
+    if (layer.kind != Kind::mamba) {
       group.phases = 2;
-      group.convolved = std::max(group.convolved, layer.channels());
+      group.convolved_floats = std::max(group.convolved_floats, rows * layer.channels());
     }
-    const uint64_t beside = layer.heads_decay ? uint64_t{layer.dim} * layer.state
-                                              : uint64_t{kBlockChannels} * (layer.state + 1);
+    if (layer.kind == Kind::gated_delta) {
+      group.factors = std::max(group.factors, layer.factors());
+      group.factor_floats = rows * group.factors;
+    }
+    const uint64_t beside = layer.kind == Kind::mamba2 ? uint64_t{layer.dim} * layer.state
+                            : layer.kind == Kind::gated_delta
+                                ? uint64_t{kernels_.delta_columns} * layer.state
+                                : uint64_t{kBlockChannels} * (layer.state + 1);
     group.beside_floats = std::max(group.beside_floats, (beside + 15) / 16 * 16);
     zeros_.resize(std::max<size_t>(zeros_.size(), layer.channels()));
     return Status();
@@ -354,6 +294,87 @@ class CpuStates {
     }
   }
 
+  // Heads are shared out, in turn for each sequence: first those of q and k, then those of v.
+  void enter_delta(const Task& task, const DeltaRows& rows, Slice slice) const {
+    const Layer& layer = task.layer;
+    uint32_t turn = 0;
+    for (const Part& part : task.plan.parts()) {
+      for (uint32_t head = 0; head < 2 * layer.groups; ++head, ++turn) {
+        if (turn % slice.count != slice.index) continue;
+        const uint32_t first = head * layer.state;
+        convolve_block(task, part, first, first + layer.state, rows.convolved);
+        const float length =
+            head < layer.groups ? 1.0f / std::sqrt(static_cast<float>(layer.state)) : 1.0f;
+        for (uint64_t row = part.first_row; row < part.first_row + part.rows; ++row) {
+          kernels_.set_length(rows.convolved + row * layer.channels() + first, layer.state, length);
+        }
+      }
+      for (uint32_t head = 0; head < layer.heads; ++head, ++turn) {
+        if (turn % slice.count != slice.index) continue;
+        const uint32_t first = 2 * layer.groups * layer.state + head * layer.dim;
+        convolve_block(task, part, first, first + layer.dim, rows.convolved);
+        for (uint64_t row = part.first_row; row < part.first_row + part.rows; ++row) {
+          find_factors(task, rows, row, head);
+        }
+      }
+    }
+  }
+
+  void find_factors(const Task& task, const DeltaRows& rows, uint64_t row, uint32_t head) const {
+    const Layer& layer = task.layer;
+    float* line = rows.factors + row * rows.line;
+    const uint64_t steps = layer.steps(), first = uint64_t{head} * layer.decays;
+    for (uint64_t i = first; i < first + layer.decays; ++i) {
+      const float x = task.input(1)[row * steps + i] + layer.dt_bias[i];
+      const float a = layer.a[head];
+      line[i] = std::exp(layer.strongest_decay == 0 ? a * softplus(x)
+                                                    : layer.strongest_decay * sigmoid(-a * x));
+    }
+    line[steps + head] = sigmoid(task.input(2)[row * layer.heads + head]);
+  }
+
+  // Columns of a head's state do not meet each other: blocks of them are shared out, and each stays
+  // in the nearest cache while all rows of a sequence pass over it.
+  void scan_deltas(const Task& task, const DeltaRows& rows, float* beside, Slice slice) const {
+    const uint32_t columns = kernels_.delta_columns;
+    uint32_t turn = 0;
+    for (const Part& part : task.plan.parts()) {
+      for (uint32_t head = 0; head < task.layer.heads; ++head) {
+        for (uint32_t first = 0; first < task.layer.dim; first += columns, ++turn) {
+          if (turn % slice.count != slice.index) continue;
+          scan_delta(task, part, rows, head, first, std::min(columns, task.layer.dim - first),
+                     beside);
+        }
+      }
+    }
+  }
+
+  void scan_delta(const Task& task, const Part& part, const DeltaRows& rows, uint32_t head,
+                  uint32_t first, uint32_t count, float* beside) const {
+    const Layer& layer = task.layer;
+    const uint64_t keys = uint64_t{layer.groups} * layer.state;
+    const uint64_t at = layer.kept_rows() + uint64_t{head} * layer.state * layer.dim + first;
+    const uint64_t k_at = uint64_t{head} * layer.groups / layer.heads * layer.state;
+    const uint64_t column = uint64_t{head} * layer.dim + first;
+    DeltaRow one{.decay_step = layer.decays == 1 ? 0u : 1u, .keys = layer.state, .count = count};
+    for (Walk walk(task, part, at, beside); walk.more(); walk.advance()) {
+      const uint64_t row = walk.row();
+      const float* c = rows.convolved + row * layer.channels();
+      const float* line = rows.factors + row * rows.line;
+      one.q = c + k_at;
+      one.k = one.q + keys;
+      one.v = c + 2 * keys + column;
+      one.decays = line + uint64_t{head} * layer.decays;
+      one.beta = line[layer.steps() + head];
+      one.from = walk.from();
+      one.from_stride = walk.from_beside() ? kernels_.delta_columns : layer.dim;
+      one.to = walk.to();
+      one.to_stride = walk.to_beside() ? kernels_.delta_columns : layer.dim;
+      one.y = static_cast<float*>(task.call.out) + row * layer.inner() + column;
+      kernels_.scan_delta(one);
+    }
+  }
+
   void scan_channels(const Task& task, float* beside, Slice slice) const {
     const uint32_t channels = task.layer.inner();
     uint32_t turn = 0;
@@ -410,7 +431,8 @@ constexpr PluginDescriptor base_descriptor() {
   PluginDescriptor base;
   base.id = "cpu";
   base.version = "0.1.0";
-  base.summary = "runs the recurrences of Mamba and Mamba-2 on host memory, row by row";
+  base.summary =
+      "runs the recurrences of Mamba, Mamba-2 and gated delta rules on host memory, row by row";
   base.license = "Apache-2.0";
   base.score = [](const HostFacts&) noexcept -> uint32_t { return 10; };
   return base;

@@ -1,5 +1,5 @@
-// The recurrences of the kinds "mamba" and "mamba2" against their formulas (docs/futures.md), on
-// every instruction set, over sizes that fit no vector.
+// The recurrences against their formulas (docs/futures.md), on every instruction set, over sizes
+// that fit no vector.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <tenon/state.h>
@@ -16,12 +16,24 @@ namespace {
 
 using testing::HasSubstr;
 
-struct Sizes {
-  bool mamba2 = true;
-  uint32_t heads = 3, dim = 5, state = 7, groups = 1, width = 4;  // mamba: heads are channels
+enum class Kind : uint8_t { mamba, mamba2, gated_delta };
 
-  uint32_t inner() const { return mamba2 ? heads * dim : heads; }
-  uint32_t channels() const { return mamba2 ? inner() + 2 * groups * state : inner(); }
+struct Sizes {
+  Kind kind = Kind::mamba2;
+  uint32_t heads = 3, dim = 5, state = 7, groups = 1, width = 4;  // mamba: heads are channels
+  uint32_t decays = 1;                                            // gated_delta: of a head
+  float strongest_decay = 0;                                      // gated_delta
+
+  uint32_t inner() const { return kind == Kind::mamba ? heads : heads * dim; }
+  uint32_t channels() const { return kind == Kind::mamba ? inner() : inner() + 2 * groups * state; }
+  uint32_t steps() const { return heads * decays; }
+  // Of a row of the third input.
+  uint32_t third() const { return kind == Kind::gated_delta ? heads : 2 * state; }
+  std::vector<uint32_t> dims() const {
+    if (kind == Kind::mamba) return {heads, state, width};
+    if (kind == Kind::mamba2) return {heads, dim, state, groups, width};
+    return {groups, heads, state, dim, width, decays};
+  }
   uint64_t kept() const { return uint64_t{width - 1} * channels(); }
   uint64_t floats() const { return kept() + uint64_t{inner()} * state; }
 };
@@ -46,12 +58,13 @@ class OneLayer {
       : sizes_(sizes), slices_(slices) {
     host_.facts.cpu = isa;
     kernel_ = std::make_unique<PluginInstance<StateKernel>>("cpu", host_);
-    const uint32_t a_size = sizes.mamba2 ? sizes.heads : sizes.heads * sizes.state;
+    const uint32_t a_size = sizes.kind == Kind::mamba ? sizes.heads * sizes.state : sizes.heads;
     parameters_ = {numbers(uint64_t{sizes.channels()} * sizes.width, 1),
-                   numbers(sizes.channels(), 2), numbers(a_size, 3), numbers(sizes.heads, 4),
+                   numbers(sizes.channels(), 2), numbers(a_size, 3), numbers(sizes.steps(), 4),
                    numbers(sizes.heads, 5)};
     for (float& a : parameters_[2]) a = -std::exp(a);
-    if (sizes.mamba2) parameters_.push_back({0.3f, 0.9f});
+    if (sizes.kind == Kind::mamba2) parameters_.push_back({0.3f, 0.9f});
+    if (sizes.kind == Kind::gated_delta) parameters_[4] = {sizes.strongest_decay};
     for (const auto& values : parameters_) {
       TensorView& view = views_.emplace_back();
       view.data = values.data();
@@ -62,10 +75,9 @@ class OneLayer {
     }
     layer_.group = kNoGroup;
     layer_.state_group = 0;
-    layer_.state_kind = sizes.mamba2 ? "mamba2" : "mamba";
-    const std::vector<uint32_t> dims =
-        sizes.mamba2 ? std::vector{sizes.heads, sizes.dim, sizes.state, sizes.groups, sizes.width}
-                     : std::vector{sizes.heads, sizes.state, sizes.width};
+    constexpr std::string_view kNames[] = {"mamba", "mamba2", "gated_delta"};
+    layer_.state_kind = kNames[static_cast<size_t>(sizes.kind)];
+    const std::vector<uint32_t> dims = sizes.dims();
     std::copy(dims.begin(), dims.end(), layer_.state_dims);
     layer_.state_offset = 4;  // states need not be aligned to more than their numbers
     layer_.state_bytes = sizes.floats() * sizeof(float);
@@ -125,7 +137,8 @@ class OneLayer {
     batch.groups = {&group, 1};
     KernelPlanOut out;
     EXPECT_TRUE(kernel()->plan({0, &batch, plan_.data()}, out).ok());
-    return sizes_.mamba2 ? run_mamba2(first, rows, out.phases) : run_mamba(first, rows, out.phases);
+    return sizes_.kind == Kind::mamba ? run_mamba(first, rows, out.phases)
+                                      : run_heads(first, rows, out.phases);
   }
 
   const float* state(BlockId slot) const {
@@ -138,8 +151,8 @@ class OneLayer {
 
   // The inputs of all rows that tests have.
   std::vector<float> x() const { return numbers(uint64_t{kRows} * sizes_.channels(), 7); }
-  std::vector<float> step() const { return numbers(uint64_t{kRows} * sizes_.heads, 8); }
-  std::vector<float> bc() const { return numbers(uint64_t{kRows} * 2 * sizes_.state, 9); }
+  std::vector<float> step() const { return numbers(uint64_t{kRows} * sizes_.steps(), 8); }
+  std::vector<float> third() const { return numbers(uint64_t{kRows} * sizes_.third(), 9); }
 
  private:
   static constexpr GroupId kGroup = 0;
@@ -156,15 +169,18 @@ class OneLayer {
       }
     }
   }
-  std::vector<float> run_mamba2(uint32_t first, uint32_t rows, uint32_t phases) {
-    const std::vector<float> all_x = x(), all_steps = step();
+  std::vector<float> run_heads(uint32_t first, uint32_t rows, uint32_t phases) {
+    const std::vector<float> all_x = x(), all_steps = step(), all_beta = third();
     std::vector<float> y(uint64_t{rows} * sizes_.inner());
-    call({&all_x[uint64_t{first} * sizes_.channels()], &all_steps[uint64_t{first} * sizes_.heads]},
-         y.data(), phases);
+    std::vector<const void*> inputs = {&all_x[uint64_t{first} * sizes_.channels()],
+                                       &all_steps[uint64_t{first} * sizes_.steps()]};
+    if (sizes_.kind == Kind::gated_delta)
+      inputs.push_back(&all_beta[uint64_t{first} * sizes_.heads]);
+    call(std::move(inputs), y.data(), phases);
     return y;
   }
   std::vector<float> run_mamba(uint32_t first, uint32_t rows, uint32_t phases) {
-    const std::vector<float> all_x = x(), all_steps = step(), all_bc = bc();
+    const std::vector<float> all_x = x(), all_steps = step(), all_bc = third();
     std::vector<float> c(uint64_t{rows} * sizes_.inner()), y(c.size());
     const uint64_t at = uint64_t{first} * sizes_.inner();
     call({&all_x[at]}, c.data(), phases);
@@ -194,33 +210,41 @@ double silu(double x) {
   return x / (1.0 + std::exp(-x));
 }
 
+// A row of what is convolved.
+std::vector<double> convolved(const OneLayer& layer, const Sizes& s, const std::vector<float>& x,
+                              uint32_t row) {
+  std::vector<double> c(s.channels());
+  for (uint32_t channel = 0; channel < s.channels(); ++channel) {
+    double sum = layer.parameter(1)[channel];
+    for (uint32_t j = 0; j < s.width; ++j) {
+      const int64_t from = int64_t{row} - s.width + 1 + j;
+      if (from < 0) continue;
+      sum += double{layer.parameter(0)[channel * s.width + j]} *
+             x[static_cast<uint64_t>(from) * s.channels() + channel];
+    }
+    c[channel] = silu(sum);
+  }
+  return c;
+}
+
 // All rows from nothing, in double precision.
-std::vector<double> expected_rows(const OneLayer& layer, const Sizes& s, uint32_t rows) {
-  const std::vector<float> x = layer.x(), step = layer.step(), bc = layer.bc();
+std::vector<double> expected_scan(const OneLayer& layer, const Sizes& s, uint32_t rows) {
+  const std::vector<float> x = layer.x(), step = layer.step(), bc = layer.third();
+  const bool mamba2 = s.kind == Kind::mamba2;
   std::vector<double> h(uint64_t{s.inner()} * s.state, 0.0), y;
   for (uint32_t row = 0; row < rows; ++row) {
-    std::vector<double> c(s.channels());
-    for (uint32_t channel = 0; channel < s.channels(); ++channel) {
-      double sum = layer.parameter(1)[channel];
-      for (uint32_t j = 0; j < s.width; ++j) {
-        const int64_t from = int64_t{row} - s.width + 1 + j;
-        if (from < 0) continue;
-        sum += double{layer.parameter(0)[channel * s.width + j]} *
-               x[static_cast<uint64_t>(from) * s.channels() + channel];
-      }
-      c[channel] = silu(sum);
-    }
+    const std::vector<double> c = convolved(layer, s, x, row);
     for (uint32_t p = 0; p < s.inner(); ++p) {
-      const uint32_t head = s.mamba2 ? p / s.dim : p;
+      const uint32_t head = mamba2 ? p / s.dim : p;
       double delta = softplus(double{step[row * s.heads + head]} + layer.parameter(3)[head]);
-      if (s.mamba2) delta = std::clamp(delta, 0.3, 0.9);
+      if (mamba2) delta = std::clamp(delta, 0.3, 0.9);
       double sum = layer.parameter(4)[head] * c[p];
       for (uint32_t n = 0; n < s.state; ++n) {
         const uint32_t group = head * s.groups / s.heads;
-        const double a = layer.parameter(2)[s.mamba2 ? head : head * s.state + n];
-        const double b = s.mamba2 ? c[s.inner() + group * s.state + n] : bc[row * 2 * s.state + n];
-        const double out = s.mamba2 ? c[s.inner() + (s.groups + group) * s.state + n]
-                                    : bc[(row * 2 + 1) * s.state + n];
+        const double a = layer.parameter(2)[mamba2 ? head : head * s.state + n];
+        const double b = mamba2 ? c[s.inner() + group * s.state + n] : bc[row * 2 * s.state + n];
+        const double out = mamba2 ? c[s.inner() + (s.groups + group) * s.state + n]
+                                  : bc[(row * 2 + 1) * s.state + n];
         double& kept = h[uint64_t{p} * s.state + n];
         kept = std::exp(delta * a) * kept + delta * c[p] * b;
         sum += kept * out;
@@ -231,13 +255,74 @@ std::vector<double> expected_rows(const OneLayer& layer, const Sizes& s, uint32_
   return y;
 }
 
+double sigmoid(double x) {
+  return 1.0 / (1.0 + std::exp(-x));
+}
+
+std::vector<double> of_length(const double* x, uint32_t count, double length) {
+  const double squares = std::inner_product(x, x + count, x, 1e-6);
+  std::vector<double> out(x, x + count);
+  for (double& value : out) value *= length / std::sqrt(squares);
+  return out;
+}
+
+// The same of the gated delta rule.
+std::vector<double> expected_delta(const OneLayer& layer, const Sizes& s, uint32_t rows) {
+  const std::vector<float> x = layer.x(), step = layer.step(), betas = layer.third();
+  std::vector<double> states(uint64_t{s.inner()} * s.state, 0.0), y;
+  for (uint32_t row = 0; row < rows; ++row) {
+    const std::vector<double> c = convolved(layer, s, x, row);
+    for (uint32_t head = 0; head < s.heads; ++head) {
+      const uint32_t group = head / (s.heads / s.groups);
+      const auto q = of_length(&c[group * s.state], s.state, 1 / std::sqrt(double(s.state)));
+      const auto k = of_length(&c[(s.groups + group) * s.state], s.state, 1);
+      const double* v = &c[2 * s.groups * s.state + head * s.dim];
+      double* kept = &states[uint64_t{head} * s.state * s.dim];
+      for (uint32_t i = 0; i < s.state; ++i) {
+        const uint32_t at = head * s.decays + (s.decays == 1 ? 0 : i);
+        const double in = double{step[row * s.steps() + at]} + layer.parameter(3)[at];
+        const double a = layer.parameter(2)[head];
+        const double g =
+            s.strongest_decay == 0 ? a * softplus(in) : s.strongest_decay * sigmoid(-a * in);
+        for (uint32_t j = 0; j < s.dim; ++j) kept[i * s.dim + j] *= std::exp(g);
+      }
+      for (uint32_t j = 0; j < s.dim; ++j) {
+        double read = 0, out = 0;
+        for (uint32_t i = 0; i < s.state; ++i) read += k[i] * kept[i * s.dim + j];
+        const double written = sigmoid(betas[row * s.heads + head]) * (v[j] - read);
+        for (uint32_t i = 0; i < s.state; ++i) {
+          kept[i * s.dim + j] += k[i] * written;
+          out += q[i] * kept[i * s.dim + j];
+        }
+        y.push_back(out);
+      }
+    }
+  }
+  return y;
+}
+
+std::vector<double> expected_rows(const OneLayer& layer, const Sizes& s, uint32_t rows) {
+  return s.kind == Kind::gated_delta ? expected_delta(layer, s, rows)
+                                     : expected_scan(layer, s, rows);
+}
+
 const std::vector<Sizes>& all_sizes() {
   static const std::vector<Sizes> kSizes = {
       {},
       {.heads = 6, .dim = 8, .state = 16, .groups = 3, .width = 2},
       {.heads = 2, .dim = 33, .state = 40, .groups = 2, .width = 1},
-      {.mamba2 = false, .heads = 70, .state = 5},
-      {.mamba2 = false, .heads = 131, .state = 16, .width = 3}};
+      {.kind = Kind::mamba, .heads = 70, .state = 5},
+      {.kind = Kind::mamba, .heads = 131, .state = 16, .width = 3},
+      {.kind = Kind::gated_delta},
+      {.kind = Kind::gated_delta, .heads = 6, .dim = 70, .state = 8, .groups = 2, .width = 3},
+      {.kind = Kind::gated_delta, .heads = 4, .dim = 64, .state = 33, .groups = 4, .width = 1},
+      {.kind = Kind::gated_delta, .heads = 2, .dim = 9, .groups = 2, .decays = 7},
+      {.kind = Kind::gated_delta,
+       .heads = 3,
+       .dim = 17,
+       .groups = 3,
+       .decays = 7,
+       .strongest_decay = -5}};
   return kSizes;
 }
 
@@ -317,8 +402,12 @@ TEST(States, layers_of_other_kinds_and_sizes_are_refused) {
   layer.layer().state_dims[3] = 2;
   EXPECT_THAT(refusal(), HasSubstr("3 heads in 2 groups"));
   layer.layer().state_dims[3] = 1;
-  layer.layer().state_kind = "gated_delta";
-  EXPECT_THAT(refusal(), HasSubstr("a state of the kind 'gated_delta'; \"cpu\" runs mamba"));
+  layer.layer().state_kind = "other_delta";
+  EXPECT_THAT(refusal(), HasSubstr("a state of the kind 'other_delta'; \"cpu\" runs mamba"));
+  OneLayer delta({.kind = Kind::gated_delta}, detect_cpu_features(), 1);
+  delta.layer().state_dims[5] = 2;
+  EXPECT_THAT(std::string(delta.kernel()->accepts(delta.layer()).message()),
+              HasSubstr("2 decays a head; expected 1, or one for each of the 7 elements"));
   layer.layer().state_kind = "mamba2";
   layer.views().pop_back();
   EXPECT_THAT(std::string(layer.bind().message()),

@@ -3,6 +3,8 @@
 
 #include <tenon/sdk/simd.h>
 
+#include <cmath>
+
 #include "plugins/state/cpu/kernels.h"
 
 namespace tenon::state_cpu {
@@ -86,6 +88,97 @@ void scan_channels(const ChannelRow& row) {
     }
     store_up_to(row.y + i, sum, left);
   }
+}
+
+void set_length(float* x, uint32_t count, float length) {
+  F32 squares = simd::zero();
+  for (uint32_t i = 0; i < count; i += kLanes) {
+    const F32 part = load_up_to(x + i, count - i);
+    squares = simd::fma(part, part, squares);
+  }
+  const F32 factor = simd::set1(length / std::sqrt(simd::reduce_add(squares) + 1e-6f));
+  for (uint32_t i = 0; i < count; i += kLanes) {
+    store_up_to(x + i, simd::mul(load_up_to(x + i, count - i), factor), count - i);
+  }
+}
+
+// Vectors of columns that are worked on side by side, and elements of keys that are added up apart:
+// together the sums that need not wait for each other.
+constexpr uint32_t kDeltaVectors = 4, kDeltaSums = 2;
+
+struct DeltaColumns {
+  F32 of[kDeltaVectors];
+};
+
+template <typename Load>
+inline DeltaColumns load_columns(Load load) {
+  DeltaColumns columns;
+#pragma GCC unroll 4
+  for (uint32_t i = 0; i < kDeltaVectors; ++i) columns.of[i] = load(i);
+  return columns;
+}
+
+// `whole`: there are columns for all vectors.
+template <bool whole>
+inline void scan_columns(const DeltaRow& row) {
+  const auto left = [&](uint32_t i) { return whole ? kLanes : row.count - i * kLanes; };
+  const uint32_t vectors = whole ? kDeltaVectors : (row.count + kLanes - 1) / kLanes;
+  const auto load = [&](const float* from, uint32_t i) {
+    return i < vectors ? load_up_to(from + i * kLanes, left(i)) : simd::zero();
+  };
+  const auto old = [&](uint32_t key) {
+    const float* from = row.from + key * row.from_stride;
+    return load_columns([&](uint32_t i) { return load(from, i); });
+  };
+  const auto nothing = load_columns([](uint32_t) { return simd::zero(); });
+  DeltaColumns sums[kDeltaSums] = {nothing, nothing};
+  const auto add_to = [&](DeltaColumns& to, float factor, const DeltaColumns& values) {
+    const F32 scale = simd::set1(factor);
+#pragma GCC unroll 4
+    for (uint32_t i = 0; i < kDeltaVectors; ++i) {
+      to.of[i] = simd::fma(scale, values.of[i], to.of[i]);
+    }
+  };
+  for (uint32_t key = 0; key < row.keys && row.from != nullptr; ++key) {
+    add_to(sums[key % kDeltaSums], row.k[key] * row.decays[key * row.decay_step], old(key));
+  }
+  const F32 beta = simd::set1(row.beta);
+  const DeltaColumns change = load_columns([&](uint32_t i) {
+    const F32 read = simd::add(sums[0].of[i], sums[1].of[i]);
+    return simd::mul(beta, simd::sub(load(row.v, i), read));
+  });
+  sums[0] = sums[1] = nothing;
+  for (uint32_t key = 0; key < row.keys; ++key) {
+    const F32 k = simd::set1(row.k[key]), q = simd::set1(row.q[key]);
+    const F32 decay = simd::set1(row.decays[key * row.decay_step]);
+    const DeltaColumns before = row.from == nullptr ? nothing : old(key);
+    float* to = row.to + key * row.to_stride;
+    DeltaColumns& sum = sums[key % kDeltaSums];
+#pragma GCC unroll 4
+    for (uint32_t i = 0; i < kDeltaVectors; ++i) {
+      if (i >= vectors) break;
+      const F32 kept = simd::fma(k, change.of[i], simd::mul(decay, before.of[i]));
+      store_up_to(to + i * kLanes, kept, left(i));
+      sum.of[i] = simd::fma(q, kept, sum.of[i]);
+    }
+  }
+  for (uint32_t i = 0; i < vectors; ++i) {
+    store_up_to(row.y + i * kLanes, simd::add(sums[0].of[i], sums[1].of[i]), left(i));
+  }
+}
+
+void scan_delta(const DeltaRow& row) {
+  row.count == kDeltaVectors* kLanes ? scan_columns<true>(row) : scan_columns<false>(row);
+}
+
+constexpr KernelSet kernel_set(const char* name) {
+  return {.name = name,
+          .convolve = &convolve,
+          .scan_head = &scan_head,
+          .scan_channels = &scan_channels,
+          .set_length = &set_length,
+          .scan_delta = &scan_delta,
+          .delta_columns = kDeltaVectors * kLanes};
 }
 
 }  // namespace

@@ -49,11 +49,33 @@ struct ChannelRow {
   uint32_t state = 0;
 };
 
+// Columns of a head of the gated delta rule: to = decay · from + k⊗u, where u = beta · (v - (decay
+// · from)ᵀk), and y = toᵀq. `to` may be `from`; without a `from` that is zero.
+struct DeltaRow {
+  const float* q = nullptr;       // [keys]
+  const float* k = nullptr;       // [keys]
+  const float* v = nullptr;       // [count]
+  const float* decays = nullptr;  // that of element i of keys: decays[i · decay_step]
+  uint32_t decay_step = 0;        // 0 or 1
+  float beta = 0;
+  const float* from = nullptr;  // [keys, from_stride]
+  float* to = nullptr;          // [keys, to_stride]
+  float* y = nullptr;           // [count]
+  uint64_t from_stride = 0;
+  uint64_t to_stride = 0;
+  uint32_t keys = 0;
+  uint32_t count = 0;
+};
+
 struct KernelSet {
   const char* name = nullptr;
   void (*convolve)(const Convolution& row, uint32_t first, uint32_t last) = nullptr;
   void (*scan_head)(const HeadRow& row) = nullptr;
   void (*scan_channels)(const ChannelRow& row) = nullptr;
+  // x [count] · length / √(Σx² + 10⁻⁶)
+  void (*set_length)(float* x, uint32_t count, float length) = nullptr;
+  void (*scan_delta)(const DeltaRow& row) = nullptr;
+  uint32_t delta_columns = 0;  // that scan_delta works on side by side
 };
 
 extern const KernelSet kPortableKernels;

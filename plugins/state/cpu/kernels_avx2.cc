@@ -2,6 +2,6 @@
 #include "plugins/state/cpu/entries.h"
 
 namespace tenon::state_cpu {
-constinit const KernelSet kAvx2Kernels{"scan/avx2", &convolve, &scan_head, &scan_channels};
+constinit const KernelSet kAvx2Kernels = kernel_set("scan/avx2");
 }  // namespace tenon::state_cpu
 #endif

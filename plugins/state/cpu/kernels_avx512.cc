@@ -2,6 +2,6 @@
 #include "plugins/state/cpu/entries.h"
 
 namespace tenon::state_cpu {
-constinit const KernelSet kAvx512Kernels{"scan/avx512", &convolve, &scan_head, &scan_channels};
+constinit const KernelSet kAvx512Kernels = kernel_set("scan/avx512");
 }  // namespace tenon::state_cpu
 #endif

@@ -1,5 +1,5 @@
 #include "plugins/state/cpu/entries.h"
 
 namespace tenon::state_cpu {
-constinit const KernelSet kPortableKernels{"scan/portable", &convolve, &scan_head, &scan_channels};
+constinit const KernelSet kPortableKernels = kernel_set("scan/portable");
 }  // namespace tenon::state_cpu
