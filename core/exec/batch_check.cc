@@ -1,9 +1,12 @@
 #include "core/exec/batch_check.h"
 
+#include <algorithm>
+#include <iterator>
 #include <string>
 #include <string_view>
 
 #include "core/base/quote.h"
+#include "core/model/blocks/recurrence.h"
 
 namespace tenon {
 namespace {
@@ -183,6 +186,11 @@ Status check_sequence(const BatchView& batch, size_t index, const BatchLimits& l
   return {};
 }
 
+bool is_known_recurrence(std::string_view kind) {
+  constexpr Recurrence kKnown[] = {Recurrence::mamba, Recurrence::mamba2, Recurrence::gated_delta};
+  return std::ranges::find(kKnown, kind, recurrence_name) != std::end(kKnown);
+}
+
 }  // namespace
 
 Status check_decoder_shape(const ModelShape& shape) {
@@ -197,10 +205,10 @@ Status check_decoder_shape(const ModelShape& shape) {
                          " neither attends nor keeps a recurrent state; this executor runs layers "
                          "that do one or both");
     }
-    const bool known = layer.state_kind == "mamba" || layer.state_kind == "mamba2";
-    if (layer.state_group == kNoGroup || known) continue;
+    if (layer.state_group == kNoGroup || is_known_recurrence(layer.state_kind)) continue;
     return unsupported("layer " + number(id) + " keeps a recurrent state of the kind " +
-                       in_quotes(layer.state_kind) + "; this executor runs mamba and mamba2");
+                       in_quotes(layer.state_kind) +
+                       "; this executor runs mamba, mamba2 and gated_delta");
   }
   return {};
 }

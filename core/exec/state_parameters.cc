@@ -45,7 +45,13 @@ void StateParameters::add_layer(const RecurrentPlan& recurrent, const LayerWeigh
            recurrent.kind == Recurrence::mamba
                ? view_of(weights.ssm_a.data(), {heads, recurrent.state})
                : view_of(weights.ssm_a.data(), {heads}),
-           view_of(weights.ssm_dt_bias.data(), {heads}), view_of(weights.ssm_d.data(), {heads})};
+           view_of(weights.ssm_dt_bias.data(), {recurrent.steps()})};
+  if (recurrent.kind == Recurrence::gated_delta) {
+    limits_.push_back({recurrent.strongest_decay, 0.0f});
+    views.push_back(view_of(limits_.back().data(), {1}));
+    return;
+  }
+  views.push_back(view_of(weights.ssm_d.data(), {heads}));
   if (recurrent.kind != Recurrence::mamba2) return;
   limits_.push_back({recurrent.least_step, recurrent.most_step});
   views.push_back(view_of(limits_.back().data(), {2}));

@@ -32,7 +32,7 @@ class StateParameters {
 
   std::deque<std::vector<TensorView>> layers_;
   std::vector<std::span<const TensorView>> views_;
-  std::deque<std::array<float, 2>> limits_;  // of steps
+  std::deque<std::array<float, 2>> limits_;  // of steps or decays
   std::vector<float> zeros_;                 // where a convolution has no bias
 };
 

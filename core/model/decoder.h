@@ -27,13 +27,14 @@ class DecoderOps {
  public:
   virtual void embed() = 0;                         // tokens → hidden; scaled, positions added
   virtual void attention_norm(uint32_t layer) = 0;  // hidden → normed
-  // normed → q, k, v, biases added; of latent attention → expanded, k, with their norms
+  // normed → q, k, v and the gate, biases added; of latent attention → expanded, k, with their
+  // norms
   virtual void qkv(uint32_t layer) = 0;
   virtual void qk_norm(uint32_t layer) = 0;  // norm of q and k
   virtual void clip(uint32_t layer) = 0;     // holds q, k and v within ±clip
   virtual void rotate(uint32_t layer) = 0;   // rotary embedding of q and k
   virtual void absorb(uint32_t layer) = 0;   // latent attention: expanded → q
-  virtual void attend(uint32_t layer) = 0;   // stores k, v; q → attended
+  virtual void attend(uint32_t layer) = 0;   // stores k, v; q → attended, times σ of its gate
   virtual void expand(uint32_t layer) = 0;   // latent attention: attended → expanded
   // hidden += scale · post_norm(attended · Woᵀ), of latent attention that of expanded
   virtual void attention_output(uint32_t layer) = 0;

@@ -209,7 +209,7 @@ uint64_t Model::parameter_count() const {
                   [&](const Weight& weight) { count += uint64_t{weight.n_out} * weight.k_in; });
   for (const TensorSpec& spec : list_tensors(plan)) {
     for (const ConstTensorPlace& place : places_of(*this, spec)) {
-      if (place.vector != nullptr) count += place.vector->size();
+      if (place.vector != nullptr) count += place.rows;
     }
   }
   return count;

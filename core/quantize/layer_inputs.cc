@@ -79,10 +79,10 @@ InputSites input_sites(const LayerPlan& plan, const LayerWeights& w) {
     add(0, {&w.kv_a, &w.q_a});
     add(1, {&w.q});
   } else {
-    add(0, {&w.q, &w.k, &w.v, &w.kv_a});
+    add(0, {&w.q, &w.k, &w.v, &w.output_gate, &w.kv_a});
   }
   add(2, {&w.output});
-  add(0, {&w.ssm_in, &w.ssm_gate, &w.ssm_step});
+  add(0, {&w.ssm_in, &w.ssm_gate, &w.ssm_step, &w.ssm_beta});
   add(2, {&w.ssm_out});
   add(3, {&w.up, &w.gate});
   add(4, {&w.down});

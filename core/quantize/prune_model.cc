@@ -32,8 +32,8 @@ struct KeptParts {
 };
 
 bool is_prunable(const LayerPlan& layer) {
-  return layer.attends() && !layer.latent && !layer.recurrent && !layer.experts &&
-         layer.mlp.width > 0;
+  return layer.attends() && !layer.latent && !layer.attention.output_gate && !layer.recurrent &&
+         !layer.experts && layer.mlp.width > 0;
 }
 
 Status check_prunable(const Model& model) {
@@ -50,7 +50,7 @@ Status check_prunable(const Model& model) {
   if (!std::ranges::all_of(model.plan.layers, is_prunable)) {
     return unsupported(
         "a " + model.plan.architecture +
-        " model with experts, recurrences or latent attention is not pruned; expected "
+        " model with experts, recurrences, gated or latent attention is not pruned; expected "
         "attention and one MLP in every layer");
   }
   return {};

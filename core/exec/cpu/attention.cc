@@ -1,4 +1,5 @@
 // The attention half of a layer.
+#include <array>
 #include <cstring>
 
 #include "core/exec/cpu/worker.h"
@@ -10,10 +11,17 @@ void CpuWorker::qkv(uint32_t layer) {
   const PackedLayer& w = step_.weights.layer(layer);
   const LayerWeights& b = vectors(layer);
   const CpuBuffers& to = step_.buffers;
-  const Product products[] = {{&w.q, b.q_bias, to.q.floats()},
-                              {&w.k, b.k_bias, to.k.floats()},
-                              {&w.v, b.v_bias, to.v.floats()}};
-  multiply(input(plan(layer).attention_norm), std::span(products).first(shares_kv(layer) ? 1 : 3));
+  std::array<Product, kMostProducts> products;
+  size_t count = 0;
+  products[count++] = {&w.q, b.q_bias, to.q.floats()};
+  if (plan(layer).attention.output_gate) {
+    products[count++] = {&w.output_gate, b.output_gate_bias, to.attention_gate.floats()};
+  }
+  if (!shares_kv(layer)) {
+    products[count++] = {&w.k, b.k_bias, to.k.floats()};
+    products[count++] = {&w.v, b.v_bias, to.v.floats()};
+  }
+  multiply(input(plan(layer).attention_norm), std::span(products).first(count));
   if (!alone()) return;
   std::memcpy(own_q_.data(), to.q.data(), own_q_.bytes());
   std::memcpy(own_k_.data(), to.k.data(), own_k_.bytes());
@@ -113,6 +121,12 @@ void CpuWorker::attend(uint32_t layer) {
   call.out = b.attended.data();
   for (uint32_t phase = 0; phase < step_.attention.phases(layer); ++phase) {
     keep(step_.attention.run(call, phase, slice_));
+    barrier();
+  }
+  if (plan(layer).attention.output_gate) {
+    const Share mine = share_of(uint64_t{rows_} * plan(layer).attention.q_width(), slice_);
+    step_.ops->sigmoid_mul(b.attended.floats() + mine.first, b.attention_gate.floats() + mine.first,
+                           static_cast<uint32_t>(mine.last - mine.first));
     barrier();
   }
   if (const auto sums = step_.scores.rows(layer); !sums.empty()) {

@@ -62,11 +62,11 @@ struct PackedExpert {
 };
 
 struct PackedLayer {
-  PackedMatrix q, k, v, output, gate, up, down;
+  PackedMatrix q, k, v, output, output_gate, gate, up, down;
   // Latent attention, as LayerWeights has it.
   PackedMatrix q_a, kv_a;
   std::vector<PackedMatrix> k_absorb, v_expand;  // [heads]
-  PackedMatrix ssm_in, ssm_gate, ssm_step, ssm_low, ssm_bc, ssm_dt, ssm_out;
+  PackedMatrix ssm_in, ssm_gate, ssm_step, ssm_beta, ssm_low, ssm_bc, ssm_dt, ssm_out;
   PackedMatrix router, shared_gate, shared_up, shared_down, shared_router;
   std::vector<PackedExpert> experts;
   bool experts_alike = false;  // all gates and ups have one kernel, preparation and format

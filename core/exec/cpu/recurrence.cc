@@ -12,9 +12,11 @@ void CpuWorker::recur_in(uint32_t layer) {
   const CpuBuffers& to = step_.buffers;
   const Product products[] = {{&w.ssm_in, b.ssm_in_bias, to.x.floats()},
                               {&w.ssm_gate, b.ssm_gate_bias, to.gate.floats()},
-                              {&w.ssm_step, b.ssm_step_bias, to.step.floats()}};
-  const bool steps = plan(layer).recurrent.kind == Recurrence::mamba2;
-  multiply(input(plan(layer).attention_norm), std::span(products).first(steps ? 3 : 2));
+                              {&w.ssm_step, b.ssm_step_bias, to.step.floats()},
+                              {&w.ssm_beta, {}, to.bc.floats()}};
+  const Recurrence kind = plan(layer).recurrent.kind;
+  const size_t count = kind == Recurrence::mamba ? 2 : kind == Recurrence::mamba2 ? 3 : 4;
+  multiply(input(plan(layer).attention_norm), std::span(products).first(count));
 }
 
 // Ends with a barrier, as each phase does.
@@ -41,18 +43,23 @@ void CpuWorker::convolve_and_scan(uint32_t layer) {
   run_states(layer, {b.mixed.data(), b.step.data(), b.bc.data()}, b.scanned.data());
 }
 
-// gate = norm(silu(gate) · scanned), the norm of each group's heads together.
+// gate = norm(silu(gate) · scanned), the norm of each group's heads together; or silu(gate) ·
+// norm(scanned), of each head.
 void CpuWorker::gate_output(uint32_t layer) {
   const RecurrentPlan& recurrent = plan(layer).recurrent;
   const std::vector<float>& scale = vectors(layer).ssm_norm;
-  const uint32_t groups = recurrent.groups, width = recurrent.inner() / groups;
-  const Share mine = share_of(uint64_t{rows_} * groups, slice_);
+  const uint32_t norms = recurrent.norms(), width = recurrent.inner() / norms;
+  const Share mine = share_of(uint64_t{rows_} * norms, slice_);
+  const auto norm = [&](uint64_t item, float* x) {
+    if (!recurrent.gate_norm) return;
+    norm_row(recurrent.gate_norm, x, scale.data() + item * width % scale.size(), nullptr, width, x);
+  };
   for (uint64_t item = mine.first; item < mine.last; ++item) {
     float* gated = step_.buffers.gate.floats() + item * width;
-    step_.ops->silu_mul(gated, step_.buffers.scanned.floats() + item * width, width);
-    if (!recurrent.gate_norm) continue;
-    norm_row(recurrent.gate_norm, gated, scale.data() + item % groups * width, nullptr, width,
-             gated);
+    float* scanned = step_.buffers.scanned.floats() + item * width;
+    if (recurrent.norm_before_gate()) norm(item, scanned);
+    step_.ops->silu_mul(gated, scanned, width);
+    if (!recurrent.norm_before_gate()) norm(item, gated);
   }
   barrier();
 }
@@ -62,8 +69,10 @@ void CpuWorker::recur(uint32_t layer) {
   const RecurrentPlan& recurrent = plan(layer).recurrent;
   if (recurrent.kind == Recurrence::mamba) {
     convolve_and_scan(layer);
-  } else {
+  } else if (recurrent.kind == Recurrence::mamba2) {
     run_states(layer, {b.x.data(), b.step.data()}, b.scanned.data());
+  } else {
+    run_states(layer, {b.x.data(), b.step.data(), b.bc.data()}, b.scanned.data());
   }
   gate_output(layer);
   if (is_last(layer)) keep_wanted_rows(layer);

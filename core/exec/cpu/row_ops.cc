@@ -134,6 +134,9 @@ void add(float* y, const float* p, uint32_t count) {
 void silu_mul(float* y, const float* p, uint32_t count) {
   for (uint32_t i = 0; i < count; ++i) y[i] = y[i] / (1.0f + std::exp(-y[i])) * p[i];
 }
+void sigmoid_mul(float* y, const float* p, uint32_t count) {
+  for (uint32_t i = 0; i < count; ++i) y[i] /= 1.0f + std::exp(-p[i]);
+}
 // arXiv:1606.08415, the approximation by tanh.
 void gelu_mul(float* y, const float* p, uint32_t count) {
   constexpr float kRoot = 0.797884561f;  // of 2 / π
@@ -213,8 +216,8 @@ void scale_and_cap(float* y, float factor, float cap, uint32_t count) {
 constexpr RowOps with_plain_ops(decltype(RowOps::rms_norm) rms_norm,
                                 decltype(RowOps::layer_norm) layer_norm,
                                 decltype(RowOps::rotate_halves) rotate_halves) {
-  return {rms_norm, layer_norm, rotate_halves, rotate_pairs,   add,  silu_mul,
-          gelu_mul, add_scaled, activate,      clamped_swiglu, clip, scale_and_cap};
+  return {rms_norm,    layer_norm, rotate_halves, rotate_pairs,   add,  silu_mul,     gelu_mul,
+          sigmoid_mul, add_scaled, activate,      clamped_swiglu, clip, scale_and_cap};
 }
 
 void rms_norm_portable(const float* x, const float* scale, uint32_t count, float eps, float* out) {

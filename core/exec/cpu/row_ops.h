@@ -28,6 +28,8 @@ struct RowOps {
   void (*add)(float* y, const float* p, uint32_t count);
   void (*silu_mul)(float* y, const float* p, uint32_t count);
   void (*gelu_mul)(float* y, const float* p, uint32_t count);
+  // y [count] *= σ(p)
+  void (*sigmoid_mul)(float* y, const float* p, uint32_t count);
   // y [count] += factor · p
   void (*add_scaled)(float* y, const float* p, float factor, uint32_t count);
   // y [count] = act(y), times p where that is not null.

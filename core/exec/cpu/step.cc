@@ -14,8 +14,9 @@ struct RecurrentWidths {
   void add(const RecurrentPlan& recurrent) {
     if (!recurrent) return;
     channels = std::max<uint64_t>(channels, recurrent.channels());
-    steps = std::max<uint64_t>(steps, recurrent.heads);
+    steps = std::max<uint64_t>(steps, recurrent.steps());
     inner = std::max<uint64_t>(inner, recurrent.inner());
+    if (recurrent.kind == Recurrence::gated_delta) bc = std::max<uint64_t>(bc, recurrent.heads);
     if (recurrent.kind != Recurrence::mamba) return;
     step_rank = std::max<uint64_t>(step_rank, recurrent.step_rank);
     bc = std::max<uint64_t>(bc, 2 * uint64_t{recurrent.state});
@@ -29,12 +30,14 @@ Status CpuBuffers::allocate(const Model& model, const PackedWeights& weights, ui
   const auto rows_of = [max_rows](uint64_t width) {
     return saturating_mul(saturating_mul(width, max_rows), sizeof(float));
   };
-  uint64_t heads = 0, kv_heads = 0, inner_width = 0, turned = 0, low_width = 0, expanded_width = 0;
+  uint64_t heads = 0, gated = 0, kv_heads = 0, inner_width = 0, turned = 0, low_width = 0,
+           expanded_width = 0;
   RecurrentWidths wide;
   uint64_t scores_width = 0, routed_width = 0, chosen = 1;
   for (const LayerPlan& layer : plan.layers) {
     wide.add(layer.recurrent);
     heads = std::max<uint64_t>(heads, layer.attention.q_width());
+    if (layer.attention.output_gate) gated = std::max<uint64_t>(gated, layer.attention.q_width());
     kv_heads = std::max<uint64_t>(kv_heads, layer.attention.kv_width());
     const ExpertsPlan& experts = layer.experts;
     inner_width = std::max<uint64_t>(
@@ -59,6 +62,7 @@ Status CpuBuffers::allocate(const Model& model, const PackedWeights& weights, ui
       {&k, rows_of(kv_heads)},
       {&v, rows_of(kv_heads)},
       {&attended, rows_of(heads)},
+      {&attention_gate, rows_of(gated)},
       {&low, rows_of(std::max<uint64_t>(low_width, wide.step_rank))},
       {&expanded, rows_of(expanded_width)},
       {&inner, rows_of(inner_width)},

@@ -54,19 +54,20 @@ inline constexpr uint32_t kMostProducts = 4;
 
 // Activations of one step, sized once for the most rows. Memory is touched as far as steps reach.
 struct CpuBuffers {
-  HostMemory hidden;    // [rows, hidden]
-  HostMemory normed;    // [rows, hidden]
-  HostMemory q;         // [rows, heads, head_dim]
-  HostMemory k, v;      // [rows, kv_heads, head_dim]
-  HostMemory attended;  // [rows, heads, head_dim]
-  HostMemory low;       // [rows, q_rank], or Mamba's [rows, step_rank]
+  HostMemory hidden;          // [rows, hidden]
+  HostMemory normed;          // [rows, hidden]
+  HostMemory q;               // [rows, heads, head_dim]
+  HostMemory k, v;            // [rows, kv_heads, head_dim]
+  HostMemory attended;        // [rows, heads, head_dim]
+  HostMemory attention_gate;  // … of layers whose attention has one
+  HostMemory low;             // [rows, q_rank], or Mamba's [rows, step_rank]
   HostMemory expanded;  // latent attention: [rows, heads, nope + rope], later [rows, heads, v]
   HostMemory inner;  // [rows, MLP width]; gate and up combined; of experts [rows · chosen, width]
                      // and [rows, shared width] behind it
   HostMemory x, mixed;  // [rows, channels]; in front of a convolution, and behind it
-  HostMemory step;      // [rows, heads or channels]: Δ of a recurrence
+  HostMemory step;      // [rows, steps]: Δ of a recurrence, or what its decays are made of
   HostMemory gate;      // [rows, inner]; and the gated output
-  HostMemory bc;        // [rows, 2·state], of Mamba
+  HostMemory bc;        // [rows, 2·state] of Mamba, or β of the gated delta rule: [rows, heads]
   HostMemory scanned;   // [rows, inner]
   HostMemory product;   // [rows, hidden] or as inner; where a kernel lacks an epilogue
   HostMemory scores;    // [rows, experts] and [rows], of the router and of the shared expert's
@@ -81,10 +82,12 @@ struct CpuBuffers {
   Status allocate(const Model& model, const PackedWeights& weights, uint32_t max_rows);
   // Whether kernels kept to all but `attended`: these are linear kernels' to write.
   bool intact() const;
-  std::array<const HostMemory*, 24> all() const {
-    return {&hidden, &normed, &q,        &k,      &v,      &attended, &low,          &expanded,
-            &inner,  &x,      &mixed,    &step,   &gate,   &bc,       &scanned,      &product,
-            &scores, &routed, &prepared, &angles, &logits, &low_rank, &low_prepared, &low_beside};
+  std::array<const HostMemory*, 25> all() const {
+    return {
+        &hidden,        &normed, &q,        &k,      &v,      &attended, &low,          &expanded,
+        &inner,         &x,      &mixed,    &step,   &gate,   &bc,       &scanned,      &product,
+        &scores,        &routed, &prepared, &angles, &logits, &low_rank, &low_prepared, &low_beside,
+        &attention_gate};
   }
 };
 

@@ -98,6 +98,7 @@ Status refuse(LayerId layer, std::string_view has) {
 
 Status check_layer(const LayerPlan& layer, LayerId id) {
   if (layer.recurrent) return refuse(id, "a recurrence");
+  if (layer.attention.output_gate) return refuse(id, "a gate after attention");
   if (!layer.attends()) return refuse(id, "no attention");
   const int widest = layer.latent ? kMaxLatentDim : kMaxHeadDim;
   if (layer.attention.head_dim > static_cast<uint32_t>(widest)) {

@@ -223,6 +223,10 @@ void RefStep::qkv(uint32_t layer) {
   for (auto* values : {&k_, &v_}) values->resize(rows * attention.kv_width());
   const float* x = input(plan(layer).attention_norm).data();
   multiply(w.q, w.q_bias, x, q_.data());
+  if (attention.output_gate) {
+    attention_gate_.resize(q_.size());
+    multiply(w.output_gate, w.output_gate_bias, x, attention_gate_.data());
+  }
   if (shares_kv(layer)) return;
   multiply(w.k, w.k_bias, x, k_.data());
   multiply(w.v, w.v_bias, x, v_.data());
@@ -278,6 +282,11 @@ void RefStep::attend(uint32_t layer) {
   const ref::Attention attention{*shape_, kv_.storage(), *batch_};
   if (!shares_kv(layer)) attention.store(layer, k_.data(), v_.data());
   attention.attend(layer, q_.data(), attended_.data(), scores_.rows(layer));
+  if (!plan(layer).attention.output_gate) return;
+  for (size_t i = 0; i < attended_.size(); ++i) {
+    const double open = 1.0 / (1.0 + std::exp(-double{attention_gate_[i]}));
+    attended_[i] = static_cast<float>(attended_[i] * open);
+  }
 }
 
 void RefStep::attention_output(uint32_t layer) {

@@ -14,6 +14,10 @@ double softplus(double x) {
   return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x)));
 }
 
+double sigmoid(double x) {
+  return 1.0 / (1.0 + std::exp(-x));
+}
+
 float rounded(double x) {
   return static_cast<float>(x);
 }
@@ -118,17 +122,69 @@ void Recurrence::scan_heads(const float* c, const float* step, float* y) const {
   });
 }
 
+// S ← e^g·S,  S ← S + k⊗β·(v - Sᵀk),  y = Sᵀq for each head of values; those of a group share q and
+// k, whose norms are 1, that of q 1/√k.
+void Recurrence::scan_delta(const float* c, const float* step, const float* beta, float* y) const {
+  const size_t heads = plan.heads, dim = plan.head_dim, size = plan.state;
+  const size_t inner = plan.inner(), channels = plan.channels(), keys = plan.groups * size;
+  const size_t first = size_t{plan.width - 1} * channels;
+  const auto factor_of = [size](const float* x) {
+    double squares = 0;
+    for (size_t i = 0; i < size; ++i) squares += double{x[i]} * x[i];
+    return 1.0 / std::sqrt(squares + 1e-6);
+  };
+  each_row(first, inner * size, [&](size_t row, float* all) {  // [heads, state, head_dim]
+    for (size_t head = 0; head < heads; ++head) {
+      const float* q = c + row * channels + head * plan.groups / heads * size;
+      const float *k = q + keys, *v = c + row * channels + 2 * keys + head * dim;
+      const double of_q = factor_of(q) / std::sqrt(static_cast<double>(size)), of_k = factor_of(k);
+      const double written = sigmoid(beta[row * heads + head]);
+      float* s = all + head * size * dim;
+      for (size_t i = 0; i < size; ++i) {
+        const double decay = std::exp(log_decay(step, row, head, i));
+        for (size_t j = 0; j < dim; ++j) s[i * dim + j] = rounded(decay * s[i * dim + j]);
+      }
+      for (size_t j = 0; j < dim; ++j) {
+        double read = 0, sum = 0;
+        for (size_t i = 0; i < size; ++i) read += double{s[i * dim + j]} * of_k * k[i];
+        const double change = written * (v[j] - read);
+        for (size_t i = 0; i < size; ++i) {
+          float& kept = s[i * dim + j];
+          kept = rounded(kept + of_k * k[i] * change);
+          sum += double{kept} * of_q * q[i];
+        }
+        y[row * inner + head * dim + j] = rounded(sum);
+      }
+    }
+  });
+}
+
+// g of element i of a head's keys.
+double Recurrence::log_decay(const float* step, size_t row, size_t head, size_t i) const {
+  const size_t at = head * plan.decays + (plan.decays == 1 ? 0 : i);
+  const double x = double{step[row * plan.steps() + at]} + weights.ssm_dt_bias[at];
+  const double a = weights.ssm_a[head];
+  return plan.strongest_decay == 0 ? a * softplus(x) : plan.strongest_decay * sigmoid(-a * x);
+}
+
+namespace {
+
+void norm_parts(const RecurrentPlan& plan, std::span<const float> scale, uint32_t rows, float* y) {
+  const size_t width = plan.inner() / plan.norms();
+  for (size_t at = 0; at < size_t{rows} * plan.inner(); at += width) {
+    rms_norm(y + at, scale.subspan(at % scale.size(), width), plan.gate_norm.eps, y + at);
+  }
+}
+
+}  // namespace
+
 void gate(const RecurrentPlan& plan, std::span<const float> scale, const float* gate, uint32_t rows,
           float* y) {
-  const size_t inner = plan.inner();
-  for (size_t i = 0; i < rows * inner; ++i) {
+  if (plan.gate_norm && plan.norm_before_gate()) norm_parts(plan, scale, rows, y);
+  for (size_t i = 0; i < size_t{rows} * plan.inner(); ++i) {
     y[i] = rounded(double{y[i]} * activate(Activation::silu, gate[i]));
   }
-  if (!plan.gate_norm) return;
-  const size_t width = inner / plan.groups;
-  for (size_t at = 0; at < rows * inner; at += width) {
-    rms_norm(y + at, scale.subspan(at % inner, width), plan.gate_norm.eps, y + at);
-  }
+  if (plan.gate_norm && !plan.norm_before_gate()) norm_parts(plan, scale, rows, y);
 }
 
 }  // namespace tenon::ref
@@ -142,12 +198,14 @@ void RefStep::recur_in(uint32_t layer) {
   const float* x = input(plan(layer).attention_norm).data();
   x_.resize(rows * recurrent.channels());
   for (auto* values : {&gate_, &scanned_}) values->resize(rows * recurrent.inner());
-  step_.resize(rows * recurrent.heads);
+  step_.resize(rows * recurrent.steps());
   multiply(w.ssm_in, w.ssm_in_bias, x, x_.data());
   multiply(w.ssm_gate, w.ssm_gate_bias, x, gate_.data());
-  if (recurrent.kind == Recurrence::mamba2) {
-    multiply(w.ssm_step, w.ssm_step_bias, x, step_.data());
-  }
+  if (recurrent.kind == Recurrence::mamba) return;
+  multiply(w.ssm_step, w.ssm_step_bias, x, step_.data());
+  if (recurrent.kind != Recurrence::gated_delta) return;
+  beta_.resize(rows * recurrent.heads);
+  multiply(w.ssm_beta, {}, x, beta_.data());
 }
 
 void RefStep::recur(uint32_t layer) {
@@ -157,6 +215,8 @@ void RefStep::recur(uint32_t layer) {
   recurrence.convolve(x_.data(), x_.data());
   if (own.kind == Recurrence::mamba2) {
     recurrence.scan_heads(x_.data(), step_.data(), scanned_.data());
+  } else if (own.kind == Recurrence::gated_delta) {
+    recurrence.scan_delta(x_.data(), step_.data(), beta_.data(), scanned_.data());
   } else {
     const size_t rows = batch_->rows;
     std::vector<float> low(rows * own.step_rank), bc(rows * 2 * own.state);

@@ -27,6 +27,8 @@ struct Recurrence {
   void scan_channels(const float* c, const float* step, const float* bc, float* y) const;
   // Mamba-2: c [rows, channels], step [rows, heads] → y [rows, inner].
   void scan_heads(const float* c, const float* step, float* y) const;
+  // Gated delta rule: c [rows, channels], step [rows, steps], beta [rows, heads] → y [rows, inner].
+  void scan_delta(const float* c, const float* step, const float* beta, float* y) const;
 
  private:
   // Numbers [first, first + count) of each sequence's state go through all of its rows: calls
@@ -34,9 +36,11 @@ struct Recurrence {
   template <typename Advance>
   void each_row(size_t first, size_t count, Advance advance) const;
   float* slot(BlockId block) const;
+  double log_decay(const float* step, size_t row, size_t head, size_t i) const;
 };
 
-// y · silu(gate), and its RMS norm in groups where the plan has one, in place: [rows, inner].
+// y · silu(gate), and its RMS norm in groups where the plan has one, after that or before, in
+// place: [rows, inner].
 void gate(const RecurrentPlan& plan, std::span<const float> scale, const float* gate, uint32_t rows,
           float* y);
 

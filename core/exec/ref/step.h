@@ -80,13 +80,14 @@ class RefStep final : private DecoderOps {
   const BatchView* batch_ = nullptr;
   std::vector<float> hidden_, normed_;  // [rows, hidden]
   std::vector<float> q_, attended_;     // [rows, heads, head_dim]
+  std::vector<float> attention_gate_;   // as q_, where there is one
   std::vector<float> k_, v_;            // [rows, kv_heads, head_dim]
-  std::vector<float> expanded_;        // [rows, heads, …] as latent attention's weights have them
-  std::vector<float> inner_, up_;      // [rows, MLP width]; experts: inner is their sum
-  std::vector<float> update_;          // [rows, hidden]
-  std::vector<float> x_, step_;        // [rows, channels], [rows, heads or channels]
-  std::vector<float> gate_, scanned_;  // [rows, inner]
-  std::vector<float> logits_;          // [logits_rows, vocabulary]
+  std::vector<float> expanded_;    // [rows, heads, …] as latent attention's weights have them
+  std::vector<float> inner_, up_;  // [rows, MLP width]; experts: inner is their sum
+  std::vector<float> update_;      // [rows, hidden]
+  std::vector<float> x_, step_, beta_;  // [rows, channels], [rows, steps], [rows, heads]
+  std::vector<float> gate_, scanned_;   // [rows, inner]
+  std::vector<float> logits_;           // [logits_rows, vocabulary]
   HiddenRows kept_;
   EntryScores scores_;
   StepOutput output_;

@@ -190,10 +190,34 @@ class AdapterReader {
     if (spec.role == Role::qkv && family.tensors.layout == FolderLayout::per_head) {
       put_heads_apart(spec, b);
     }
+    const std::vector<ConstTensorPlace> places = places_of(model_, spec);
+    if (spec.tensor->pieces != nullptr) return put_in_pieces(places, a, b, scale);
     uint64_t first = 0;
-    for (const ConstTensorPlace& place : places_of(model_, spec)) {
+    for (const ConstTensorPlace& place : places) {
       adapter_.matrices.push_back({place.matrix, a, rows_of(b, first, place.rows), scale});
       first += place.rows;
+    }
+  }
+
+  // Each part of the tensor has rows of B that do not stand one after the other.
+  void put_in_pieces(const std::vector<ConstTensorPlace>& places, const Weight& a, const Weight& b,
+                     float scale) {
+    const TensorView& from = b.parts.front();
+    const uint64_t bytes = uint64_t{b.k_in} * dtype_bits(from.dtype) / 8;
+    std::map<const Weight*, std::byte*> copies;
+    const auto* row = static_cast<const std::byte*>(from.data);
+    for (const ConstTensorPlace& place : places) {
+      std::byte*& to = copies[place.matrix];
+      if (to == nullptr) {
+        const uint64_t rows = place.matrix->n_out;
+        adapter_.copies.push_back(std::make_unique_for_overwrite<std::byte[]>(rows * bytes));
+        to = adapter_.copies.back().get();
+        Weight part = rows_of(b, 0, rows);
+        part.parts.front().data = to;
+        adapter_.matrices.push_back({place.matrix, a, std::move(part), scale});
+      }
+      std::memcpy(to + place.first * bytes, row, place.rows * bytes);
+      row += place.rows * bytes;
     }
   }
 

@@ -9,6 +9,11 @@ namespace tenon {
 namespace {
 
 constexpr Role kQkv[] = {Role::q, Role::k, Role::v};
+constexpr Role kQAndGate[] = {Role::q, Role::output_gate};
+
+uint64_t gate_width(const SelfAttentionPlan& attention) {
+  return attention.output_gate ? attention.q_width() : 0;
+}
 
 Extent kv_extent(const ModelPlan& m, const LayerPlan& l) {
   const SelfAttentionPlan& a = l.attention;
@@ -35,6 +40,22 @@ constexpr BlockTensor kTensors[] = {
          },
      .parts = kQkv,
      .adapters = true},
+    {.role = Role::q_and_gate,
+     .stored = "attn_q",
+     .extent =
+         [](const ModelPlan& m, const LayerPlan& l) {
+           const SelfAttentionPlan& a = l.attention;
+           return from_stream(m, a.q_width() + gate_width(a), a.qkv_bias);
+         },
+     .parts = kQAndGate,
+     .pieces =
+         [](const LayerPlan& l, std::vector<PartRows>& out) {
+           const uint64_t dim = l.attention.head_dim;
+           for (uint64_t head = 0; head < l.attention.heads; ++head) {
+             for (const uint32_t part : {0u, 1u}) out.push_back({part, head * dim, dim});
+           }
+         },
+     .adapters = true},
     {.role = Role::q,
      .name = "self_attn.q_proj",
      .stored = "attn_q",
@@ -44,6 +65,12 @@ constexpr BlockTensor kTensors[] = {
          },
      .in_layer = {.matrix = &LayerWeights::q, .bias = &LayerWeights::q_bias},
      .adapters = true},
+    {.role = Role::output_gate,
+     .extent =
+         [](const ModelPlan& m, const LayerPlan& l) {
+           return from_stream(m, gate_width(l.attention), l.attention.qkv_bias, Axis::heads);
+         },
+     .in_layer = {.matrix = &LayerWeights::output_gate, .bias = &LayerWeights::output_gate_bias}},
     {.role = Role::k,
      .name = "self_attn.k_proj",
      .stored = "attn_k",

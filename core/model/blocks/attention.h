@@ -35,8 +35,9 @@ struct SelfAttentionPlan {
   float alibi_max_bias = 0.0f;  // 0 = none; else biases that fall with distance, see alibi_slopes
   bool qkv_bias = false;
   bool output_bias = false;
-  float clip = 0.0f;   // 0 = none; else q, k and v are held in [-clip, clip], behind the norm
-  bool sinks = false;  // a learned score a head that takes part in the softmax only
+  float clip = 0.0f;         // 0 = none; else q, k and v are held in [-clip, clip], behind the norm
+  bool sinks = false;        // a learned score a head that takes part in the softmax only
+  bool output_gate = false;  // what is attended is multiplied by σ of a product of its own
   NormPlan qk_norm;
   QkNormExtent qk_norm_extent = QkNormExtent::head;
 
@@ -65,6 +66,7 @@ struct PlanFields<SelfAttentionPlan> {
       PlanField{&P::output_bias, "the bias after attention", "'attention_bias'"},
       PlanField{&P::clip, "the limit of q, k and v", "'clip_qkv'; 0: none"},
       PlanField{&P::sinks, "whether scores have sinks", "a learned one a head"},
+      PlanField{&P::output_gate, "the gate after attention", "'attn_output_gate'"},
       PlanField{&P::qk_norm, "the norm of q and k", ""},
       PlanField{&P::qk_norm_extent, "the norm of q and k", "its extent"}};
 };
@@ -72,9 +74,10 @@ static_assert(kAllFieldsAreListed<SelfAttentionPlan>);
 
 // Vectors are empty where the layer has none, and matrices have no rows.
 struct AttentionWeights {
-  Weight q, k, v;  // [heads or kv_heads · head_dim, hidden]
-  Weight output;   // [hidden, heads · head_dim]
-  std::vector<float> q_bias, k_bias, v_bias, output_bias;
+  Weight q, k, v;      // [heads or kv_heads · head_dim, hidden]
+  Weight output;       // [hidden, heads · head_dim]
+  Weight output_gate;  // [heads · head_dim, hidden]
+  std::vector<float> q_bias, k_bias, v_bias, output_bias, output_gate_bias;
   std::vector<float> q_norm, k_norm;  // [head_dim], or [heads or kv_heads · head_dim]
   std::vector<float> q_norm_bias, k_norm_bias;
 };

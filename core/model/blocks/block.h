@@ -29,7 +29,9 @@ enum class Role : uint8_t {
   q,
   k,
   v,
-  qkv,  // one tensor in place of the three
+  qkv,         // one tensor in place of the three
+  q_and_gate,  // one tensor of q and output_gate, head by head
+  output_gate,
   q_norm,
   k_norm,
   output,
@@ -59,7 +61,7 @@ enum class Role : uint8_t {
   shared_down,
   shared_gate_up,  // one tensor in place of the two
   shared_router,
-  // mamba.cc, mamba2.cc
+  // mamba.cc, mamba2.cc, gated_delta.cc
   ssm_in,  // one tensor of those that follow; mamba: x, gate; mamba2: gate, x with B and C, Δ
   ssm_in_gate,
   ssm_in_x,
@@ -73,6 +75,9 @@ enum class Role : uint8_t {
   ssm_a,        // folders store log(-a)
   ssm_d,
   ssm_norm,
+  ssm_beta,             // gated_delta
+  ssm_in_by_key_heads,  // gated_delta: x and gate in one tensor, key head by key head
+  ssm_ba_by_key_heads,  // … and beta and step
   ssm_out,
 };
 
@@ -118,13 +123,21 @@ Extent of_numbers(std::vector<uint64_t> shape, std::vector<uint64_t> stored_shap
 Extent convolution_extent(const ModelPlan& model, const LayerPlan& layer);
 Extent recurrence_out_extent(const ModelPlan& model, const LayerPlan& layer);
 
-// A matrix or a vector of a model, one after the other where a tensor holds several. The other is
-// null.
+// Rows of a matrix or a vector of a model, one after the other where a tensor holds several. The
+// other is null.
 struct TensorPlace {
   uint64_t rows = 0;
   Weight* matrix = nullptr;
   std::vector<float>* vector = nullptr;
   bool transposed = false;  // the tensor's rows are the matrix's columns
+  uint64_t first = 0;       // of the rows, in the matrix or the vector
+};
+
+// Rows of one of the parts that a tensor holds.
+struct PartRows {
+  uint32_t part = 0;   // index in BlockTensor::parts
+  uint64_t first = 0;  // in the part
+  uint64_t rows = 0;
 };
 
 // The members that keep a tensor: a matrix and the bias that goes with it, or a vector and its
@@ -158,6 +171,10 @@ struct BlockTensor {
   // The tensors of the block that it holds one after the other: with a name for it, a family has
   // none of them by themselves.
   std::span<const Role> parts = {};
+  // Where they do not stand one after the other: appends rows of the parts in the tensor's order.
+  void (*pieces)(const LayerPlan& layer, std::vector<PartRows>& out) = nullptr;
+  // GGUF files have the parts by themselves, unless they are old.
+  bool stored_in_parts = false;
   // The norm that it is the weight of.
   const NormPlan& (*norm)(const ModelPlan& model, const LayerPlan& layer) = nullptr;
   // Where it goes: one of the four. `places` appends to `out` those of layer `layer`.
@@ -182,7 +199,7 @@ struct Block {
 
 // Each block is defined by the file of its name.
 extern const Block kMixerNorm, kMixerPostNorm, kMlpNorm, kMlpPostNorm;  // stream.cc
-extern const Block kAttention, kLatent, kMambaMixer, kMamba2Mixer, kMlp, kExperts;
+extern const Block kAttention, kLatent, kMambaMixer, kMamba2Mixer, kGatedDelta, kMlp, kExperts;
 
 // All of them, in the order in which a layer uses them.
 std::span<const Block* const> layer_blocks();

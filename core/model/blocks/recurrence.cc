@@ -5,14 +5,16 @@
 namespace tenon {
 
 std::string_view recurrence_name(Recurrence kind) {
-  return kind == Recurrence::mamba    ? "mamba"
-         : kind == Recurrence::mamba2 ? "mamba2"
-                                      : std::string_view();
+  constexpr std::string_view kNames[] = {"", "mamba", "mamba2", "gated_delta"};
+  return kNames[static_cast<size_t>(kind)];
 }
 
 std::array<uint32_t, 8> state_dims(const RecurrentPlan& r) {
   if (r.kind == Recurrence::mamba) return {r.heads, r.state, r.width};
   if (r.kind == Recurrence::mamba2) return {r.heads, r.head_dim, r.state, r.groups, r.width};
+  if (r.kind == Recurrence::gated_delta) {
+    return {r.groups, r.heads, r.state, r.head_dim, r.width, r.decays};
+  }
   return {};
 }
 

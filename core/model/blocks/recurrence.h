@@ -14,29 +14,36 @@ namespace tenon {
 
 // mamba   a selective scan: each channel decays by steps of its own          (arXiv:2312.00752)
 // mamba2  one decay a head; heads of a group share what is written and read  (arXiv:2405.21060)
+// gated_delta  what a key reads is taken out before its value is written     (arXiv:2412.06464)
 // docs/futures.md, "State kinds", has the formulas of what lies between the projections.
-enum class Recurrence : uint8_t { none, mamba, mamba2 };
+enum class Recurrence : uint8_t { none, mamba, mamba2, gated_delta };
 // As kernels are asked for it; empty: none.
 std::string_view recurrence_name(Recurrence kind);
 
 struct RecurrentPlan {
   Recurrence kind = Recurrence::none;
-  uint32_t heads = 0;      // mamba: channels, as heads of 1
-  uint32_t head_dim = 0;   // mamba: 1
-  uint32_t state = 0;      // numbers that are kept for each element of a head
-  uint32_t groups = 0;     // of heads that share B and C; mamba: 1
+  uint32_t heads = 0;      // mamba: channels, as heads of 1; gated_delta: of values
+  uint32_t head_dim = 0;   // mamba: 1; gated_delta: of values
+  uint32_t state = 0;      // numbers that are kept for each element of a head; the width of keys
+  uint32_t groups = 0;     // of heads that share B and C; mamba: 1; gated_delta: heads of keys
   uint32_t width = 0;      // of the convolution, in tokens
   uint32_t step_rank = 0;  // mamba: of the product that makes Δ
   bool projection_bias = false;
   bool convolution_bias = false;
   float least_step = 0.0f;  // mamba2: Δ is held between the two
   float most_step = std::numeric_limits<float>::infinity();
-  // mamba2: of the gated output, the heads of a group together.
+  // gated_delta: the factors that a head's state decays by, one or one for each element of a key.
+  uint32_t decays = 1;
+  // gated_delta: 0, or the logarithm of the strongest decay, which is then σ's limit in place of
+  // softplus.
+  float strongest_decay = 0.0f;
+  // mamba2: of the gated output, the heads of a group together. gated_delta: of the output before
+  // its gate, each head by the same weight.
   NormPlan gate_norm;
 
   explicit operator bool() const { return kind != Recurrence::none; }
   uint32_t inner() const { return heads * head_dim; }
-  // That are convolved: x, in Mamba-2 with B and C.
+  // That are convolved: x, in Mamba-2 with B and C; of gated_delta q, k and v.
   uint32_t channels() const {
     return kind == Recurrence::mamba ? inner() : inner() + 2 * groups * state;
   }
@@ -44,6 +51,10 @@ struct RecurrentPlan {
   uint64_t state_bytes() const {
     return sizeof(float) * (uint64_t{width - 1} * channels() + uint64_t{inner()} * state);
   }
+  uint32_t steps() const { return heads * decays; }
+  // Norms of gate_norm in a row of the output.
+  uint32_t norms() const { return kind == Recurrence::gated_delta ? heads : groups; }
+  bool norm_before_gate() const { return kind == Recurrence::gated_delta; }
   friend bool operator==(const RecurrentPlan&, const RecurrentPlan&) = default;
 };
 
@@ -62,6 +73,8 @@ struct PlanFields<RecurrentPlan> {
       PlanField{&P::convolution_bias, "the bias of its convolution", "'use_conv_bias'"},
       PlanField{&P::least_step, "its least step", "'time_step_limit'"},
       PlanField{&P::most_step, "its largest step", "'time_step_limit'"},
+      PlanField{&P::decays, "the decays of its heads", "a tensor"},
+      PlanField{&P::strongest_decay, "its strongest decay", "'lower_bound'; 0: none"},
       PlanField{&P::gate_norm, "the norm of its gated output", ""}};
 };
 static_assert(kAllFieldsAreListed<RecurrentPlan>);
@@ -73,10 +86,11 @@ std::array<uint32_t, 8> state_dims(const RecurrentPlan& recurrent);
 struct RecurrentWeights {
   std::vector<float> ssm_gate_bias, ssm_in_bias, ssm_step_bias, ssm_out_bias;
   std::vector<float> ssm_conv, ssm_conv_bias, ssm_a, ssm_dt_bias, ssm_d;
-  std::vector<float> ssm_norm;  // [inner]
+  std::vector<float> ssm_norm;  // [inner]; gated_delta: [head_dim]
   Weight ssm_in;                // [channels, hidden]
   Weight ssm_gate;              // [inner, hidden]
-  Weight ssm_step;              // mamba2: [heads, hidden]
+  Weight ssm_step;              // mamba2, gated_delta: [steps, hidden]
+  Weight ssm_beta;              // gated_delta: [heads, hidden]
   Weight ssm_low, ssm_bc;       // mamba: [step_rank, inner], [2·state, inner]
   Weight ssm_dt;                // mamba: [inner, step_rank]
   Weight ssm_out;               // [hidden, inner]

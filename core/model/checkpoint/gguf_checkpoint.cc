@@ -6,11 +6,14 @@
 #include <cstring>
 #include <functional>
 #include <map>
+#include <set>
 
 #include "core/base/log.h"
 #include "core/base/quote.h"
 #include "core/files/gguf_parts.h"
 #include "core/files/git_lfs.h"
+#include "core/model/blocks/block.h"
+#include "core/model/checkpoint/gguf_order.h"
 #include "core/model/families/family.h"
 #include "core/model/formats/quant_format.h"
 #include "core/model/tensors/tensor_values.h"
@@ -31,7 +34,8 @@ struct Entry {
   std::string format;  // "q8_0"; empty when plain
   std::string fault;
   std::span<const uint32_t> row_order;
-  std::unique_ptr<std::byte[]> copy;  // of a vector whose values were put in order
+  std::span<const int32_t> column_order;
+  std::unique_ptr<std::byte[]> copy;  // of a tensor whose rows or columns were put in order
 };
 
 void set_shape(TensorView& view, std::span<const uint64_t> extents) {
@@ -77,25 +81,27 @@ bool is_single_row(const GgufTensor& tensor) {
   return tensor.extents.size() == 1 && tensor.name.ends_with(".ffn_gate_inp_shexp.weight");
 }
 
-// Where the rows of `heads` heads stand whose halves are interleaved: 0, 2, 4, …, 1, 3, 5, … of
-// each.
-std::vector<uint32_t> paired_order(uint32_t heads, uint32_t head_dim) {
-  std::vector<uint32_t> order(size_t{heads} * head_dim);
-  const uint32_t half = head_dim / 2;
-  for (uint32_t row = 0; row < order.size(); ++row) {
-    const uint32_t at = row % head_dim;
-    order[row] = row - at + (at < half ? 2 * at : 2 * (at - half) + 1);
-  }
-  return order;
-}
-
-// Puts the values of a vector in that order, in a copy.
-void put_in_order(Entry& entry, std::span<const uint32_t> order) {
+// Puts the rows in that order, in a copy.
+void put_rows_in_order(Entry& entry, std::span<const uint32_t> order) {
   const std::span<const std::byte> from = bytes_of(entry.view);
   const uint64_t bytes = from.size() / order.size();
   entry.copy = std::make_unique_for_overwrite<std::byte[]>(from.size());
   for (size_t i = 0; i < order.size(); ++i) {
     std::memcpy(entry.copy.get() + i * bytes, from.data() + order[i] * bytes, bytes);
+  }
+  entry.view.data = entry.copy.get();
+}
+
+// The same with the columns of a plain matrix.
+void put_columns_in_order(Entry& entry, std::span<const uint32_t> order) {
+  const std::span<const std::byte> from = bytes_of(entry.view);
+  const uint64_t bytes = dtype_bits(entry.view.dtype) / 8, columns = order.size();
+  entry.copy = std::make_unique_for_overwrite<std::byte[]>(from.size());
+  for (uint64_t at = 0; at < from.size() / bytes; at += columns) {
+    for (uint64_t i = 0; i < columns; ++i) {
+      std::memcpy(entry.copy.get() + (at + i) * bytes, from.data() + (at + order[i]) * bytes,
+                  bytes);
+    }
   }
   entry.view.data = entry.copy.get();
 }
@@ -111,16 +117,26 @@ class GgufCheckpoint final : public Checkpoint {
     }
   }
 
-  // Of layers that all have the same heads.
-  void order_rows(const ModelPlan& plan) {
+  // Gives rows and columns the order that they have in folders.
+  void put_in_order(const ModelPlan& plan) {
+    const Family& family = family_of(plan);
     for (uint32_t layer = 0; layer < plan.layers.size(); ++layer) {
-      const SelfAttentionPlan& attention = plan.layers[layer].attention;
-      const auto index = static_cast<int32_t>(layer);
-      for (const char* kind : {".weight", ".bias"}) {
-        order_rows(names_.stem(Role::q, index) + kind, attention.heads, attention.head_dim,
-                   q_order_);
-        order_rows(names_.stem(Role::k, index) + kind, attention.kv_heads, attention.head_dim,
-                   k_order_);
+      const LayerPlan& own = plan.layers[layer];
+      for (const Block* block : layer_blocks()) {
+        if (!block->is_in(own)) continue;
+        for (const BlockTensor& tensor : block->tensors) {
+          if (!names_.has(tensor.role)) continue;
+          const auto index = static_cast<int32_t>(layer);
+          if (auto rows = gguf_row_order(family, own, tensor.role); !rows.empty()) {
+            const std::vector<uint32_t>& order = *row_orders_.insert(std::move(rows)).first;
+            for (const bool bias : {false, true}) {
+              order_rows(names_.full(tensor.role, index, bias), tensor, order);
+            }
+          }
+          if (const auto columns = gguf_column_order(family, own, tensor.role); !columns.empty()) {
+            order_columns(names_.full(tensor.role, index, false), columns);
+          }
+        }
       }
     }
   }
@@ -144,6 +160,10 @@ class GgufCheckpoint final : public Checkpoint {
     const auto found = entries_.find(name);
     return found == entries_.end() ? std::span<const uint32_t>() : found->second.row_order;
   }
+  std::span<const int32_t> column_order(std::string_view name) const override {
+    const auto found = entries_.find(name);
+    return found == entries_.end() ? std::span<const int32_t>() : found->second.column_order;
+  }
   std::string stored_name(std::string_view name) const override { return names_.stored(name); }
   std::vector<std::string> names() const override {
     std::vector<std::string> names;
@@ -163,21 +183,35 @@ class GgufCheckpoint final : public Checkpoint {
 
  private:
   // One of another shape stays as it is: it is refused where the model is put together.
-  void order_rows(const std::string& name, uint32_t heads, uint32_t head_dim,
-                  std::vector<uint32_t>& order) {
+  void order_rows(const std::string& name, const BlockTensor& tensor,
+                  const std::vector<uint32_t>& order) {
     const auto found = entries_.find(name);
     if (found == entries_.end() || !found->second.fault.empty()) return;
     Entry& entry = found->second;
-    if (entry.view.rank > 2 || entry.view.shape[0] != uint64_t{heads} * head_dim) return;
-    if (order.empty()) order = paired_order(heads, head_dim);
-    if (entry.view.rank == 1) return put_in_order(entry, order);
+    if (entry.view.rank > 2 || entry.view.shape[0] != order.size() || entry.copy) return;
+    const bool numbers = entry.view.rank == 1 || tensor.in_layer.vector != nullptr;
+    if (numbers) return put_rows_in_order(entry, order);
     entry.row_order = order;
+  }
+  void order_columns(const std::string& name, const std::vector<uint32_t>& order) {
+    const auto found = entries_.find(name);
+    if (found == entries_.end() || !found->second.fault.empty()) return;
+    Entry& entry = found->second;
+    if (entry.view.rank != 2) return;
+    if (entry.format.empty()) {
+      if (entry.view.shape[1] == order.size()) put_columns_in_order(entry, order);
+      return;
+    }
+    std::vector<int32_t> belongs(order.size());
+    for (uint32_t n = 0; n < order.size(); ++n) belongs[order[n]] = static_cast<int32_t>(n);
+    entry.column_order = *column_orders_.insert(std::move(belongs)).first;
   }
 
   GgufParts files_;
   std::string path_;  // as it was given, for messages
   TensorNames names_;
-  std::vector<uint32_t> q_order_, k_order_;  // empty: rows stand in order
+  std::set<std::vector<uint32_t>> row_orders_;  // each once
+  std::set<std::vector<int32_t>> column_orders_;
   std::map<std::string, Entry, std::less<>> entries_;
 };
 
@@ -223,13 +257,12 @@ Result<OpenedGguf> open_gguf(const std::string& path) try {
     opened.generation_json = text->text().value_or("");
   }
   warn_of_rest(files);
-  const Family& family = family_of(opened.config.plan);
   auto checkpoint = std::make_unique<GgufCheckpoint>(std::move(files), path, opened.config.plan);
-  if (family.gguf_pairs_rows) checkpoint->order_rows(opened.config.plan);
+  checkpoint->put_in_order(opened.config.plan);
   opened.checkpoint = std::move(checkpoint);
   return opened;
 } catch (const std::bad_alloc&) {
-  return out_of_memory(path + ": there is no memory for the order of the rows of q and k");
+  return out_of_memory(path + ": there is no memory for the order of its rows");
 }
 
 }  // namespace tenon

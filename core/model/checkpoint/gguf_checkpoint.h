@@ -21,8 +21,8 @@ struct OpenedGguf {
 bool is_model_file(const std::string& path);
 
 // Opens a file of an architecture that can be run. Tensors answer to their Hugging Face names and
-// are views of the mapped file. q and k of Llama models have a row order: GGUF files interleave the
-// halves of their heads.
+// are views of the mapped file, in the order that folders have (gguf_order.h): rows of matrices and
+// columns of blocks by an order beside them, all else as a copy.
 Result<OpenedGguf> open_gguf(const std::string& path);
 
 }  // namespace tenon

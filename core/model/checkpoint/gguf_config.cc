@@ -97,6 +97,8 @@ void read_turned(GgufSource& source) {
   source.config["partial_rotary_factor"] = part;
 }
 
+constexpr const char* kExpertWidth = ".expert_feed_forward_length";
+
 void read_shape(GgufSource& source) {
   const GgufFields& fields = source.fields;
   const uint32_t hidden = fields.need_count(".embedding_length", 1, kMaxWidth);
@@ -104,7 +106,10 @@ void read_shape(GgufSource& source) {
   source.layers = fields.need_count(".block_count", 1, kMaxLayers);
   source.config["num_hidden_layers"] = source.layers;
   if (source.attends()) {
-    source.config["intermediate_size"] = fields.need_count(".feed_forward_length", 1, kMaxWidth);
+    // Models with experts alone need not have it.
+    const bool experts = !fields.has(".feed_forward_length") && fields.has(kExpertWidth);
+    source.config["intermediate_size"] =
+        fields.need_count(experts ? kExpertWidth : ".feed_forward_length", 1, kMaxWidth);
     read_heads(source, hidden);
   }
   source.context_tokens = fields.need_count(".context_length", 1, kMaxWidth);

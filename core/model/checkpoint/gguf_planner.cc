@@ -2,22 +2,35 @@
 
 #include <algorithm>
 
+#include "core/model/checkpoint/gguf_order.h"
 #include "core/model/model.h"
 #include "core/model/tensors/weight_rows.h"
 
 namespace tenon {
 namespace {
 
-// Where row `row` of a file with rows in pairs comes from.
-uint64_t unpaired(uint64_t row, uint64_t head_dim) {
-  const uint64_t head = row / head_dim, at = row % head_dim;
-  return head * head_dim + at / 2 + (at % 2) * (head_dim / 2);
+// Rows of a file: `order` says which row of the model each is; empty: the same.
+uint64_t row_at(const std::vector<uint32_t>& order, uint64_t row) {
+  return order.empty() ? row : order[row];
+}
+
+// Row `row` of what stands in several places, its columns in the order of a file.
+void store_ordered_row(const PlacedRow& source, const std::vector<uint32_t>& columns,
+                       const TensorType& type, std::byte* out) {
+  const Weight& weight = *source.place->matrix;
+  const auto row = static_cast<uint32_t>(source.row);
+  if (columns.empty()) return store_row(weight, row, type, out);
+  std::vector<float> values(weight.k_in), ordered(weight.k_in);
+  read_row(weight, row, values.data());
+  for (size_t i = 0; i < columns.size(); ++i) ordered[i] = values[columns[i]];
+  store_values(ordered.data(), ordered.size(), type, out);
 }
 
 }  // namespace
 
 GgufPlanner::GgufPlanner(const Model& model, uint64_t head_dim, const ConvertOptions& options)
-    : plan_(model.plan),
+    : model_(model),
+      plan_(model.plan),
       family_(family_of(model.plan)),
       names_(model.plan),
       head_dim_(head_dim),
@@ -26,25 +39,28 @@ GgufPlanner::GgufPlanner(const Model& model, uint64_t head_dim, const ConvertOpt
       choose_(options.choose) {}
 
 void GgufPlanner::add(const ModelTensor& tensor) {
-  if (holds_gate_and_up(tensor.spec.role) && family_.tensors.gguf_parts_gate_up) {
-    return add_parts(tensor);
+  if (is_stored_in_parts(family_, *tensor.spec.tensor)) return add_parts(tensor);
+  std::vector<uint32_t> rows, columns;  // of the file, as those of the model
+  if (tensor.spec.layer >= 0) {
+    const LayerPlan& layer = plan_.layers[static_cast<size_t>(tensor.spec.layer)];
+    rows = inverse_order(gguf_row_order(family_, layer, tensor.spec.role));
+    columns = inverse_order(gguf_column_order(family_, layer, tensor.spec.role));
   }
-  const bool paired = tensor.rotated_heads > 0 && family_.gguf_pairs_rows;
-  const uint64_t head_dim = paired ? head_dim_ : 0;
-  if (tensor.spec.columns == 0) return add_vector(tensor, head_dim);
+  if (tensor.spec.columns == 0) return add_vector(tensor, rows);
   if (tensor.spec.role == Role::kv_b) return add_latent_heads(tensor);
   const std::string name = names_.stored(tensor.spec.name);
   const Weight& weight = *tensor.places.front().matrix;
   // Other programs keep routers in f32, too.
   const bool routes = tensor.spec.tensor->exact;
-  if (!routes && choose_ && add_encoded(tensor, name, head_dim)) return;
+  // What is known of columns is known in the model's order.
+  const bool encodes = !routes && columns.empty() && choose_;
+  if (encodes && add_encoded(tensor, name, rows)) return;
   const TensorType* type = routes ? find_tensor_type(kGgufF32) : &type_for(weight, name);
   const uint64_t row_bytes = uint64_t{weight.k_in} / type->block_elements * type->block_bytes;
-  const auto fill = [places = tensor.places, type, row_bytes, head_dim](
-                        uint64_t first, uint64_t rows, std::byte* out) {
-    for (uint64_t row = first; row < first + rows; ++row, out += row_bytes) {
-      const PlacedRow source = row_of(places, head_dim > 0 ? unpaired(row, head_dim) : row);
-      store_row(*source.place->matrix, static_cast<uint32_t>(source.row), *type, out);
+  const auto fill = [places = tensor.places, type, row_bytes, order = std::move(rows),
+                     columns = std::move(columns)](uint64_t first, uint64_t count, std::byte* out) {
+    for (uint64_t row = first; row < first + count; ++row, out += row_bytes) {
+      store_ordered_row(row_of(places, row_at(order, row)), columns, *type, out);
     }
   };
   std::vector<uint64_t> extents = {tensor.spec.rows, weight.k_in};
@@ -54,16 +70,16 @@ void GgufPlanner::add(const ModelTensor& tensor) {
 }
 
 bool GgufPlanner::add_encoded(const ModelTensor& tensor, const std::string& name,
-                              uint64_t head_dim) {
+                              const std::vector<uint32_t>& rows) {
   const Weight& weight = *tensor.places.front().matrix;
   RowEncoding encoding = choose_(tensor.spec, weight);
   if (encoding.type == nullptr) return false;
   const TensorType* type = encoding.type;
   const uint64_t row_bytes = uint64_t{weight.k_in} / type->block_elements * type->block_bytes;
   const auto fill = [places = tensor.places, encode = std::move(encoding.encode), row_bytes,
-                     head_dim](uint64_t first, uint64_t rows, std::byte* out) {
-    for (uint64_t row = first; row < first + rows; ++row, out += row_bytes) {
-      const PlacedRow source = row_of(places, head_dim > 0 ? unpaired(row, head_dim) : row);
+                     order = rows](uint64_t first, uint64_t count, std::byte* out) {
+    for (uint64_t row = first; row < first + count; ++row, out += row_bytes) {
+      const PlacedRow source = row_of(places, row_at(order, row));
       const Weight& from = *source.place->matrix;
       std::vector<float> values(from.k_in);
       read_row(from, static_cast<uint32_t>(source.row), values.data());
@@ -103,19 +119,22 @@ void GgufPlanner::add_latent_heads(const ModelTensor& tensor) {
 }
 
 void GgufPlanner::add_parts(const ModelTensor& whole) {
-  for (size_t part = 0; part < whole.places.size(); ++part) {
+  for (const Role part : whole.spec.tensor->parts) {
     ModelTensor one = whole;
-    one.spec = part_of(whole.spec, whole.spec.tensor->parts[part], plan_, names_);
-    one.places = {whole.places[part]};
+    one.spec = part_of(whole.spec, part, plan_, names_);
+    one.places = places_of(model_, one.spec);
     add(one);
   }
 }
 
-void GgufPlanner::add_vector(const ModelTensor& tensor, uint64_t head_dim) {
+void GgufPlanner::add_vector(const ModelTensor& tensor, const std::vector<uint32_t>& rows) {
   std::vector<float> values;
+  // Numbers of a row, where the vector stands in several dimensions.
+  const uint64_t width = rows.empty() ? 1 : tensor.spec.rows / rows.size();
   const uint64_t vectors = std::max(tensor.spec.experts, 1u);
   for (uint64_t i = 0; i < vectors * tensor.spec.rows; ++i) {
-    const PlacedRow source = row_of(tensor.places, head_dim > 0 ? unpaired(i, head_dim) : i);
+    const uint64_t at = rows.empty() ? i : rows[i / width] * width + i % width;
+    const PlacedRow source = row_of(tensor.places, at);
     const float value = (*source.place->vector)[source.row];
     values.push_back(tensor.plus_one && !family_.gguf_adds_one ? value - 1.0f : value);
   }

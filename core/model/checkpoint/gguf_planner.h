@@ -27,13 +27,15 @@ class GgufPlanner {
 
  private:
   const TensorType& type_for(const Weight& weight, const std::string& name);
-  bool add_encoded(const ModelTensor& tensor, const std::string& name, uint64_t head_dim);
+  bool add_encoded(const ModelTensor& tensor, const std::string& name,
+                   const std::vector<uint32_t>& rows);
   void add_latent_heads(const ModelTensor& tensor);
   void add_parts(const ModelTensor& whole);
-  void add_vector(const ModelTensor& tensor, uint64_t head_dim);
+  void add_vector(const ModelTensor& tensor, const std::vector<uint32_t>& rows);
   void add_values(const std::string& name, std::vector<float> values,
                   std::vector<uint64_t> extents);
 
+  const Model& model_;
   const ModelPlan& plan_;
   const Family& family_;
   const TensorNames names_;

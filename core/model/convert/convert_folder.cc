@@ -42,8 +42,9 @@ float log_of_decay(float decay) {
 std::vector<float> folder_values(const ModelTensor& tensor) {
   std::vector<float> values;
   for (const ConstTensorPlace& place : tensor.places) {
-    for (const float value : *place.vector)
-      values.push_back(tensor.plus_one ? value - 1.0f : value);
+    for (uint64_t row = place.first; row < place.first + place.rows; ++row) {
+      values.push_back((*place.vector)[row] - (tensor.plus_one ? 1.0f : 0.0f));
+    }
   }
   if (tensor.spec.tensor->log_in_folders)
     std::ranges::transform(values, values.begin(), log_of_decay);

@@ -142,7 +142,8 @@ void add_heads(const ModelPlan& plan, const std::string& arch, GgufMetadata& out
   const SelfAttentionPlan& attention = attention_of(plan);
   out.add_count(arch + ".attention.head_count", attention.heads);
   if (attention.heads == 0) return;
-  if (std::ranges::all_of(plan.layers, &LayerPlan::attends)) {
+  const bool by_family = family_of(plan).gguf_attention == GgufAttention::by_family;
+  if (by_family || std::ranges::all_of(plan.layers, &LayerPlan::attends)) {
     out.add_count(arch + ".attention.head_count_kv", attention.kv_heads);
   } else {
     std::vector<int32_t> kv_heads;

@@ -22,8 +22,9 @@ namespace tenon {
 // (all of them, or as config.json has it by default).
 enum class GgufWindows : uint8_t { by_pattern, by_family };
 
-// Which layers of a GGUF file attend: those with KV heads, where attention.head_count_kv is a list.
-enum class GgufAttention : uint8_t { in_all_layers, in_some_layers, none };
+// Which layers of a GGUF file attend: those with KV heads, where attention.head_count_kv is a list,
+// or as the family finds by itself, where that is one number.
+enum class GgufAttention : uint8_t { in_all_layers, in_some_layers, by_family, none };
 
 struct Family {
   std::string_view model_type;    // config.json
@@ -41,6 +42,9 @@ struct Family {
   bool gguf_pairs_rows = false;
   // Whether norms have the one added that folders leave out (NormPlan::plus_one).
   bool gguf_adds_one = false;
+  // Heads of values that share a key head stand apart, one of each key head after the other
+  // (gguf_order.h).
+  bool gguf_tiles_values = false;
   bool gguf_latent = false;            // heads have the sizes that latent attention's keys say
   bool gguf_partial_rotation = false;  // whether less than whole heads may turn
   GgufWindows gguf_windows = GgufWindows::by_pattern;

@@ -2,7 +2,6 @@
 // some models, experts beside it.
 #include <algorithm>
 
-#include "core/base/quote.h"
 #include "core/model/families/families.h"
 #include "core/model/families/granite.h"
 #include "core/model/families/reading_experts.h"
@@ -40,28 +39,6 @@ constexpr Mamba2Keys kKeys{.heads = "mamba_n_heads",
                            .convolution_bias = "mamba_conv_bias"};
 constexpr Mamba2Defaults kDefaults{.heads = 128, .head_dim = 0, .state = 256, .groups = 1};
 
-// [layers] which attend: "full_attention", or as older files spell it, "attention".
-std::vector<bool> read_attending(const JsonFields& config, size_t layers) {
-  const char* key = config.has("layers_block_type") ? "layers_block_type" : "layer_types";
-  std::vector<bool> attending(layers, false);
-  const json* types = config.find(key);
-  if (types == nullptr) return attending;
-  if (!types->is_array() || types->size() != layers) {
-    config.faults().invalid(config.name(key) + " is " + describe(*types) + "; expected a list of " +
-                            std::to_string(layers) + ", one type a layer");
-    return attending;
-  }
-  for (size_t i = 0; i < layers; ++i) {
-    const json& type = (*types)[i];
-    attending[i] = type == "full_attention" || type == "attention";
-    if (attending[i] || type == "linear_attention" || type == "mamba") continue;
-    config.faults().unsupported(config.name(key) + " has " + describe(type) +
-                                "; there are \"full_attention\" and \"linear_attention\"");
-    break;
-  }
-  return attending;
-}
-
 // The MLP's width is that of what is shared; intermediate_size is an expert's.
 ExpertsPlan read_experts_beside(const JsonFields& config, uint32_t mlp_width) {
   const uint32_t width = config.count("intermediate_size", 11008, 1, kMaxWidth);
@@ -91,7 +68,10 @@ void read(const JsonFields& config, ModelPlan& plan) {
     plan.ropes = {read_rope(config, {}, shape.head_dim, plan.context_tokens)};
   }
   const RecurrentPlan recurrent = read_mamba2(config, shape.hidden, eps, kDefaults, kKeys);
-  for (const bool attends : read_attending(config, shape.layers)) {
+  const char* key = config.has("layers_block_type") ? "layers_block_type" : "layer_types";
+  std::vector<bool> attending = read_attending(config, key, shape.layers);
+  attending.resize(shape.layers);
+  for (const bool attends : attending) {
     plan.layers.push_back(layer);
     if (attends) continue;
     plan.layers.back().attention = SelfAttentionPlan();

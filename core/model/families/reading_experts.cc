@@ -65,8 +65,10 @@ void check_experts(const JsonFields& config, const ExpertsPlan& experts) {
   Faults& faults = config.faults();
   if (experts.chosen == 0) return faults.invalid("'num_experts_per_tok' is missing");
   if (experts.chosen > experts.count) {
+    const char* key = count_key(config);
     return faults.invalid("'num_experts_per_tok' is " + number(experts.chosen) + "; there are " +
-                          number(experts.count) + " experts");
+                          number(experts.count) + " experts" +
+                          (config.has(key) ? " by " + config.name(key) : ""));
   }
   if (experts.groups == 0 || experts.count % experts.groups != 0) {
     return faults.invalid(number(experts.count) + " experts do not make " + number(experts.groups) +

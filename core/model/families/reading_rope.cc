@@ -87,7 +87,8 @@ void read_scaling(const JsonFields& config, const JsonFields& rope, const RopeDe
                   uint32_t context_tokens, RopePlan& out) {
   const std::string type = rope.text("rope_type", rope.text("type", "default"));
   for (const char* key : {"full_attention", "sliding_attention", "mrope_section"}) {
-    if (!rope.has(key)) continue;
+    const bool of_images = std::string_view(key) == "mrope_section" && defaults.axes;
+    if (!rope.has(key) || of_images) continue;
     rope.faults().unsupported(rope.name(key) + " is not built; one rotary setting for all layers");
   }
   if (type == "linear") {

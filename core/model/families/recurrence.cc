@@ -74,6 +74,25 @@ uint32_t count_or_auto(const JsonFields& config, const char* key, uint32_t autom
 
 }  // namespace
 
+std::vector<bool> read_attending(const JsonFields& config, const char* key, size_t layers) {
+  const json* types = config.find(key);
+  if (types == nullptr) return {};
+  if (!types->is_array() || types->size() != layers) {
+    config.faults().invalid(config.name(key) + " is " + describe(*types) + "; expected a list of " +
+                            std::to_string(layers) + ", one type a layer");
+    return {};
+  }
+  std::vector<bool> attending;
+  for (const json& type : *types) {
+    attending.push_back(type == "full_attention" || type == "attention");
+    if (attending.back() || type == "linear_attention" || type == "mamba") continue;
+    config.faults().unsupported(config.name(key) + " has " + describe(type) +
+                                "; there are \"full_attention\" and \"linear_attention\"");
+    return {};
+  }
+  return attending;
+}
+
 uint32_t read_inner(const JsonFields& config, const char* expand, uint32_t hidden) {
   const uint64_t inner = uint64_t{hidden} * config.count(expand, 2, 1, kMaxExpansion);
   if (inner <= kMaxWidth / 2) return static_cast<uint32_t>(inner);

@@ -31,6 +31,9 @@ struct Mamba2Defaults {
 RecurrentPlan read_mamba2(const JsonFields& config, uint32_t hidden, float eps,
                           const Mamba2Defaults& defaults, const Mamba2Keys& keys);
 
+// [layers] whether each is "full_attention" at `key`, or as older files spell it "attention";
+// others are "linear_attention" or "mamba". Empty where the key is not there, or wrong.
+std::vector<bool> read_attending(const JsonFields& config, const char* key, size_t layers);
 // "expand" · hidden.
 uint32_t read_inner(const JsonFields& config, const char* expand, uint32_t hidden);
 // Mamba's "time_step_rank", a number or "auto".

@@ -18,8 +18,6 @@ std::vector<ModelTensor> model_tensors(const Model& model) {
     if (spec.layer >= 0) {
       const SelfAttentionPlan& attention =
           model.plan.layers[static_cast<size_t>(spec.layer)].attention;
-      if (spec.role == Role::q) tensor.rotated_heads = attention.heads;
-      if (spec.role == Role::k) tensor.rotated_heads = attention.kv_heads;
       tensor.norms_by_head = (spec.role == Role::q_norm || spec.role == Role::k_norm) &&
                              attention.qk_norm_extent == QkNormExtent::own_head;
     }
@@ -31,7 +29,7 @@ std::vector<ModelTensor> model_tensors(const Model& model) {
 PlacedRow row_of(const std::vector<ConstTensorPlace>& places, uint64_t row) {
   const ConstTensorPlace* place = places.data();
   for (; row >= place->rows; ++place) row -= place->rows;
-  return {place, row};
+  return {place, place->first + row};
 }
 
 bool fits_type(const TensorType& type, uint64_t elements) {

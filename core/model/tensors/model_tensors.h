@@ -15,7 +15,6 @@ namespace tenon {
 struct ModelTensor {
   TensorSpec spec;
   std::vector<ConstTensorPlace> places;
-  uint32_t rotated_heads = 0;  // of q and k, weights and biases: heads that rotary embedding turns
   bool plus_one = false;       // a norm with the one added that folders leave out
   bool norms_by_head = false;  // a weight for each head
 };

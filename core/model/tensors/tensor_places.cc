@@ -10,6 +10,19 @@ TensorPlace place_in(Owner& owner, const Members<Owner>& members, bool bias, con
   return {extent.rows, &(owner.*members.matrix), nullptr};
 }
 
+std::vector<TensorPlace> in_pieces(const std::vector<TensorPlace>& parts, const BlockTensor& tensor,
+                                   const LayerPlan& layer) {
+  std::vector<PartRows> pieces;
+  tensor.pieces(layer, pieces);
+  std::vector<TensorPlace> places;
+  for (const PartRows& piece : pieces) {
+    places.push_back(parts[piece.part]);
+    places.back().first = piece.first;
+    places.back().rows = piece.rows;
+  }
+  return places;
+}
+
 }  // namespace
 
 std::vector<TensorPlace> places_of(Model& model, const BlockTensor& tensor, int32_t layer,
@@ -28,6 +41,7 @@ std::vector<TensorPlace> places_of(Model& model, const BlockTensor& tensor, int3
   for (const Role part : tensor.parts) {
     found.push_back(places_of(model, *find_tensor(part, plan), layer, bias).front());
   }
+  if (tensor.pieces != nullptr) return in_pieces(found, tensor, plan);
   if (!tensor.parts.empty()) return found;
   const Extent extent = tensor.extent(model.plan, plan);
   if (tensor.in_layer) return {place_in(weights, tensor.in_layer, bias, extent)};
@@ -45,7 +59,7 @@ std::vector<TensorPlace> places_of(Model& model, const TensorSpec& spec) {
 std::vector<ConstTensorPlace> places_of(const Model& model, const TensorSpec& spec) {
   std::vector<ConstTensorPlace> found;
   for (const TensorPlace& place : places_of(const_cast<Model&>(model), spec)) {
-    found.push_back({place.rows, place.matrix, place.vector, place.transposed});
+    found.push_back({place.rows, place.matrix, place.vector, place.transposed, place.first});
   }
   return found;
 }

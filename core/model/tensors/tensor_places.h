@@ -20,6 +20,7 @@ struct ConstTensorPlace {
   const Weight* matrix = nullptr;
   const std::vector<float>* vector = nullptr;
   bool transposed = false;
+  uint64_t first = 0;
 };
 std::vector<ConstTensorPlace> places_of(const Model& model, const TensorSpec& spec);
 

@@ -145,6 +145,11 @@ TensorSpec part_of(const TensorSpec& whole, Role part, const ModelPlan& plan,
   return spec;
 }
 
+bool is_stored_in_parts(const Family& family, const BlockTensor& tensor) {
+  return tensor.stored_in_parts ||
+         (holds_gate_and_up(tensor.role) && family.tensors.gguf_parts_gate_up);
+}
+
 std::vector<TensorSpec> list_tensors(const ModelPlan& plan) {
   std::vector<TensorSpec> list;
   Lister lister(plan, list);

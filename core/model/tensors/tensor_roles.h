@@ -86,6 +86,9 @@ std::string stacked_name(std::string_view name, std::string_view tensor);
 constexpr bool holds_gate_and_up(Role role) {
   return role == Role::gate_up || role == Role::shared_gate_up;
 }
+struct Family;
+// Whether GGUF files of the family have what the tensor holds by itself.
+bool is_stored_in_parts(const Family& family, const BlockTensor& tensor);
 // Every tensor that the plan needs, in the order of use; no head when tied.
 std::vector<TensorSpec> list_tensors(const ModelPlan& plan);
 
@@ -96,8 +99,6 @@ const NormPlan* norm_of(const ModelPlan& plan, const TensorSpec& spec);
 class TensorNames;
 TensorSpec part_of(const TensorSpec& whole, Role part, const ModelPlan& plan,
                    const TensorNames& names);
-
-struct Family;
 
 // The names of a family's tensors, and those of GGUF files for them.
 class TensorNames {

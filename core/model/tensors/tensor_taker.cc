@@ -188,7 +188,9 @@ void TensorTaker::take_vector(const TensorSpec& spec) {
   }
   auto from = values.begin();
   for (const TensorPlace& place : places_of(model_, spec)) {
-    place.vector->assign(from, from + static_cast<ptrdiff_t>(place.rows));
+    const uint64_t last = place.first + place.rows;
+    if (place.vector->size() < last) place.vector->resize(last);
+    std::copy_n(from, place.rows, place.vector->begin() + static_cast<ptrdiff_t>(place.first));
     from += static_cast<ptrdiff_t>(place.rows);
   }
 }
@@ -201,8 +203,10 @@ void TensorTaker::take_parts(const TensorSpec& whole) {
 
 void TensorTaker::take_matrix(const TensorSpec& spec) {
   if (spec.role == Role::kv_b) return take_latent_heads(spec);
-  const bool parted = !folder_ && family_of(model_.plan).tensors.gguf_parts_gate_up;
-  if (parted && holds_gate_and_up(spec.role)) return take_parts(spec);
+  if (!folder_ && is_stored_in_parts(family_of(model_.plan), *spec.tensor) &&
+      !has(name(spec.name))) {
+    return take_parts(spec);
+  }
   // Quantised matrices are stored as other families have them.
   const bool turned = layout_ == FolderLayout::transposed && spec.layer >= 0 &&
                       checkpoint_.quant_format(name(spec.name)).empty();
@@ -211,12 +215,46 @@ void TensorTaker::take_matrix(const TensorSpec& spec) {
   if (whole.n_out == 0) return;
   if (spec.role == Role::qkv && layout_ == FolderLayout::per_head) put_heads_apart(spec, whole);
   const std::vector<TensorPlace> places = places_of(model_, spec);
+  if (spec.tensor->pieces != nullptr) return gather_parts(whole, places);
   uint64_t first = 0;
   for (const TensorPlace& place : places) {
     *place.matrix = places.size() == 1 ? whole : slice(whole, first, place.rows);
     first += place.rows;
   }
   if (spec.tensor->exact) widen_exactly(*places.front().matrix);
+}
+
+// Rows that stand in pieces are copied, so that each part is a matrix of its own.
+void TensorTaker::gather_parts(const Weight& whole, const std::vector<TensorPlace>& places) {
+  for (const TensorPlace& place : places) *place.matrix = {};
+  for (const TensorPlace& place : places) {
+    place.matrix->n_out += static_cast<uint32_t>(place.rows);
+  }
+  const TensorView& from = whole.parts.front();
+  const uint64_t row_bytes = from.shape[1] * dtype_bits(from.dtype) / 8;
+  uint64_t row = 0;
+  for (const TensorPlace& place : places) {
+    Weight& to = *place.matrix;
+    if (to.parts.empty()) {
+      const uint32_t n_out = to.n_out;
+      to = whole;
+      to.n_out = n_out;
+      to.row_order = {};
+      TensorView& view = to.parts.front();
+      view.data = copy(n_out * row_bytes);
+      view.shape[0] = n_out;
+      view.stride[0] = from.shape[1];
+    }
+    auto* out = static_cast<std::byte*>(const_cast<void*>(to.parts.front().data));
+    for (uint64_t i = 0; i < place.rows; ++i, ++row) {
+      const uint64_t stored = whole.view().stored_row(static_cast<uint32_t>(row));
+      std::memcpy(out + (place.first + i) * row_bytes,
+                  static_cast<const std::byte*>(from.data) +
+                      stored * from.stride[0] * dtype_bits(from.dtype) / 8,
+                  row_bytes);
+    }
+  }
+  checkpoint_.release(from);
 }
 
 Weight TensorTaker::matrix(const std::string& name, uint64_t n_out, uint64_t k_in) {
@@ -382,9 +420,15 @@ std::optional<uint64_t> TensorTaker::layer_of(const std::string& name) const {
 // the same.
 void TensorTaker::warn_of_layers_behind() const {
   const uint64_t layers = model_.plan.layers.size();
-  uint64_t last = 0;
+  uint64_t last = 0, of_drafts = 0;
   for (const std::string& name : checkpoint_.names()) {
     last = std::max(last, layer_of(name).value_or(0));
+    if (name.starts_with("mtp.")) ++of_drafts;
+  }
+  if (of_drafts > 0) {
+    log(LogLevel::warning, "model",
+        model_.path + ": " + std::to_string(of_drafts) +
+            " tensors of layers for drafts (mtp.…) are not used");
   }
   if (last < layers) return;
   log(LogLevel::warning, "model",

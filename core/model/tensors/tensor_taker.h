@@ -10,6 +10,7 @@
 
 #include "core/model/formats/quant_format.h"
 #include "core/model/model.h"
+#include "core/model/tensors/tensor_places.h"
 #include "core/model/tensors/tensor_roles.h"
 
 namespace tenon {
@@ -55,6 +56,7 @@ class TensorTaker {
   std::vector<float> stored_values(const TensorSpec& spec, const SelfAttentionPlan* attention);
   std::vector<float> values_of(const std::string& name, std::span<const uint64_t> shape);
   void take_matrix(const TensorSpec& spec);
+  void gather_parts(const Weight& whole, const std::vector<TensorPlace>& places);
   // In files that have the parts of a tensor apart.
   void take_parts(const TensorSpec& whole);
   Weight transposed(const Weight& weight);

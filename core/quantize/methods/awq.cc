@@ -93,6 +93,7 @@ std::vector<ScaledInput> scalable_inputs(const LayerPlan& plan, const LayerWeigh
   const bool norm_is_shared = plan.parallel && !plan.mlp_norm;
   if (plain && plan.attention_norm && !norm_is_shared) {
     out.push_back({ScaleSource::attention_norm, {&w.q, &w.k, &w.v}});
+    if (plan.attention.output_gate) out.back().weights.push_back(&w.output_gate);
   }
   if (plain && plan.attention.clip == 0) out.push_back({ScaleSource::v_rows, {&w.output}});
   if (plan.experts || plan.mlp.width == 0) return out;

@@ -62,11 +62,17 @@ TEST(Blocks, the_rows_of_its_parts_are_those_of_a_tensor) {
   layer.recurrent.width = 4;
   layer.recurrent.step_rank = 3;
   size_t seen = 0;
-  for (const Recurrence kind : {Recurrence::mamba, Recurrence::mamba2}) {
+  const std::pair<Recurrence, const Block*> mixers[] = {{Recurrence::mamba, &kMambaMixer},
+                                                        {Recurrence::mamba2, &kMamba2Mixer},
+                                                        {Recurrence::gated_delta, &kGatedDelta}};
+  for (const auto& [kind, mixer] : mixers) {
     layer.recurrent.kind = kind;
+    layer.attention.output_gate = kind == Recurrence::gated_delta;
     for (const Block* block : layer_blocks()) {
-      const bool other = (block == &kMambaMixer) != (kind == Recurrence::mamba);
-      if (other && (block == &kMambaMixer || block == &kMamba2Mixer)) continue;
+      const bool of_others = std::ranges::find(mixers, block, [](const auto& each) {
+                               return each.second;
+                             }) != std::end(mixers);
+      if (of_others && block != mixer) continue;
       for (const BlockTensor& tensor : block->tensors) {
         if (tensor.parts.empty()) continue;
         uint64_t rows = 0;
@@ -81,7 +87,46 @@ TEST(Blocks, the_rows_of_its_parts_are_those_of_a_tensor) {
       }
     }
   }
-  EXPECT_EQ(seen, 2u * 3u + 3u);  // qkv, gate_up and shared_gate_up twice; ssm_in twice, ssm_x
+  // qkv, q_and_gate, gate_up and shared_gate_up thrice; ssm_in twice, ssm_x, two by key heads
+  EXPECT_EQ(seen, 3u * 4u + 5u);
+}
+
+TEST(Blocks, pieces_of_a_tensor_are_its_parts_rows_once_each) {
+  ModelPlan model;
+  model.hidden = 48;
+  LayerPlan layer;
+  layer.attention.heads = 6;
+  layer.attention.kv_heads = 2;
+  layer.attention.head_dim = 8;
+  layer.attention.output_gate = true;
+  layer.recurrent.kind = Recurrence::gated_delta;
+  layer.recurrent.heads = 6;
+  layer.recurrent.head_dim = 5;
+  layer.recurrent.state = 7;
+  layer.recurrent.groups = 2;
+  layer.recurrent.width = 4;
+  size_t seen = 0;
+  for (const Block* block : layer_blocks()) {
+    if (!block->is_in(layer)) continue;
+    for (const BlockTensor& tensor : block->tensors) {
+      if (tensor.pieces == nullptr) continue;
+      std::vector<PartRows> pieces;
+      tensor.pieces(layer, pieces);
+      std::set<std::pair<uint32_t, uint64_t>> rows;
+      for (const PartRows& piece : pieces) {
+        for (uint64_t row = piece.first; row < piece.first + piece.rows; ++row) {
+          EXPECT_TRUE(rows.emplace(piece.part, row).second);
+        }
+      }
+      EXPECT_EQ(rows.size(), tensor.extent(model, layer).rows);
+      for (const auto& [part, row] : rows) {
+        const BlockTensor& own = *find_tensor(tensor.parts[part], layer);
+        EXPECT_LT(row, own.extent(model, layer).rows);
+      }
+      ++seen;
+    }
+  }
+  EXPECT_EQ(seen, 3u);
 }
 
 TEST(Blocks, members_of_the_weights_are_their_own) {

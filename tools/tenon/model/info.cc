@@ -116,8 +116,12 @@ void add_recurrences(const ModelPlan& plan, std::vector<std::string>& features) 
   if (own.kind == Recurrence::mamba) {
     text += std::to_string(own.heads) + " channels";
   } else {
+    const bool keys = own.kind == Recurrence::gated_delta;
     text += std::to_string(own.heads) + " heads of " + std::to_string(own.head_dim) + " in " +
-            std::to_string(own.groups) + (own.groups == 1 ? " group" : " groups");
+            std::to_string(own.groups) +
+            (keys              ? " of keys"
+             : own.groups == 1 ? " group"
+                               : " groups");
   }
   features.push_back(text + ", states of " + std::to_string(own.state) + ", convolution of " +
                      std::to_string(own.width) + ")");
@@ -169,6 +173,7 @@ std::string features_of(const ModelPlan& plan) {
   add(attention.output_bias, "output bias");
   add(layer.mlp.bias, "MLP bias");
   add(static_cast<bool>(attention.qk_norm), "QK norm");
+  add(attention.output_gate, "gate after attention");
   add_window(plan, features);
   add_recurrences(plan, features);
   add(attention.soft_cap > 0 || plan.logit_soft_cap > 0, "soft caps");
