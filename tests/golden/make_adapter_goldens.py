@@ -48,6 +48,10 @@ CASES = {
         target_modules=["q_a_proj", "q_b_proj", "kv_a_proj_with_mqa", "o_proj"])),
     "mixtral": ("mixtral", lora(target_modules=["q_proj", "o_proj"])),
     "granite4": ("granite4", lora(target_modules=["in_proj", "q_proj", "v_proj"])),
+    "qwen3_next": ("qwen3_next", lora(
+        target_modules=["in_proj_qkvz", "in_proj_ba", "out_proj", "q_proj", "v_proj"])),
+    "qwen3_5": ("qwen3_5", lora(target_modules=["in_proj_qkv", "in_proj_z", "in_proj_b",
+                                                "in_proj_a", "q_proj", "down_proj"])),
     "gemma3_vision": ("gemma3_vision", lora(
         target_modules=r".*language_model.*\.(q_proj|gate_proj)")),
 }

@@ -11,6 +11,7 @@ needs gguf and numpy. Writes
   tests/golden/gguf/phi3_long_f32.gguf, …               the families of family_cases.py
   tests/golden/gguf/deepseek_v2_f32.gguf, …             those of latent_cases.py
   tests/golden/gguf/mamba_f32.gguf, …                   the families of recurrent_cases.py
+  tests/golden/gguf/qwen3_5_f32.gguf, …                 those of delta_cases.py
   tests/golden/gguf/llama_mixed_blocks.gguf             a layer of random weights in eight formats
   tests/golden/gguf/llama_low_bits.gguf                 three layers in those of fewer bits
   tests/fuzz/corpus/gguf*/                              seeds of the fuzz targets
@@ -22,6 +23,7 @@ import struct
 import gguf
 import numpy as np
 
+import delta_gguf
 import family_gguf
 import latent_gguf
 import recurrent_gguf
@@ -347,6 +349,8 @@ def main():
         write_latent(name, old)
     for name in recurrent_gguf.FILES:
         write_family(name, recurrent_gguf)
+    for name in delta_gguf.FILES:
+        write_family(name, delta_gguf)
     write_seeds()
 
 

@@ -21,6 +21,7 @@ import torch
 from transformers import (AutoModelForCausalLM, AutoModelForImageTextToText, LlamaConfig, MistralConfig, Qwen2Config,
                           Qwen3Config)
 
+import delta_cases
 import expert_cases
 import family_cases
 import latent_cases
@@ -80,6 +81,8 @@ CASES = {
        for name, config in shared_kv_cases.CASES.items()},
     **{name: case(config, fill=recurrent_cases.randomise)
        for name, config in recurrent_cases.CASES.items()},
+    **{name: case(config, fill=delta_cases.randomise)
+       for name, config in delta_cases.CASES.items()},
     **{name: case(config, fill=wide_cases.randomise)
        for name, config in wide_cases.CASES.items()},
     **{name: case(config, fill=expert_cases.randomise,
@@ -159,7 +162,8 @@ def make(name, spec, root):
 
     # What counts is what the folder says, so the logits come from the folder read back.
     # Experts one by one: batched products may choose by other bits.
-    eager = {} if with_images else {"experts_implementation": "eager"}
+    chooses = hasattr(spec["config"].get_text_config(), "num_experts") or not with_images
+    eager = {"experts_implementation": "eager"} if chooses else {}
     model = kind.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager",
                                  **eager).eval()
     if spec["patch"]:

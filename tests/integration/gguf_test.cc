@@ -66,7 +66,9 @@ INSTANTIATE_TEST_SUITE_P(
         std::pair("gpt_oss", "gpt_oss_f32.gguf"), std::pair("mamba", "mamba_f32.gguf"),
         std::pair("mamba2", "mamba2_f32.gguf"), std::pair("granite4", "granite4_f32.gguf"),
         std::pair("granitemoeshared", "granitemoeshared_f32.gguf"),
-        std::pair("granite4_experts", "granite4_experts_f32.gguf")),
+        std::pair("granite4_experts", "granite4_experts_f32.gguf"),
+        std::pair("qwen3_next", "qwen3_next_f32.gguf"), std::pair("qwen3_5", "qwen3_5_f32.gguf"),
+        std::pair("qwen3_5_moe", "qwen3_5_moe_f32.gguf")),
     [](const auto& test) { return std::string(test.param.first); });
 
 TEST(GgufFile, the_smallest_old_file_has_the_same_bits_of_logits_as_its_folder) {

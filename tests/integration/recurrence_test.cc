@@ -48,14 +48,16 @@ class Recurrence : public testing::TestWithParam<std::tuple<ExecutorCase, std::s
   const std::vector<TokenId> others_ = some_tokens(31, 99, 7);
 };
 
-INSTANTIATE_TEST_SUITE_P(Models, Recurrence,
-                         testing::Combine(testing::ValuesIn(executor_cases()),
-                                          testing::Values("mamba", "mamba_biases", "mamba2",
-                                                          "mamba2_groups", "granite4",
-                                                          "granite4_rope", "granite4_experts")),
-                         [](const auto& test) {
-                           return std::get<0>(test.param).name() + "_" + std::get<1>(test.param);
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Models, Recurrence,
+    testing::Combine(testing::ValuesIn(executor_cases()),
+                     testing::Values("mamba", "mamba_biases", "mamba2", "mamba2_groups", "granite4",
+                                     "granite4_rope", "granite4_experts", "qwen3_next",
+                                     "qwen3_next_biases", "qwen3_5", "qwen3_5_tied",
+                                     "qwen3_5_moe")),
+    [](const auto& test) {
+      return std::get<0>(test.param).name() + "_" + std::get<1>(test.param);
+    });
 
 TEST_P(Recurrence, cutting_a_text_changes_no_bit) {
   const Logits whole = expected(tokens_);

@@ -31,6 +31,8 @@ constexpr WholeModel kWholeModels[] = {
     {"mistral3", "Mistral3ForConditionalGeneration", "mistral", Ties::whole_or_tied},
     {"qwen2_vl", "Qwen2VLForConditionalGeneration", "qwen2", Ties::either},
     {"qwen2_5_vl", "Qwen2_5_VLForConditionalGeneration", "qwen2", Ties::either},
+    {"qwen3_5", "Qwen3_5ForConditionalGeneration", "qwen3_5_text", Ties::whole_or_not},
+    {"qwen3_5_moe", "Qwen3_5MoeForConditionalGeneration", "qwen3_5_moe_text", Ties::whole_or_not},
     {"qwen3_vl", "Qwen3VLForConditionalGeneration", "qwen3", Ties::whole_or_not},
 };
 

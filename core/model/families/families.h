@@ -8,6 +8,7 @@ namespace tenon {
 extern const Family kLlama, kMistral, kQwen2, kQwen3, kGemma2, kGemma3, kPhi3, kOlmo2, kGranite,
     kSmolLm3, kStarcoder2, kGpt2, kGptNeox, kStableLm, kCohere, kMpt, kBloom, kFalcon, kOlmo, kPhi,
     kNemotron, kMixtral, kQwen2Moe, kQwen3Moe, kOlmoe, kGptOss, kDeepseekV2, kDeepseekV3, kMamba,
-    kMamba2, kGraniteHybrid, kLlada, kGraniteMoe, kGraniteMoeShared;
+    kMamba2, kGraniteHybrid, kLlada, kGraniteMoe, kGraniteMoeShared, kQwen3Next, kQwen35,
+    kQwen35Moe;
 
 }  // namespace tenon

@@ -17,7 +17,8 @@ constexpr const Family* kFamilies[] = {
     &kNemotron,   &kMixtral,          &kQwen2Moe,      &kQwen3Moe,
     &kOlmoe,      &kGptOss,           &kDeepseekV2,    &kDeepseekV3,
     &kMamba,      &kMamba2,           &kGraniteHybrid, &kLlada,
-    &kGraniteMoe, &kGraniteMoeShared,
+    &kGraniteMoe, &kGraniteMoeShared, &kQwen3Next,     &kQwen35,
+    &kQwen35Moe,
 };
 
 // Early Llama checkpoints write "LLaMAForCausalLM".

@@ -258,6 +258,16 @@ constexpr NamedShape kShapes[] = {
      "6.94 B parameters; Mamba-2 in 36 of 40 layers, GQA 12:4, 6 of 64 experts and a shared one, "
      "tied",
      recurrent_shapes::granite4_h_tiny},
+    {"qwen3-next-80b-a3b",
+     "79.7 B parameters, 3.9 B a token; gated delta rules in 36 of 48 layers, GQA 16:2, 10 of 512 "
+     "experts and a shared one",
+     recurrent_shapes::qwen3_next_80b_a3b},
+    {"qwen3.5-9b", "8.95 B parameters; gated delta rules in 24 of 32 layers, GQA 16:4",
+     recurrent_shapes::qwen3_5_9b},
+    {"qwen3.5-35b-a3b",
+     "34.7 B parameters, 3.5 B a token; gated delta rules in 30 of 40 layers, GQA 16:2, 8 of 256 "
+     "experts and a shared one",
+     recurrent_shapes::qwen3_5_35b_a3b},
     {"mpt-7b", "6.65 B parameters; 32 heads, ALiBi, plain MLP, tied", dense_shapes::mpt_7b},
     {"bloom-560m", "559 M parameters; 16 heads, ALiBi, norm of embeddings, tied",
      dense_shapes::bloom_560m},

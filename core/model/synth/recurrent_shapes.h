@@ -10,5 +10,8 @@ std::string mamba(uint32_t hidden, uint32_t layers);
 std::string mamba2_2_7b();
 std::string granite4_h_micro();
 std::string granite4_h_tiny();
+std::string qwen3_next_80b_a3b();
+std::string qwen3_5_9b();
+std::string qwen3_5_35b_a3b();
 
 }  // namespace tenon::recurrent_shapes

@@ -175,6 +175,29 @@ TEST_F(AdapterTest, a_fused_tensor_gives_each_matrix_its_rows) {
   }
 }
 
+// Of q_proj each head's rows for q, then those for its gate.
+TEST_F(AdapterTest, pieces_of_a_tensor_give_each_matrix_its_rows) {
+  const auto model = open_model(kGoldens + "qwen3_5_tied");
+  ASSERT_TRUE(model.ok()) << model.status().message();
+  const SelfAttentionPlan& attention = (*model)->plan.layers[1].attention;
+  const uint64_t rows = 2 * attention.q_width();
+  tensors_.clear();
+  config_ = R"({"r": 2})";
+  add(kPrefix + "1.self_attn.q_proj.lora_A.weight", {2, (*model)->plan.hidden});
+  add(kPrefix + "1.self_attn.q_proj.lora_B.weight", {rows, 2});
+  const auto adapter = open(**model);
+  ASSERT_TRUE(adapter.ok()) << adapter.status().message();
+  const LayerWeights& layer = (*model)->layers[1];
+  const AdapterMatrix *q = (*adapter)->find(layer.q), *gate = (*adapter)->find(layer.output_gate);
+  ASSERT_TRUE(q != nullptr && gate != nullptr);
+  const std::vector<float>& b = tensors_[kPrefix + "1.self_attn.q_proj.lora_B.weight"].values;
+  for (uint32_t n = 0; n < attention.q_width(); ++n) {
+    const uint32_t dim = attention.head_dim, stored = n / dim * 2 * dim + n % dim;
+    EXPECT_EQ(element(q->b.parts[0], uint64_t{n} * 2), b[uint64_t{stored} * 2]) << n;
+    EXPECT_EQ(element(gate->b.parts[0], uint64_t{n} * 2), b[uint64_t{stored + dim} * 2]) << n;
+  }
+}
+
 TEST_F(AdapterTest, an_adapter_of_another_base_is_refused) {
   const auto other = open_model(kGoldens + "llama_gqa");
   ASSERT_TRUE(other.ok());

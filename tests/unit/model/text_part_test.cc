@@ -57,7 +57,9 @@ TEST(TextPart, each_family_says_which_flag_ties_embeddings) {
       for (const std::string family : {"gemma3", "mistral3"}) {
         EXPECT_EQ(tied(family, outer, inner), said ? outer == "true" : true) << family;
       }
-      EXPECT_EQ(tied("qwen3_vl", outer, inner), outer == "true");
+      for (const std::string family : {"qwen3_vl", "qwen3_5", "qwen3_5_moe"}) {
+        EXPECT_EQ(tied(family, outer, inner), outer == "true") << family;
+      }
       for (const std::string family : {"llava", "llava_next", "qwen2_vl", "qwen2_5_vl"}) {
         EXPECT_EQ(tied(family, outer, inner), outer == "true" || inner == "true") << family;
       }
