@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <initializer_list>
 
+#include "core/exec/cuda/kernels/launch_recurrence.h"
 #include "core/exec/cuda/kernels/launches.h"
 
 namespace tenon::cuda::bench {
@@ -123,6 +124,32 @@ bool routes() {
   return launch_route(nullptr, route, shape) == 0 && launch_add_experts(nullptr, add) == 0;
 }
 
+bool recurrences() {
+  StateSteps steps = {};
+  steps.rows = steps.count = 1;
+  ConvolveCall convolution = {};
+  convolution.steps = steps;
+  convolution.channels = convolution.x_stride = kWidth;
+  convolution.width = 4;
+  bool taken = launch_convolve(nullptr, convolution) == 0;
+  for (int state = 4; state <= kMaxChannelState; state *= 2) {
+    ScanChannelsCall scan = {};
+    scan.steps = steps;
+    scan.channels = scan.y_stride = kWidth;
+    scan.state = state;
+    taken &= launch_scan_channels(nullptr, scan) == 0;
+  }
+  for (int state = 32; state <= kMaxHeadState; state *= 2) {
+    ScanHeadsCall scan = {};
+    scan.steps = steps;
+    scan.heads = scan.groups = 1;
+    scan.dim = scan.y_stride = kWidth;
+    scan.state = state;
+    taken &= launch_scan_heads(nullptr, scan) == 0;
+  }
+  return taken;
+}
+
 bool draws() {
   DrawCall call = {};
   call.rows = 1;
@@ -164,7 +191,7 @@ bool caches(CacheType type) {
 
 bool launch_every_kernel() {
   bool taken = products_of_many_rows() && products_with_experts(1) && products_with_experts(64) &&
-               routes() && draws();
+               routes() && recurrences() && draws();
   for (const uint32_t rows : {1, 4, 16, 32, 64}) {
     for (const int columns : {kWidth, 128 * kWidth}) taken &= products(rows, columns);
   }

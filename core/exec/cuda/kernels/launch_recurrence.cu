@@ -1,0 +1,104 @@
+#include <type_traits>
+
+#include "core/exec/cuda/kernels/launch_config.h"
+#include "core/exec/cuda/kernels/launch_recurrence.h"
+#include "core/exec/cuda/kernels/recurrence.cuh"
+
+namespace tenon::cuda {
+namespace {
+
+LaunchConfig config_of(const char* name, uint64_t blocks, void* stream) {
+  LaunchConfig config = overlapping_config(name, stream);
+  config.grid.x = static_cast<uint32_t>(blocks);
+  config.block.x = kRowThreads;
+  return config;
+}
+
+StateStepsView view_of(const StateSteps& steps) {
+  StateStepsView view;
+  view.sequences = Global<const StateSequence>(steps.sequences);
+  view.row_sequence = Global<const uint32_t>(steps.row_sequence);
+  view.to = Global<const int32_t>(steps.to);
+  view.states = Global<float>(steps.states);
+  view.slot_floats = steps.slot_floats;
+  return view;
+}
+
+uint64_t parts_of(int count, int each) {
+  return static_cast<uint64_t>((count + each - 1) / each);
+}
+
+// Calls put with the numbers that a lane keeps of a state: the fewest that there is a kernel for.
+template <typename Put>
+int with_kept(int state, int lanes, Put put) {
+  const int kept = (state + lanes - 1) / lanes;
+  if (kept <= 1) return put(std::integral_constant<int, 1>());
+  if (kept <= 2) return put(std::integral_constant<int, 2>());
+  if (kept <= 4) return put(std::integral_constant<int, 4>());
+  return put(std::integral_constant<int, 8>());
+}
+
+}  // namespace
+
+int launch_convolve(void* stream, const ConvolveCall& c) {
+  ConvolveView view;
+  view.steps = view_of(c.steps);
+  view.x = Global<const float>(c.x);
+  view.weights = Global<const float>(c.weights);
+  view.bias = Global<const float>(c.bias);
+  view.out = Global<float>(c.out);
+  view.channels = c.channels;
+  view.width = c.width;
+  view.x_stride = c.x_stride;
+  const uint64_t blocks = c.steps.rows * parts_of(c.channels, kRowThreads);
+  return launch(config_of("convolve", blocks, stream), convolve_kernel, view);
+}
+
+int launch_scan_channels(void* stream, const ScanChannelsCall& c) {
+  ScanChannelsView view;
+  view.steps = view_of(c.steps);
+  view.c = Global<const float>(c.c);
+  view.step = Global<const float>(c.step);
+  view.bc = Global<const float>(c.bc);
+  view.a = Global<const float>(c.a);
+  view.step_bias = Global<const float>(c.step_bias);
+  view.d = Global<const float>(c.d);
+  view.y = Global<float>(c.y);
+  view.first_float = c.first_float;
+  view.channels = c.channels;
+  view.state = c.state;
+  view.bc_stride = c.bc_stride;
+  view.y_stride = c.y_stride;
+  const uint64_t blocks = c.steps.count * parts_of(c.channels, kScanChannels);
+  return with_kept(c.state, kChannelLanes, [&]<int kept>(std::integral_constant<int, kept>) {
+    return launch(config_of("scan_channels", blocks, stream), scan_channels_kernel<kept>, view);
+  });
+}
+
+int launch_scan_heads(void* stream, const ScanHeadsCall& c) {
+  ScanHeadsView view;
+  view.steps = view_of(c.steps);
+  view.c = Global<const float>(c.c);
+  view.step = Global<const float>(c.step);
+  view.a = Global<const float>(c.a);
+  view.step_bias = Global<const float>(c.step_bias);
+  view.d = Global<const float>(c.d);
+  view.y = Global<float>(c.y);
+  view.first_float = c.first_float;
+  view.heads = c.heads;
+  view.dim = c.dim;
+  view.state = c.state;
+  view.groups = c.groups;
+  view.step_stride = c.step_stride;
+  view.y_stride = c.y_stride;
+  view.least_step = c.least_step;
+  view.most_step = c.most_step;
+  const uint64_t blocks =
+      c.steps.count * static_cast<uint64_t>(c.heads) * parts_of(c.dim, kBlockDims);
+  return with_kept(
+      c.state, static_cast<int>(kWarp), [&]<int kept>(std::integral_constant<int, kept>) {
+        return launch(config_of("scan_heads", blocks, stream), scan_heads_kernel<kept>, view);
+      });
+}
+
+}  // namespace tenon::cuda

@@ -1,0 +1,90 @@
+// What lies between the projections of a recurrent layer (docs/futures.md, "State kinds"), as
+// functions that put it on a stream: launches.h says how such functions are.
+//
+// A sequence's rows are walked one after the other, and its state is as exact in memory as in
+// registers, so bits do not depend on where steps end. Sums over a state are taken by lanes, each
+// in order, then in a butterfly.
+#pragma once
+
+#include <cstdint>
+
+namespace tenon::cuda {
+
+inline constexpr int32_t kNoSlot = -1;
+
+struct StateSequence {
+  uint32_t first_row;
+  uint32_t rows;
+  int32_t from;  // the slot of its state before the rows, which is only read; kNoSlot: all zero
+};
+
+// A step's rows in one layer's states. No two rows' states go to the same slot, and none to one
+// that a sequence begins with.
+struct StateSteps {
+  const StateSequence* sequences;  // [count]
+  const uint32_t* row_sequence;    // [rows] which of them
+  const int32_t* to;               // [rows] the slot of the state after the row; kNoSlot: none
+  float* states;                   // the layer's part of slot 0
+  int64_t slot_floats;             // from slot to slot
+  uint32_t rows;
+  uint32_t count;
+};
+
+// out = silu(bias + Σⱼ weights[·, j] · x[t - width + 1 + j]), and the first part of states: the
+// last width - 1 rows of x, [width - 1, channels].
+struct ConvolveCall {
+  StateSteps steps;
+  const float* x;        // [rows, x_stride]
+  const float* weights;  // [channels, width]
+  const float* bias;     // [channels] or null
+  float* out;            // [rows, channels]
+  int channels;
+  int width;
+  int x_stride;
+};
+int launch_convolve(void* stream, const ConvolveCall& call);
+
+// Mamba: Δ = softplus(step + step_bias), h ← exp(Δ·a)·h + Δ·B·c, y = C·h + d·c for each channel.
+// h is [state, channels], `first_float` floats into the layer's part of a slot.
+struct ScanChannelsCall {
+  StateSteps steps;
+  const float* c;          // [rows, channels]
+  const float* step;       // [rows, channels]
+  const float* bc;         // [rows, bc_stride]: B, then C
+  const float* a;          // [channels, state]
+  const float* step_bias;  // [channels]
+  const float* d;          // [channels]
+  float* y;                // [rows, y_stride]
+  int64_t first_float;
+  int channels;
+  int state;
+  int bc_stride;
+  int y_stride;
+};
+inline constexpr int kMaxChannelState = 32;
+int launch_scan_channels(void* stream, const ScanChannelsCall& call);
+
+// Mamba-2: Δ = softplus(step + step_bias) between the limits, h ← exp(Δ·a)·h + Δ·x⊗B, y = h·C + d·x
+// for each head; head i reads B and C of group ⌊i·groups/heads⌋. h is [heads, dim, state].
+struct ScanHeadsCall {
+  StateSteps steps;
+  const float* c;          // [rows, heads·dim + 2·groups·state]: x, B, C
+  const float* step;       // [rows, step_stride]
+  const float* a;          // [heads]
+  const float* step_bias;  // [heads]
+  const float* d;          // [heads]
+  float* y;                // [rows, y_stride]
+  int64_t first_float;
+  int heads;
+  int dim;
+  int state;
+  int groups;
+  int step_stride;
+  int y_stride;
+  float least_step;
+  float most_step;
+};
+inline constexpr int kMaxHeadState = 256;
+int launch_scan_heads(void* stream, const ScanHeadsCall& call);
+
+}  // namespace tenon::cuda
