@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/exec/cuda/padded_batch.h"
+#include "core/exec/cuda/recurrence.h"
 #include "tests/cuda/step_loop.h"
 #include "tests/support/folders.h"
 #include "tests/support/step_driver.h"
@@ -228,6 +229,31 @@ TEST(PaddedBatch, stores_padding_where_no_sequence_is) {
     places.insert({own, made.groups[0].slots[row]});
   }
   EXPECT_EQ(places.size(), 3u);
+}
+
+TEST(PaddedBatch, keeps_no_state_of_padding) {
+  const std::vector<TokenId> tokens = {7, 8, 9};
+  const std::vector<uint32_t> positions = {3, 0, 1}, ends = {3, 4};
+  const std::vector<BlockId> slots = {2, 5};
+  std::vector<BatchSequence> sequences;
+  for (uint32_t i = 0; i < 3; ++i) sequences.push_back({.seq = i + 1, .first_row = i, .rows = 1});
+  const std::vector<KvTableView> tables(3, KvTableView{.blocks = slots, .ends = ends});
+  const std::vector<BatchGroup> views = {{{}, {}, tables}};
+  const KvGroupGeometry geometry{DType::u8, 1, 8, 40, 0};
+  BatchView batch;
+  batch.rows = 3;
+  batch.tokens = tokens;
+  batch.positions = positions;
+  batch.sequences = sequences;
+  batch.groups = views;
+  PaddedBatch padded;
+  const StatePlanArrays plan = plan_states(padded.pad(batch, {&geometry, 1}, 4), 0);
+  EXPECT_EQ(plan.to, (std::vector<int32_t>{5, 5, 5, kNoSlot}));
+  EXPECT_EQ(plan.row_sequence, (std::vector<uint32_t>{0, 1, 2, 3}));
+  ASSERT_EQ(plan.sequences.size(), 4u);
+  EXPECT_EQ(plan.sequences[2].from, 2);
+  EXPECT_EQ(plan.sequences[3].from, kNoSlot);
+  EXPECT_EQ(plan.sequences[3].rows, 1u);
 }
 
 }  // namespace

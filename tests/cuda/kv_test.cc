@@ -92,6 +92,39 @@ TEST_F(CudaKvTest, refuses_moves_that_are_out_of_range) {
   EXPECT_EQ(driver_.waiting(), 0u);
 }
 
+// Ten numbers a slot, three slots and room for one on the host.
+TEST(CudaKvStates, are_moved_slot_by_slot) {
+  KvGroup group;
+  group.kind = KvKind::recurrent;
+  group.layers = 2;
+  group.state_bytes = 40;
+  ModelShape shape;
+  shape.group_count = 1;
+  shape.groups = &group;
+  const KvGroupGeometry sizes{DType::u8, 1, 3, 40, 1};
+  TestDriver driver;
+  CudaKv kv(driver);
+  ASSERT_TRUE(kv.allocate(shape, {.group_count = 1, .groups = &sizes}, 100).ok());
+  EXPECT_EQ(kv.bytes(), 120u) << "padding keeps no state";
+  EXPECT_EQ(CudaKv::bytes_for(shape, {.group_count = 1, .groups = &sizes}, 100), 120u);
+  std::vector<float> states(30);
+  for (size_t i = 0; i < states.size(); ++i) states[i] = static_cast<float>(i);
+  ASSERT_TRUE(driver.send(kv.states(0), states.data(), 120).ok());
+  const KvMove moves[] = {{0, {{}, 1, 0}, {{}, 0, 0, KvTier::swap}, 1},
+                          {0, {{}, 0, 0}, {{}, 1, 0}, 1},
+                          {0, {{}, 2, 0}, {{}, 2, 0}, 1},
+                          {0, {{}, 0, 0, KvTier::swap}, {{}, 0, 0}, 1}};
+  ASSERT_TRUE(kv.apply(moves).ok());
+  std::vector<float> after(30);
+  ASSERT_TRUE(driver.fetch(after.data(), kv.states(0), 120).ok());
+  ASSERT_TRUE(driver.wait().ok());
+  for (size_t i = 0; i < 10; ++i) {
+    EXPECT_EQ(after[i], states[10 + i]);
+    EXPECT_EQ(after[10 + i], states[i]);
+    EXPECT_EQ(after[20 + i], states[20 + i]);
+  }
+}
+
 TEST_F(CudaKvTest, tells_what_it_holds) {
   EXPECT_EQ(kv_.bytes(), 4 * kPlane * sizeof(float));
   EXPECT_EQ(CudaKv::bytes_for(shape_.shape(), geometry_), kv_.bytes());

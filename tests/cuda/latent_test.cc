@@ -6,7 +6,6 @@
 
 #include "core/exec/cuda/kernels/launches.h"
 #include "core/exec/cuda/weights.h"
-#include "core/model/tensors/weight_rows.h"
 #include "tests/cuda/emulated_device.h"
 #include "tests/cuda/on_device.h"
 
@@ -63,52 +62,8 @@ TEST(CudaLatent, models_give_the_logits_of_the_oracle) {
   }
 }
 
-// The same model with matrices of bf16, but for routers.
-void narrow(Model& model, std::vector<std::vector<BFloat16>>& storage) {
-  std::vector<Weight*> all = {&model.embedding, &model.head};
-  for (LayerWeights& layer : model.layers) {
-    for (const Weight* weight : layer.matrices()) {
-      if (weight != &layer.router) all.push_back(const_cast<Weight*>(weight));
-    }
-  }
-  for (Weight* weight : all) {
-    std::vector<float> values(size_t{weight->n_out} * weight->k_in);
-    for (uint32_t row = 0; row < weight->n_out; ++row) {
-      read_row(*weight, row, &values[size_t{row} * weight->k_in]);
-    }
-    storage.push_back(rounded(values));
-    TensorView view;
-    view.data = storage.back().data();
-    view.dtype = DType::bf16;
-    view.rank = 2;
-    view.shape[0] = weight->n_out;
-    view.shape[1] = view.stride[0] = weight->k_in;
-    view.stride[1] = 1;
-    weight->format = "bf16";
-    weight->row_order = {};
-    weight->parts = {view};
-  }
-}
-
 TEST(CudaLatent, in_bf16_gives_the_logits_of_the_oracle) {
-  for (const char* name : {"models/deepseek_v2", "models/deepseek_v3"}) {
-    SCOPED_TRACE(name);
-    const auto model = open_golden(name);
-    ASSERT_NE(model, nullptr);
-    std::vector<std::vector<BFloat16>> storage;
-    narrow(*model, storage);
-    const ModelShapeStorage shape(model->plan, 64);
-    LoadOptions options;
-    options.kv_dtype = DType::bf16;
-    options.max_rows = 40;
-    const auto tokens = some_tokens(19, model->plan.vocabulary, 3);
-    const auto ref = make_ref_executor();
-    StepDriver oracle(*ref, *model, shape.shape(), options);
-    OnDevice device(*model, shape.shape(), options);
-    const Logits whole = device.steps.feed(tokens, {19});
-    expect_near(whole, oracle.feed(tokens, {19}), 2e-2f);
-    EXPECT_EQ(device.steps.feed(tokens, {1}), whole);
-  }
+  for (const char* name : {"models/deepseek_v2", "models/deepseek_v3"}) expect_oracle_in_bf16(name);
 }
 
 TEST(CudaLatent, keeps_one_row_a_token) {

@@ -7,10 +7,13 @@
 #include <cmath>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "core/exec/cuda/executor.h"
 #include "core/exec/ref/executor.h"
 #include "core/model/model.h"
+#include "core/model/tensors/weight_rows.h"
+#include "tests/cuda/emulated_device.h"
 #include "tests/cuda/test_driver.h"
 #include "tests/support/folders.h"
 #include "tests/support/quant_weight.h"
@@ -90,6 +93,53 @@ inline void expect_oracle(const std::string& name, float tolerance, LoadOptions 
   const Logits both =
       other.steps.step({{beside, some_tokens(20, model->plan.vocabulary, 9)}, {again, tokens}});
   EXPECT_TRUE(std::equal(whole.begin(), whole.end(), both.begin() + 20));
+}
+
+// The same model with matrices of bf16, but for routers.
+inline void narrow(Model& model, std::vector<std::vector<BFloat16>>& storage) {
+  std::vector<Weight*> all = {&model.embedding, &model.head};
+  for (LayerWeights& layer : model.layers) {
+    for (const Weight* weight : layer.matrices()) {
+      if (weight != &layer.router) all.push_back(const_cast<Weight*>(weight));
+    }
+  }
+  for (Weight* weight : all) {
+    std::vector<float> values(size_t{weight->n_out} * weight->k_in);
+    for (uint32_t row = 0; row < weight->n_out; ++row) {
+      read_row(*weight, row, &values[size_t{row} * weight->k_in]);
+    }
+    storage.push_back(rounded(values));
+    TensorView view;
+    view.data = storage.back().data();
+    view.dtype = DType::bf16;
+    view.rank = 2;
+    view.shape[0] = weight->n_out;
+    view.shape[1] = view.stride[0] = weight->k_in;
+    view.stride[1] = 1;
+    weight->format = "bf16";
+    weight->row_order = {};
+    weight->parts = {view};
+  }
+}
+
+// The same logits where matrices are of bf16, and the same bits in any chunks.
+inline void expect_oracle_in_bf16(const std::string& name) {
+  SCOPED_TRACE(name);
+  const auto model = open_golden(name);
+  ASSERT_NE(model, nullptr);
+  std::vector<std::vector<BFloat16>> storage;
+  narrow(*model, storage);
+  const ModelShapeStorage shape(model->plan, 64);
+  LoadOptions options;
+  options.kv_dtype = DType::bf16;
+  options.max_rows = 40;
+  const auto tokens = some_tokens(19, model->plan.vocabulary, 3);
+  const auto ref = make_ref_executor();
+  StepDriver oracle(*ref, *model, shape.shape(), options);
+  OnDevice device(*model, shape.shape(), options);
+  const Logits whole = device.steps.feed(tokens, {19});
+  expect_near(whole, oracle.feed(tokens, {19}), 2e-2f);
+  EXPECT_EQ(device.steps.feed(tokens, {1}), whole);
 }
 
 }  // namespace tenon::cuda::test

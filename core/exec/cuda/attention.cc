@@ -21,7 +21,7 @@ void CudaStep::qkv(uint32_t layer) {
   input_of(static_cast<bool>(plan(layer).attention_norm));
   if (plan(layer).latent) return latent_qkv(layer);
   if (shares_kv(layer)) return multiply(w.q, w.q_bias, normed_, rows_, qkv_);
-  multiply_all(w.qkv, {{w.q, w.q_bias}, {w.k, w.k_bias}, {w.v, w.v_bias}}, qkv_);
+  multiply_all(w.qkv, {{w.q, w.q_bias}, {w.k, w.k_bias}, {w.v, w.v_bias}}, normed_, qkv_);
 }
 
 CudaStep::Heads CudaStep::heads_of(uint32_t layer) const {

@@ -1,11 +1,14 @@
 #include "core/exec/cuda/executor.h"
 
+#include <algorithm>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "core/base/log.h"
 #include "core/base/quote.h"
 #include "core/exec/batch_check.h"
+#include "core/exec/cuda/kernels/launch_recurrence.h"
 #include "core/exec/cuda/kv.h"
 #include "core/exec/cuda/step.h"
 #include "core/exec/cuda/weights.h"
@@ -96,15 +99,32 @@ Status refuse(LayerId layer, std::string_view has) {
       ", which the executor 'cuda' does not run; choose [executor] plugin = \"cpu\"");
 }
 
+Status check_recurrence(const RecurrentPlan& recurrent, LayerId id) {
+  const bool channels = recurrent.kind == Recurrence::mamba;
+  if (!channels && recurrent.kind != Recurrence::mamba2) {
+    return refuse(id, "a recurrence of another kind than mamba and mamba2");
+  }
+  if (recurrent.state <= static_cast<uint32_t>(channels ? kMaxChannelState : kMaxHeadState)) {
+    return {};
+  }
+  return refuse(id, "a recurrence that keeps " + std::to_string(recurrent.state) +
+                        " numbers for each element");
+}
+
 Status check_layer(const LayerPlan& layer, LayerId id) {
-  if (layer.recurrent) return refuse(id, "a recurrence");
+  if (layer.recurrent) TENON_RETURN_IF_ERROR(check_recurrence(layer.recurrent, id));
   if (layer.attention.output_gate) return refuse(id, "a gate after attention");
-  if (!layer.attends()) return refuse(id, "no attention");
+  if (!layer.attends()) return {};
   const int widest = layer.latent ? kMaxLatentDim : kMaxHeadDim;
   if (layer.attention.head_dim > static_cast<uint32_t>(widest)) {
     return refuse(id, "heads of " + std::to_string(layer.attention.head_dim) + " elements");
   }
   return {};
+}
+
+bool keeps_states(const ModelShape& shape) {
+  const std::span<const KvGroup> groups(shape.groups, shape.group_count);
+  return std::ranges::any_of(groups, [](const KvGroup& g) { return g.kind == KvKind::recurrent; });
 }
 
 Status check_setup(const ExecutorSetup& setup) {
@@ -117,6 +137,7 @@ Status check_setup(const ExecutorSetup& setup) {
     TENON_RETURN_IF_ERROR(check_layer(layers[id], id));
   }
   for (GroupId id = 0; id < setup.shape->group_count; ++id) {
+    if (setup.shape->groups[id].kind == KvKind::recurrent) continue;
     const DType dtype = setup.geometry.groups[id].dtype;
     if (dtype == DType::f32 || dtype == DType::bf16 || kv_is_quantised(dtype)) continue;
     return unsupported(
@@ -134,13 +155,14 @@ std::string mebibytes(uint64_t bytes) {
 struct DeviceNeeds {
   uint64_t weights = 0, kv = 0, step = 0, graphs = 0;
   uint64_t workspace = 0;  // the guest's
+  bool states = false;     // of recurrent layers, in `kv`
 
   uint64_t sum() const { return weights + kv + step + graphs + workspace; }
   Status refusal(const std::string& device, uint64_t free) const {
     return out_of_memory(
         "the model needs " + mebibytes(sum()) + " of device memory (" + mebibytes(weights) +
-        " weights, " + mebibytes(kv) + " K and V, " + mebibytes(step) + " a step's arrays, " +
-        mebibytes(graphs) + " captured steps" +
+        " weights, " + mebibytes(kv) + (states ? " K, V and states, " : " K and V, ") +
+        mebibytes(step) + " a step's arrays, " + mebibytes(graphs) + " captured steps" +
         (workspace > 0 ? ", " + mebibytes(workspace) + " cuBLASLt's workspace" : "") + "); " +
         device + " has " + mebibytes(free) +
         " free: lower kv_cache.memory, limits.max_batch_tokens or "
@@ -191,8 +213,10 @@ Status CudaExecutor::load(const ExecutorSetup& setup) {
   if (cublaslt_) TENON_RETURN_IF_ERROR(check_guest(weights));
   const DeviceNeeds needs = {weights.bytes,
                              CudaKv::bytes_for(*shape_, setup.geometry, step.padding_rows()),
-                             CudaStep::bytes_for(step), setup.graph_bytes,
-                             cublaslt_ ? CublasLtProducts::kWorkspaceBytes : 0};
+                             CudaStep::bytes_for(step),
+                             setup.graph_bytes,
+                             cublaslt_ ? CublasLtProducts::kWorkspaceBytes : 0,
+                             keeps_states(*shape_)};
   // Before anything is uploaded; and where a device has less in one piece than it says.
   const uint64_t free = driver_->free_bytes();
   if (needs.sum() > free) return needs.refusal(driver_->device_name(), free);
@@ -220,6 +244,9 @@ Status CudaExecutor::check(const BatchView& batch, bool open_tokens) const {
   if (!batch.sees_to.empty()) {
     return unsupported(
         "rows see rows behind them; the executor 'cuda' runs rows that see what leads to them");
+  }
+  if (!batch.tree_parents.empty() && keeps_states(*shape_)) {
+    return unsupported("rows form a tree; recurrent layers have states for a chain of drafts only");
   }
   return {};
 }

@@ -1,6 +1,6 @@
 // The executor `cuda`: one device, one queue. It brings its own kernels (kernels/launches.h), runs
-// decoders of attention and MLPs, and keeps K and V in f32 or bf16. What a model has beside that is
-// refused at `load`, with the layer's number.
+// decoders of attention, recurrences and MLPs, and keeps K and V in f32, bf16, i8 or i4, and states
+// in f32. What a model has besides that is refused at `load`, with the layer's number.
 //
 // cuBLASLt may be its guest, and make the products of matrices that are not packed.
 //

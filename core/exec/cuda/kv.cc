@@ -13,6 +13,12 @@ bool apart(const KvMove& move) {
   return move.to.tier != move.from.tier || move.to.block != move.from.block;
 }
 
+// A row of padding keeps no state.
+uint64_t blocks_of(const KvGroup& group, const KvGroupGeometry& sizes, uint32_t padding_rows) {
+  if (group.kind == KvKind::recurrent) return sizes.blocks;
+  return uint64_t{sizes.blocks} + padding_blocks(padding_rows, sizes.block_tokens);
+}
+
 }  // namespace
 
 uint64_t CudaKv::bytes_for(const ModelShape& shape, const KvGeometry& geometry,
@@ -20,9 +26,11 @@ uint64_t CudaKv::bytes_for(const ModelShape& shape, const KvGeometry& geometry,
   uint64_t bytes = 0;
   for (GroupId group = 0; group < shape.group_count; ++group) {
     const KvGroupGeometry& sizes = geometry.groups[group];
-    const uint64_t blocks =
-        uint64_t{sizes.blocks} + padding_blocks(padding_rows, sizes.block_tokens);
-    bytes += kv_bytes_per_token(shape, group, sizes.dtype) * sizes.block_tokens * blocks;
+    const uint64_t blocks = blocks_of(shape.groups[group], sizes, padding_rows);
+    const bool recurrent = shape.groups[group].kind == KvKind::recurrent;
+    bytes +=
+        blocks * (recurrent ? sizes.bytes_per_token
+                            : kv_bytes_per_token(shape, group, sizes.dtype) * sizes.block_tokens);
   }
   return bytes;
 }
@@ -33,26 +41,35 @@ Status CudaKv::allocate(const ModelShape& shape, const KvGeometry& geometry,
   groups_.assign(geometry.groups, geometry.groups + geometry.group_count);
   planes_of_.resize(shape.group_count);
   for (GroupId id = 0; id < shape.group_count; ++id) {
-    const KvGroup& group = shape.groups[id];
-    const KvGroupGeometry& sizes = groups_[id];
-    const KvPlane strides = kv_plane(sizes.dtype, group.kv_heads, group.k_dim, sizes.block_tokens);
-    scratch_bytes_ = std::max(scratch_bytes_, strides.head_bytes);
-    for (uint32_t i = 0; i < group.layers; ++i) {
-      Storage& storage = planes_of_[id].emplace_back();
-      TENON_ASSIGN_OR_RETURN(storage.k, add_plane(id, group.kv_heads, strides));
-      storage.v = storage.k;
-      if (group.v_inside_k()) continue;
-      TENON_ASSIGN_OR_RETURN(storage.v, add_plane(id, group.kv_heads, strides));
-    }
+    TENON_RETURN_IF_ERROR(add_group(id, shape.groups[id]));
   }
   TENON_ASSIGN_OR_RETURN(scratch_, memory_.array<std::byte>(scratch_bytes_, "moves of K and V"));
   return {};
 }
 
-Result<void*> CudaKv::add_plane(GroupId group, uint32_t heads, KvPlane strides) {
+Status CudaKv::add_group(GroupId id, const KvGroup& group) {
+  const KvGroupGeometry& sizes = groups_[id];
+  const uint64_t blocks = blocks_of(group, sizes, padding_rows_);
+  if (group.kind == KvKind::recurrent) {
+    const uint64_t bytes = sizes.bytes_per_token;
+    Storage& slots = planes_of_[id].emplace_back();
+    TENON_ASSIGN_OR_RETURN(slots.k, add_plane(id, 1, {nullptr, bytes, bytes, bytes}, blocks));
+    return {};
+  }
+  const KvPlane strides = kv_plane(sizes.dtype, group.kv_heads, group.k_dim, sizes.block_tokens);
+  scratch_bytes_ = std::max(scratch_bytes_, strides.head_bytes);
+  for (uint32_t i = 0; i < group.layers; ++i) {
+    Storage& storage = planes_of_[id].emplace_back();
+    TENON_ASSIGN_OR_RETURN(storage.k, add_plane(id, group.kv_heads, strides, blocks));
+    storage.v = storage.k;
+    if (group.v_inside_k()) continue;
+    TENON_ASSIGN_OR_RETURN(storage.v, add_plane(id, group.kv_heads, strides, blocks));
+  }
+  return {};
+}
+
+Result<void*> CudaKv::add_plane(GroupId group, uint32_t heads, KvPlane strides, uint64_t blocks) {
   const KvGroupGeometry& sizes = groups_[group];
-  const uint64_t blocks =
-      uint64_t{sizes.blocks} + padding_blocks(padding_rows_, sizes.block_tokens);
   TENON_ASSIGN_OR_RETURN(void* const at,
                          memory_.bytes(strides.block_bytes * blocks, "a layer of the KV cache"));
   strides.base = static_cast<std::byte*>(at);
@@ -111,8 +128,10 @@ Status CudaKv::apply(std::span<const KvMove> moves) {
   for (const KvMove& move : moves) {
     for (Plane& plane : planes_) {
       if (plane.group != move.group) continue;
+      const bool whole = move.tokens == groups_[move.group].block_tokens;
+      if (whole && !apart(move)) continue;  // it stays where it is
       // Heads of a whole block lie behind each other.
-      if (move.tokens == groups_[move.group].block_tokens && apart(move)) {
+      if (whole) {
         TENON_RETURN_IF_ERROR(move_part(plane, move, 0, plane.strides.block_bytes));
         continue;
       }

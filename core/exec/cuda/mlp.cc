@@ -32,7 +32,7 @@ void CudaStep::mlp_in(uint32_t layer) {
   }
   int stride = static_cast<int>(mlp.width);
   if (mlp.gated) {
-    stride = multiply_all(w.gate_up, {{w.gate, w.gate_bias}, {w.up, w.up_bias}}, gate_up_);
+    stride = multiply_all(w.gate_up, {{w.gate, w.gate_bias}, {w.up, w.up_bias}}, normed_, gate_up_);
   } else {
     multiply(w.up, w.up_bias, normed_, rows_, gate_up_);
   }

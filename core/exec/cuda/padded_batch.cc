@@ -27,6 +27,15 @@ void PaddedBatch::pad_group(const BatchGroup& from, const KvGroupGeometry& geome
   to.slots.assign(from.slots.begin(), from.slots.end());
   to.kv_tokens.assign(from.kv_tokens.begin(), from.kv_tokens.end());
   to.tables.assign(from.tables.begin(), from.tables.end());
+  if (from.slots.empty()) {  // of states: padding begins with zeros, and leaves nothing
+    static constexpr BlockId kNowhere[] = {kNoBlock};
+    static constexpr uint32_t kNoTokens[] = {0};
+    KvTableView table;
+    table.blocks = kNowhere;
+    table.ends = kNoTokens;
+    to.tables.resize(to.tables.size() + padding, table);
+    return;
+  }
   to.blocks.clear();
   for (uint32_t i = 0; i < padding_blocks(padding, geometry.block_tokens); ++i) {
     to.blocks.push_back(static_cast<BlockId>(geometry.blocks + i));

@@ -1,7 +1,8 @@
 // A step in which every sequence has one row, filled up to one of a few sizes, so that the launches
 // of a captured step serve it. Each row of padding is a sequence of its own, of token 0 at position
-// 0, whose K and V go to a block behind those of the cache that is the padding's. So padding is
-// computed as any row is, by kernels that know nothing of it, and no row sees another one's.
+// 0, whose K and V go to a block behind those of the cache that is the padding's, and whose state
+// goes nowhere. So padding is computed as any row is, by kernels that know nothing of it, and no
+// row sees another one's.
 #pragma once
 
 #include <tenon/batch.h>

@@ -43,16 +43,16 @@ void CudaStep::multiply(const DeviceMatrix& w, const float* bias, const void* x,
 }
 
 int CudaStep::multiply_all(const DeviceStack& stack, std::initializer_list<StackPart> parts,
-                           float* y) {
+                           const void* x, float* y) {
   int width = 0;
   for (const StackPart& part : parts) width += part.matrix.n_out;
   const bool guests = guest_ && stack.matrix.bits == 0;
   if (stack.matrix.n_out > 0 && !guests) {
-    multiply(stack.matrix, stack.bias, normed_, rows_, y);
+    multiply(stack.matrix, stack.bias, x, rows_, y);
     return width;
   }
   for (const StackPart& part : parts) {
-    MultiplyCall call = multiply_call(part.matrix, part.bias, normed_, rows_, y);
+    MultiplyCall call = multiply_call(part.matrix, part.bias, x, rows_, y);
     call.y_stride = width;
     multiply(part.matrix, call);
     y += part.matrix.n_out;

@@ -42,6 +42,7 @@ struct CudaStep::Widths {
       attended = std::max({attended, layer.attended_width(), layer.attention.heads * rank});
     }
     const uint64_t all = uint64_t{setup.max_rows} * attention_splits(setup.shape->context_tokens);
+    if (heads == 0) return;
     ranges = std::min(all, std::max<uint64_t>(kRangeBytes / (range_floats() * sizeof(float)), 1));
   }
   uint64_t range_floats() const { return range_values + 2 * heads; }
@@ -59,6 +60,7 @@ constexpr uint64_t kPlanRowArrays = 7 * sizeof(uint32_t);
 std::vector<std::pair<GroupId, uint32_t>> plan_kinds(const StepSetup& setup) {
   std::vector<std::pair<GroupId, uint32_t>> kinds;
   for (LayerId layer = 0; layer < setup.shape->layer_count; ++layer) {
+    if (setup.shape->layers[layer].group == kNoGroup) continue;
     const std::pair kind(setup.shape->layers[layer].group,
                          setup.model->plan.layers[layer].attention.heads);
     if (std::ranges::find(kinds, kind) == kinds.end()) kinds.push_back(kind);
@@ -81,11 +83,16 @@ struct PlanSizes {
 uint64_t CudaStep::bytes_for(const StepSetup& setup) {
   const Widths widest(setup);
   const ModelPlan& plan = setup.model->plan;
-  const uint64_t inputs = 4ull * (plan.hidden + widest.attended + widest.mlp + 24);
-  const uint64_t numbers = 3ull * plan.hidden + widest.qkv + widest.gate_up + plan.vocabulary;
   const Input type = DeviceWeights::type_for(*setup.model);
+  uint64_t inputs = 0;
+  for (const uint32_t width : {plan.hidden, widest.attended, widest.mlp}) {
+    inputs += static_cast<uint64_t>(DeviceWeights::input_stride(width)) *
+              (type == Input::f32 ? sizeof(float) : sizeof(uint16_t));
+  }
+  const uint64_t numbers = 3ull * plan.hidden + widest.qkv + widest.gate_up + plan.vocabulary;
   uint64_t bytes = ExpertArrays::bytes_for(plan, setup.max_rows, type) +
-                   LatentArrays::bytes_for(plan, setup.max_rows, type);
+                   LatentArrays::bytes_for(plan, setup.max_rows, type) +
+                   RecurrentArrays::bytes_for(plan, setup.max_rows, type) + state_plan_bytes(setup);
   bytes += DrawArrays::bytes_for(setup.max_rows, plan.vocabulary);
   bytes += widest.ranges * widest.range_floats() * sizeof(float);
   bytes += setup.max_rows * (inputs + numbers * sizeof(float) + kRowArrays);
@@ -127,6 +134,7 @@ Status CudaStep::load(const StepSetup& setup) {
   }
   TENON_RETURN_IF_ERROR(experts_.allocate(plan, rows, weights_.type(), memory_));
   TENON_RETURN_IF_ERROR(latent_.allocate(plan, rows, weights_.type(), memory_));
+  TENON_RETURN_IF_ERROR(recurrent_.allocate(plan, rows, weights_.type(), memory_));
   TENON_ASSIGN_OR_RETURN(draw_arrays_.rows, input<DrawRow>(rows, "a step's draws"));
   TENON_ASSIGN_OR_RETURN(draw_arrays_.tokens, memory_.array<int32_t>(rows, "a step's draws"));
   const uint64_t weights = rows * draw_blocks(plan.vocabulary);
@@ -142,6 +150,7 @@ Status CudaStep::load(const StepSetup& setup) {
     device_angles_.push_back(at);
   }
   TENON_RETURN_IF_ERROR(load_plans());
+  TENON_RETURN_IF_ERROR(load_states());
   for (StepTurn& turn : turns_) TENON_RETURN_IF_ERROR(turn.load(input_bytes_));
   return {};
 }
@@ -218,6 +227,7 @@ Status CudaStep::send_step(const BatchView& batch) {
     TENON_RETURN_IF_ERROR(send(device_angles_[i], angles_[i]));
   }
   for (GroupPlan& each : plans_) TENON_RETURN_IF_ERROR(send_plan(each, batch));
+  for (StatePlan& each : state_plans_) TENON_RETURN_IF_ERROR(send_states(each, batch));
   return {};
 }
 

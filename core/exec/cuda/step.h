@@ -22,6 +22,7 @@
 #include "core/exec/cuda/kv.h"
 #include "core/exec/cuda/latent_arrays.h"
 #include "core/exec/cuda/padded_batch.h"
+#include "core/exec/cuda/recurrence.h"
 #include "core/exec/cuda/step_turn.h"
 #include "core/exec/cuda/weights.h"
 #include "core/model/decoder.h"
@@ -82,6 +83,14 @@ class CudaStep final : private DecoderOps {
     uint32_t* blocks = nullptr;
     uint32_t* offsets = nullptr;
   };
+  // The same of a group of states.
+  struct StatePlan {
+    GroupId group = 0;
+    uint32_t count = 0;  // sequences
+    StateSequence* sequences = nullptr;
+    uint32_t* row_sequence = nullptr;
+    int32_t* to = nullptr;
+  };
   struct Widths;  // the largest of all layers
   // Where a layer's rows have q, K and V: side by side, of latent attention one behind the other.
   struct Heads {
@@ -104,9 +113,9 @@ class CudaStep final : private DecoderOps {
   void attend(uint32_t layer) override;
   void expand(uint32_t layer) override;
   void attention_output(uint32_t layer) override;
-  void recur_in(uint32_t) override {}
-  void recur(uint32_t) override {}
-  void recur_out(uint32_t) override {}
+  void recur_in(uint32_t layer) override;
+  void recur(uint32_t layer) override;
+  void recur_out(uint32_t layer) override;
   void mlp_norm(uint32_t layer) override;
   void mlp_in(uint32_t layer) override;
   void mlp_out(uint32_t layer) override;
@@ -167,9 +176,10 @@ class CudaStep final : private DecoderOps {
   }
   void multiply(const DeviceMatrix& w, const float* bias, const void* x, uint32_t rows, float* y,
                 bool add = false, float factor = 1.0f);
-  // One product, or where the stack has no matrix, and of the guest's, one for each part:
+  // One product of x, or where the stack has no matrix, and of the guest's, one for each part:
   // y [rows, the sum of widths] has what they make side by side. Returns that sum.
-  int multiply_all(const DeviceStack& stack, std::initializer_list<StackPart> parts, float* y);
+  int multiply_all(const DeviceStack& stack, std::initializer_list<StackPart> parts, const void* x,
+                   float* y);
   void add_to_hidden(const LayerPlan& layer, const NormPlan& post_norm, const float* weight,
                      const float* bias, const DeviceMatrix& w, const float* w_bias, const void* x);
   // hidden += scale · post_norm(update)
@@ -181,6 +191,16 @@ class CudaStep final : private DecoderOps {
   void latent_qkv(uint32_t layer);
   void multiply_heads(const DeviceMatrix& w, uint32_t heads, const void* x, int x_head, float* y,
                       int y_head);
+
+  // exec/cuda/recurrence.cc
+  static uint64_t state_plan_bytes(const StepSetup& setup);
+  Status load_states();
+  Status send_states(StatePlan& to, const BatchView& batch);
+  StateSteps state_steps(uint32_t layer) const;
+  void convolve(uint32_t layer, const StateSteps& steps);
+  void scan_channels(uint32_t layer, const StateSteps& steps);
+  void scan_heads(uint32_t layer, const StateSteps& steps);
+  void gate_scanned(uint32_t layer);
 
   // exec/cuda/experts.cc
   void route(uint32_t layer);
@@ -201,7 +221,8 @@ class CudaStep final : private DecoderOps {
   std::vector<float*> device_angles_;
   AttentionWays ways_;
   std::vector<GroupPlan> plans_;
-  std::vector<size_t> plan_of_layer_;
+  std::vector<size_t> plan_of_layer_;  // of layers that attend
+  std::vector<StatePlan> state_plans_;
 
   // Of the step that is put on the queue.
   uint32_t rows_ = 0;
@@ -228,6 +249,7 @@ class CudaStep final : private DecoderOps {
   void *normed_ = nullptr, *attended_ = nullptr, *inner_ = nullptr;  // inputs of products
   ExpertArrays experts_;
   LatentArrays latent_;
+  RecurrentArrays recurrent_;
   DrawArrays draw_arrays_;
   std::vector<RowDraw> draws_;  // of the next step
   float *logits_ = nullptr, *partial_ = nullptr, *sums_ = nullptr;

@@ -115,6 +115,33 @@ Status load_stacks(const LayerWeights& from, WeightUpload& upload, DeviceLayer& 
   return load_stack(shared, upload, to.shared_gate_up);
 }
 
+// x, gate and Δ read the same input, of Mamba's layers x and gate do.
+Status load_recurrence(const LayerWeights& from, WeightUpload& upload, DeviceLayer& to) {
+  std::vector<StackPart> inputs = {
+      {from.ssm_in, to.ssm_in, &from.ssm_in_bias, &to.ssm_in_bias},
+      {from.ssm_gate, to.ssm_gate, &from.ssm_gate_bias, &to.ssm_gate_bias}};
+  if (from.ssm_step.n_out > 0) {
+    inputs.push_back({from.ssm_step, to.ssm_step, &from.ssm_step_bias, &to.ssm_step_bias});
+  }
+  TENON_RETURN_IF_ERROR(load_stack(inputs, upload, to.ssm_inputs));
+  const StackPart low_bc[] = {{from.ssm_low, to.ssm_low}, {from.ssm_bc, to.ssm_bc}};
+  TENON_RETURN_IF_ERROR(load_stack(low_bc, upload, to.ssm_low_bc));
+  TENON_ASSIGN_OR_RETURN(to.ssm_dt, upload.matrix(from.ssm_dt));
+  TENON_ASSIGN_OR_RETURN(to.ssm_out, upload.matrix(from.ssm_out));
+  const std::pair<const float**, const std::vector<float>*> vectors[] = {
+      {&to.ssm_out_bias, &from.ssm_out_bias},
+      {&to.ssm_conv, &from.ssm_conv},
+      {&to.ssm_conv_bias, &from.ssm_conv_bias},
+      {&to.ssm_a, &from.ssm_a},
+      {&to.ssm_dt_bias, &from.ssm_dt_bias},
+      {&to.ssm_d, &from.ssm_d},
+      {&to.ssm_norm, &from.ssm_norm}};
+  for (const auto& [made, values] : vectors) {
+    TENON_ASSIGN_OR_RETURN(*made, upload.vector(*values));
+  }
+  return {};
+}
+
 Status load_layer(const Model& model, size_t index, Input type, WeightUpload& upload,
                   DeviceLayer& to) {
   const LayerWeights& from = model.layers[index];
@@ -130,6 +157,7 @@ Status load_layer(const Model& model, size_t index, Input type, WeightUpload& up
   TENON_ASSIGN_OR_RETURN(to.k_absorb, all_heads(from.k_absorb, type, upload));
   TENON_ASSIGN_OR_RETURN(to.v_expand, all_heads(from.v_expand, type, upload));
   TENON_RETURN_IF_ERROR(load_experts(from, upload, to));
+  TENON_RETURN_IF_ERROR(load_recurrence(from, upload, to));
   const SelfAttentionPlan& attention = model.plan.layers[index].attention;
   if (attention.alibi_max_bias > 0.0f) {
     const std::vector<float> slopes = alibi_slopes(attention.heads, attention.alibi_max_bias);
@@ -209,7 +237,9 @@ Result<WeightNeeds> DeviceWeights::needs_of(const Model& model) {
   for (const DeviceLayer& layer : arrays.layers) {
     for (const DeviceMatrix* matrix :
          {&layer.q, &layer.k, &layer.v, &layer.output, &layer.gate, &layer.up, &layer.down,
-          &layer.shared_gate, &layer.shared_up, &layer.shared_down, &layer.q_a, &layer.kv_a}) {
+          &layer.shared_gate, &layer.shared_up, &layer.shared_down, &layer.q_a, &layer.kv_a,
+          &layer.ssm_in, &layer.ssm_gate, &layer.ssm_step, &layer.ssm_low, &layer.ssm_bc,
+          &layer.ssm_dt, &layer.ssm_out}) {
       count(*matrix);
     }
   }

@@ -21,6 +21,9 @@ struct DeviceStack {
 struct DeviceLayer {
   DeviceMatrix q, k, v, output, gate, up, down;
   DeviceStack qkv, gate_up, shared_gate_up;  // of what stands beside them
+  // Of recurrences: x, gate and Mamba-2's Δ; what Mamba makes Δ, B and C of.
+  DeviceMatrix ssm_in, ssm_gate, ssm_step, ssm_low, ssm_bc, ssm_dt, ssm_out;
+  DeviceStack ssm_inputs, ssm_low_bc;
   // All experts, one below the other; routers are f32.
   DeviceMatrix expert_gate, expert_up, expert_down;
   DeviceMatrix shared_gate, shared_up, shared_down;
@@ -36,6 +39,8 @@ struct DeviceLayer {
   const float *sinks, *slopes;
   const float *q_a_norm, *kv_a_norm, *q_a_bias, *kv_a_bias;
   const float *router_bias, *router_correction;
+  const float *ssm_in_bias, *ssm_gate_bias, *ssm_step_bias, *ssm_out_bias;
+  const float *ssm_conv, *ssm_conv_bias, *ssm_a, *ssm_dt_bias, *ssm_d, *ssm_norm;
   const float *expert_gate_bias, *expert_up_bias, *expert_down_bias;
 };
 

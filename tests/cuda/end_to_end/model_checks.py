@@ -13,7 +13,8 @@ from prompts import text_requests, token_ids, token_requests
 
 OF_F32 = ("mixtral", "mixtral_window", "qwen2_moe_sparse", "qwen3_moe_biases", "olmoe", "gpt_oss",
           "granitemoeshared", "deepseek_v2", "deepseek_v2_experts", "deepseek_v2_groups",
-          "deepseek_v3_experts", "mistral_window", "qwen2_sliding_layers", "gemma3", "gemma2")
+          "deepseek_v3_experts", "mistral_window", "qwen2_sliding_layers", "gemma3", "gemma2",
+          "mamba", "mamba_biases", "mamba2", "mamba2_groups", "granite4_rope", "granite4_experts")
 OF_BF16 = ("mixtral_bf16", "llama_bf16")
 PACKED = ("awq_4bit", "gptq_8bit", "hqq_4bit", "mxfp4_experts", "modelopt_nvfp4", "ct_fp8")
 PACKED_VOCABULARY = 16
@@ -22,10 +23,10 @@ BF16_TOLERANCE = 1.5e-1
 FEW_BITS = (("llama_gqa", "i8", 5e-2), ("llama_gqa", "i4", 2e-1), ("olmoe", "i8", 5e-2),
             ("mistral_window", "i4", 2e-1))
 FEW_BITS_OF_TALE = (("i8", 1.5e-1), ("i4", 3e-1))
-DRAWN = ("llama_gqa", "olmoe", "deepseek_v2")
+DRAWN = ("llama_gqa", "olmoe", "deepseek_v2", "granite4")
 OF_TRANSFORMERS = ("bloom", "mpt_scaled", "gpt2", "falcon_grouped", "cohere", "starcoder2",
                    "stablelm_parallel", "phi3_long", "granite_biases", "olmo2",
-                   "llama_rope_llama3", "deepseek_v3_one_group")
+                   "llama_rope_llama3", "deepseek_v3_one_group", "mamba", "mamba2", "granite4")
 
 
 class ModelChecks:
@@ -79,17 +80,19 @@ class ModelChecks:
         return hold_logits(out, model / "logits.npy", 2e-4)
 
     def refusal(self):
-        """What docs/cuda.md says is refused is refused, with the layer's number."""
+        """What docs/cuda.md says is refused is refused, with the executor's name."""
         if self.tenon.executor != "cuda":
             return f"not asked of {self.tenon.executor}"
-        model = self.tenon.golden("models/mamba")
+        adapter = self.tenon.golden("adapters/granite4")
         try:
-            self.tenon.run(model, [{"prompt": token_ids(3, 1, 99), "max_tokens": 2}])
+            self.tenon.run(self.tenon.golden("models/granite4"),
+                           [{"prompt": token_ids(3, 1, 99), "max_tokens": 2}],
+                           settings=(f"adapters.one={adapter}",))
         except Broken as broken:
-            if "layer" in str(broken) or "recurr" in str(broken):
+            if "[adapters]" in str(broken) and "cuda" in str(broken):
                 return str(broken)[:120]
             raise
-        raise Different("a recurrent model ran")
+        raise Different("a model ran with an adapter")
 
     def all(self):
         """(name, check) of each."""
@@ -120,4 +123,4 @@ class ModelChecks:
         for name in OF_TRANSFORMERS:
             yield (f"{name}: logits of transformers",
                    partial(self.logits, golden(f"models/{name}")))
-        yield "mamba: is refused", self.refusal
+        yield "granite4: adapters are refused", self.refusal
