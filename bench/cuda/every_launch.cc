@@ -52,6 +52,7 @@ bool rows_of(Input type) {
   return embeds(type, {}) && norms(type) &&
          launch_gate(nullptr, nullptr, nullptr, nullptr, type, 1, kWidth, kWidth, kWidth,
                      ActivationKind::silu) == 0 &&
+         launch_open(nullptr, nullptr, nullptr, type, 1, kWidth, kWidth, kWidth) == 0 &&
          launch_take_rows(nullptr, nullptr, nullptr, nullptr, type, 1, kWidth, kWidth) == 0 &&
          launch_adjust(nullptr, nullptr, kWidth, 1.0f, 0.0f, 0.0f) == 0;
 }
@@ -146,6 +147,14 @@ bool recurrences() {
     scan.dim = scan.y_stride = kWidth;
     scan.state = state;
     taken &= launch_scan_heads(nullptr, scan) == 0;
+  }
+  for (int state = 8; state <= kMaxDeltaState; state *= 2) {
+    ScanDeltaCall scan = {};
+    scan.steps = steps;
+    scan.heads = scan.groups = scan.decays = 1;
+    scan.dim = scan.y_stride = kWidth;
+    scan.state = state;
+    taken &= launch_scan_delta(nullptr, scan) == 0;
   }
   return taken;
 }

@@ -296,5 +296,92 @@ TEST_P(CudaHeads, have_the_same_bits_wherever_a_sequence_is_cut) {
   EXPECT_EQ(run({0, 4, 7, kRows}), whole);
 }
 
+struct DeltaCase {
+  int heads, dim, state, groups;
+  bool by_keys;  // a decay for each element of a key
+  float strongest;
+};
+void PrintTo(const DeltaCase& c, std::ostream* out) {
+  *out << c.heads << " heads of " << c.dim << ", keys of " << c.state << ", " << c.groups
+       << " groups, decays to " << c.strongest;
+}
+constexpr DeltaCase kDeltas[] = {{1, 1, 1, 1, false, 0.0f},
+                                 {6, 9, 5, 3, false, 0.0f},
+                                 {2, 18, 16, 1, true, 0.0f},
+                                 {4, 16, 33, 2, true, -2.0f},
+                                 {2, 7, 64, 1, false, -2.0f},
+                                 {1, 20, kMaxDeltaState, 1, false, 0.0f},
+                                 {1, 5, kMaxDeltaState, 1, true, -2.0f}};
+
+class CudaDeltas : public testing::TestWithParam<DeltaCase> {};
+INSTANTIATE_TEST_SUITE_P(Sizes, CudaDeltas, testing::ValuesIn(kDeltas));
+
+TEST_P(CudaDeltas, take_out_what_a_key_reads_before_its_value_is_written) {
+  const auto [heads, dim, state, groups, by_keys, strongest] = GetParam();
+  constexpr int kFirst = 3;
+  const int keys = groups * state, width = 2 * keys + heads * dim;
+  const int decays = by_keys ? state : 1, stride = heads * (decays + 1) + 1;
+  Numbers numbers(state);
+  EmulatedDevice device;
+  States states(device, kFirst + heads * state * dim, 9);
+  auto c = numbers.many(kRows * width);
+  for (size_t row = 0; row < kRows; ++row) {  // lengths that do not let sums run away
+    for (int i = 0; i < 2 * keys; ++i) c[row * width + i] /= std::sqrt(static_cast<float>(state));
+  }
+  const auto step = numbers.many(kRows * stride), bias = numbers.many(heads * decays);
+  auto a = numbers.many(heads);
+  for (float& x : a) x = -2.0f * std::fabs(x);
+  ScanDeltaCall call = {};
+  call.steps = states.steps;
+  call.c = device.upload(c, "c");
+  call.step = device.upload(step, "step and beta");
+  call.beta = call.step + heads * decays;
+  call.a = device.upload(a, "a");
+  call.step_bias = device.upload(bias, "bias");
+  call.y = device.make<float>(kRows * heads * dim, "y");
+  call.first_float = kFirst;
+  call.heads = heads;
+  call.dim = dim;
+  call.state = state;
+  call.groups = groups;
+  call.decays = decays;
+  call.step_stride = stride;
+  call.y_stride = heads * dim;
+  call.strongest_decay = strongest;
+  ASSERT_EQ(launch_scan_delta(nullptr, call), 0);
+  const std::vector<float> y = device.download(call.y, kRows * heads * dim);
+  std::vector<std::vector<double>> after(kRows);
+  for (const StateSequence& sequence : kSequences) {
+    std::vector<double> all = states.begin(sequence);
+    for (uint32_t row = sequence.first_row; row < sequence.first_row + sequence.rows; ++row) {
+      for (int head = 0; head < heads; ++head) {
+        const float* const q = &c[row * width + head * groups / heads * state];
+        const float *const k = q + keys, *const v = &c[row * width + 2 * keys + head * dim];
+        double* const s = &all[kFirst + head * state * dim];
+        const double written =
+            1.0 / (1.0 + std::exp(-double{step[row * stride + heads * decays + head]}));
+        for (int i = 0; i < state; ++i) {
+          const int at = head * decays + (by_keys ? i : 0);
+          const double x = double{step[row * stride + at]} + bias[at];
+          const double log =
+              strongest == 0.0f ? a[head] * softplus(x) : strongest / (1.0 + std::exp(a[head] * x));
+          for (int j = 0; j < dim; ++j) s[i * dim + j] *= std::exp(log);
+        }
+        for (int j = 0; j < dim; ++j) {
+          double read = 0.0, sum = 0.0;
+          for (int i = 0; i < state; ++i) read += s[i * dim + j] * k[i];
+          for (int i = 0; i < state; ++i) {
+            s[i * dim + j] += k[i] * written * (v[j] - read);
+            sum += s[i * dim + j] * q[i];
+          }
+          ASSERT_NEAR(y[(row * heads + head) * dim + j], sum, 2e-5) << row << ", " << head;
+        }
+      }
+      after[row] = all;
+    }
+  }
+  states.expect(after, kFirst, kFirst + static_cast<size_t>(heads * state * dim));
+}
+
 }  // namespace
 }  // namespace tenon::cuda::test

@@ -93,6 +93,37 @@ std::vector<float> norm(const std::vector<float>& x, const std::vector<float>& w
   return device.download(out, x.size());
 }
 
+TEST(CudaRows, are_opened_by_gates_in_place) {
+  for (const int width : {5, 64, 516}) {
+    for (const Input type : {Input::f32, Input::bf16}) {
+      Numbers numbers(width);
+      EmulatedDevice device;
+      const int stride = width + 3, gate_stride = 2 * width;
+      const std::vector<float> x = widened(rounded(numbers.many(3ull * stride)));
+      const std::vector<float> gate = numbers.many(3ull * gate_stride);
+      const float* const opens = device.upload(gate, "gate");
+      std::vector<float> y;
+      if (type == Input::f32) {
+        float* const rows = device.upload_variable(x, "rows");
+        EXPECT_EQ(launch_open(nullptr, opens, rows, type, 3, width, gate_stride, stride), 0);
+        y = device.download(rows, x.size());
+      } else {
+        BFloat16* const rows = device.upload_variable(rounded(x), "rows");
+        EXPECT_EQ(launch_open(nullptr, opens, rows, type, 3, width, gate_stride, stride), 0);
+        y = widened(device.download(rows, x.size()));
+      }
+      for (int row = 0; row < 3; ++row) {
+        for (int i = 0; i < width; ++i) {
+          const float old = x[row * stride + i];
+          const double open = 1.0 / (1.0 + std::exp(-double{gate[row * gate_stride + i]}));
+          EXPECT_NEAR(y[row * stride + i], old * open, type == Input::f32 ? 1e-6 : 4e-3) << i;
+        }
+        EXPECT_EQ(y[row * stride + width], x[row * stride + width]) << "what follows a row";
+      }
+    }
+  }
+}
+
 TEST(CudaRows, norms_follow_their_formulas) {
   for (const int width : kWidths) {
     for (const NormCase& c : {NormCase{false, 1, false}, {true, 1, true}, {false, 3, false}}) {

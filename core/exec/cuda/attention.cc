@@ -21,18 +21,25 @@ void CudaStep::qkv(uint32_t layer) {
   input_of(static_cast<bool>(plan(layer).attention_norm));
   if (plan(layer).latent) return latent_qkv(layer);
   if (shares_kv(layer)) return multiply(w.q, w.q_bias, normed_, rows_, qkv_);
-  multiply_all(w.qkv, {{w.q, w.q_bias}, {w.k, w.k_bias}, {w.v, w.v_bias}}, normed_, qkv_);
+  const StackPart q{w.q, w.q_bias}, k{w.k, w.k_bias}, v{w.v, w.v_bias};
+  if (plan(layer).attention.output_gate) {
+    multiply_all(w.qkv, {q, k, v, {w.output_gate, w.output_gate_bias}}, normed_, qkv_);
+  } else {
+    multiply_all(w.qkv, {q, k, v}, normed_, qkv_);
+  }
 }
 
 CudaStep::Heads CudaStep::heads_of(uint32_t layer) const {
   const auto q_width = static_cast<int>(plan(layer).attention.q_width());
   const auto kv_width = static_cast<int>(plan(layer).attention.kv_width());
   if (plan(layer).latent) {
-    return {qkv_, qkv_ + static_cast<size_t>(rows_) * q_width, nullptr, q_width, kv_width};
+    return {qkv_, qkv_ + static_cast<size_t>(rows_) * q_width, nullptr, nullptr, q_width, kv_width};
   }
-  if (shares_kv(layer)) return {qkv_, nullptr, nullptr, q_width, 0};
-  const int stride = q_width + 2 * kv_width;
-  return {qkv_, qkv_ + q_width, qkv_ + q_width + kv_width, stride, stride};
+  if (shares_kv(layer)) return {qkv_, nullptr, nullptr, nullptr, q_width, 0};
+  const bool gated = plan(layer).attention.output_gate;
+  const int stride = (gated ? 2 : 1) * q_width + 2 * kv_width;
+  float* const k = qkv_ + q_width;
+  return {qkv_, k, k + kv_width, gated ? k + 2 * kv_width : nullptr, stride, stride};
 }
 
 void CudaStep::norm_heads(const SelfAttentionPlan& attention, const float* weight,
@@ -149,6 +156,11 @@ void CudaStep::attend(uint32_t layer) {
   call.scale = shape.scale;
   call.cap = shape.soft_cap;
   keep(launch_attention(driver_.stream(), arrays, call), "attention");
+  if (heads.gate == nullptr) return;
+  keep(launch_open(driver_.stream(), heads.gate, attended_, weights_.type(), rows_,
+                   static_cast<int>(plan(layer).attention.q_width()), heads.q_stride,
+                   call.out_stride),
+       "the gate after attention");
 }
 
 void CudaStep::attention_output(uint32_t layer) {

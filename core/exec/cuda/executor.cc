@@ -100,21 +100,22 @@ Status refuse(LayerId layer, std::string_view has) {
 }
 
 Status check_recurrence(const RecurrentPlan& recurrent, LayerId id) {
-  const bool channels = recurrent.kind == Recurrence::mamba;
-  if (!channels && recurrent.kind != Recurrence::mamba2) {
-    return refuse(id, "a recurrence of another kind than mamba and mamba2");
-  }
-  if (recurrent.state <= static_cast<uint32_t>(channels ? kMaxChannelState : kMaxHeadState)) {
-    return {};
-  }
+  const int most = recurrent.kind == Recurrence::mamba    ? kMaxChannelState
+                   : recurrent.kind == Recurrence::mamba2 ? kMaxHeadState
+                                                          : kMaxDeltaState;
+  if (recurrent.state <= static_cast<uint32_t>(most)) return {};
   return refuse(id, "a recurrence that keeps " + std::to_string(recurrent.state) +
                         " numbers for each element");
 }
 
 Status check_layer(const LayerPlan& layer, LayerId id) {
   if (layer.recurrent) TENON_RETURN_IF_ERROR(check_recurrence(layer.recurrent, id));
-  if (layer.attention.output_gate) return refuse(id, "a gate after attention");
   if (!layer.attends()) return {};
+  const SelfAttentionPlan& attention = layer.attention;
+  if (attention.output_gate &&
+      (layer.latent || attention.clip > 0.0f || attention.kv_from_layer >= 0)) {
+    return refuse(id, "a gate after attention that is latent, clipped or reads another layer");
+  }
   const int widest = layer.latent ? kMaxLatentDim : kMaxHeadDim;
   if (layer.attention.head_dim > static_cast<uint32_t>(widest)) {
     return refuse(id, "heads of " + std::to_string(layer.attention.head_dim) + " elements");

@@ -42,7 +42,10 @@ int64_t first_float(const RecurrentPlan& plan) {
 }  // namespace
 
 uint32_t entering_width(const RecurrentPlan& plan) {
-  return plan.channels() + plan.inner() + (plan.kind == Recurrence::mamba2 ? plan.heads : 0);
+  uint32_t width = plan.channels() + plan.inner();
+  if (plan.kind != Recurrence::mamba) width += plan.steps();
+  if (plan.kind == Recurrence::gated_delta) width += plan.heads;
+  return width;
 }
 
 uint64_t RecurrentArrays::bytes_for(const ModelPlan& plan, uint64_t rows, Input type) {
@@ -136,11 +139,16 @@ void CudaStep::recur_in(uint32_t layer) {
   const DeviceLayer& w = weights_.layers[layer];
   input_of(static_cast<bool>(plan(layer).attention_norm));
   const StackPart x{w.ssm_in, w.ssm_in_bias}, gate{w.ssm_gate, w.ssm_gate_bias};
-  if (plan(layer).recurrent.kind == Recurrence::mamba2) {
-    multiply_all(w.ssm_inputs, {x, gate, {w.ssm_step, w.ssm_step_bias}}, normed_,
-                 recurrent_.entering);
-  } else {
-    multiply_all(w.ssm_inputs, {x, gate}, normed_, recurrent_.entering);
+  const StackPart step{w.ssm_step, w.ssm_step_bias}, beta{w.ssm_beta, nullptr};
+  switch (plan(layer).recurrent.kind) {
+    case Recurrence::gated_delta:
+      multiply_all(w.ssm_inputs, {x, gate, step, beta}, normed_, recurrent_.entering);
+      return;
+    case Recurrence::mamba2:
+      multiply_all(w.ssm_inputs, {x, gate, step}, normed_, recurrent_.entering);
+      return;
+    default:
+      multiply_all(w.ssm_inputs, {x, gate}, normed_, recurrent_.entering);
   }
 }
 
@@ -212,7 +220,39 @@ void CudaStep::scan_heads(uint32_t layer, const StateSteps& steps) {
   keep(launch_scan_heads(driver_.stream(), call), "a scan of heads");
 }
 
-// inner = norm(silu(gate) · y), the norm of each group's heads together.
+void CudaStep::scan_delta(uint32_t layer, const StateSteps& steps) {
+  const DeviceLayer& w = weights_.layers[layer];
+  const RecurrentPlan& own = plan(layer).recurrent;
+  NormShape keys;
+  keys.rows = rows_ * 2 * own.groups;
+  keys.width = static_cast<int>(own.state);
+  keys.x_stride = keys.out_stride = static_cast<int>(own.channels());
+  keys.heads = keys.weight_rows = 2 * own.groups;
+  keys.eps = 1e-6f / static_cast<float>(own.state);
+  keep(launch_norm(driver_.stream(), recurrent_.convolved, w.ssm_key_norm, nullptr,
+                   recurrent_.convolved, Input::f32, keys),
+       "the norm of keys");
+  ScanDeltaCall call = {};
+  call.steps = steps;
+  call.c = recurrent_.convolved;
+  call.step = recurrent_.entering + own.channels() + own.inner();
+  call.beta = call.step + own.steps();
+  call.a = w.ssm_a;
+  call.step_bias = w.ssm_dt_bias;
+  call.y = recurrent_.entering;
+  call.first_float = first_float(own);
+  call.heads = static_cast<int>(own.heads);
+  call.dim = static_cast<int>(own.head_dim);
+  call.state = static_cast<int>(own.state);
+  call.groups = static_cast<int>(own.groups);
+  call.decays = static_cast<int>(own.decays);
+  call.step_stride = call.y_stride = static_cast<int>(entering_width(own));
+  call.strongest_decay = own.strongest_decay;
+  keep(launch_scan_delta(driver_.stream(), call), "a scan of delta rules");
+}
+
+// inner = norm(silu(gate) · y), the norm of each group's heads together; or silu(gate) · norm(y),
+// of each head.
 void CudaStep::gate_scanned(uint32_t layer) {
   const RecurrentPlan& own = plan(layer).recurrent;
   const auto width = static_cast<int>(own.inner());
@@ -224,27 +264,39 @@ void CudaStep::gate_scanned(uint32_t layer) {
                      to_stride, ActivationKind::silu),
          "the gate of a recurrence");
   };
-  if (!own.gate_norm) return gate(recurrent_.inner, weights_.type(), inner_stride);
-  gate(y, Input::f32, stride);
-  NormShape shape;
-  shape.rows = rows_ * own.groups;
-  shape.width = width / static_cast<int>(own.groups);
-  shape.x_stride = stride;
-  shape.out_stride = inner_stride;
-  shape.heads = shape.weight_rows = own.groups;
-  shape.eps = own.gate_norm.eps;
-  keep(launch_norm(driver_.stream(), y, weights_.layers[layer].ssm_norm, nullptr, recurrent_.inner,
-                   weights_.type(), shape),
-       "the norm of a recurrence");
+  const auto norm = [&](void* to, Input type, int to_stride) {
+    NormShape shape;
+    shape.rows = rows_ * own.norms();
+    shape.width = width / static_cast<int>(own.norms());
+    shape.x_stride = stride;
+    shape.out_stride = to_stride;
+    shape.heads = own.norms();
+    shape.weight_rows = own.norm_before_gate() ? 1 : own.norms();
+    shape.eps = own.gate_norm.eps;
+    keep(
+        launch_norm(driver_.stream(), y, weights_.layers[layer].ssm_norm, nullptr, to, type, shape),
+        "the norm of a recurrence");
+  };
+  if (own.gate_norm && !own.norm_before_gate()) {
+    gate(y, Input::f32, stride);
+    return norm(recurrent_.inner, weights_.type(), inner_stride);
+  }
+  if (own.gate_norm) norm(y, Input::f32, stride);
+  gate(recurrent_.inner, weights_.type(), inner_stride);
 }
 
 void CudaStep::recur(uint32_t layer) {
   const StateSteps steps = state_steps(layer);
   convolve(layer, steps);
-  if (plan(layer).recurrent.kind == Recurrence::mamba2) {
-    scan_heads(layer, steps);
-  } else {
-    scan_channels(layer, steps);
+  switch (plan(layer).recurrent.kind) {
+    case Recurrence::gated_delta:
+      scan_delta(layer, steps);
+      break;
+    case Recurrence::mamba2:
+      scan_heads(layer, steps);
+      break;
+    default:
+      scan_channels(layer, steps);
   }
   gate_scanned(layer);
 }

@@ -20,7 +20,7 @@ struct RecurrentArrays {
   static uint64_t bytes_for(const ModelPlan& plan, uint64_t rows, Input type);
   Status allocate(const ModelPlan& plan, uint64_t rows, Input type, DeviceMemory& memory);
 
-  float* entering = nullptr;   // [rows, x, gate and Δ side by side]; later y in the place of x
+  float* entering = nullptr;   // [rows, x, gate, Δ and β side by side]; later y in the place of x
   float* convolved = nullptr;  // [rows, channels]
   void* inner = nullptr;       // [rows, inner], an input of products
   // Of Mamba's layers.
@@ -29,7 +29,8 @@ struct RecurrentArrays {
   float* steps = nullptr;     // [rows, channels]
 };
 
-// Numbers of a row of RecurrentArrays::entering: x, the gate, and Mamba-2's Δ.
+// Numbers of a row of RecurrentArrays::entering: x, the gate, Δ but for Mamba, and the delta rule's
+// β.
 uint32_t entering_width(const RecurrentPlan& plan);
 
 struct StatePlanArrays {

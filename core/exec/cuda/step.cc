@@ -29,7 +29,8 @@ struct CudaStep::Widths {
 
   explicit Widths(const StepSetup& setup) {
     for (const LayerPlan& layer : setup.model->plan.layers) {
-      qkv = std::max(qkv, layer.attention.q_width() + 2 * layer.attention.kv_width());
+      qkv = std::max(qkv, (layer.attention.output_gate ? 2 : 1) * layer.attention.q_width() +
+                              2 * layer.attention.kv_width());
       mlp = std::max({mlp, layer.mlp.width, layer.experts.shared_width});
       gate_up = std::max(
           {gate_up, layer.mlp.width * (layer.mlp.gated ? 2 : 1), 2 * layer.experts.shared_width});

@@ -92,9 +92,10 @@ class CudaStep final : private DecoderOps {
     int32_t* to = nullptr;
   };
   struct Widths;  // the largest of all layers
-  // Where a layer's rows have q, K and V: side by side, of latent attention one behind the other.
+  // Where a layer's rows have q, K, V and the gate after attention: side by side, of latent
+  // attention one behind the other.
   struct Heads {
-    float *q, *k, *v;
+    float *q, *k, *v, *gate;
     int q_stride, kv_stride;  // from row to row
   };
   // One of a DeviceStack's matrices.
@@ -200,6 +201,7 @@ class CudaStep final : private DecoderOps {
   void convolve(uint32_t layer, const StateSteps& steps);
   void scan_channels(uint32_t layer, const StateSteps& steps);
   void scan_heads(uint32_t layer, const StateSteps& steps);
+  void scan_delta(uint32_t layer, const StateSteps& steps);
   void gate_scanned(uint32_t layer);
 
   // exec/cuda/experts.cc

@@ -1,6 +1,7 @@
 #include "core/exec/cuda/weights.h"
 
 #include <algorithm>
+#include <cmath>
 #include <span>
 #include <utility>
 
@@ -104,9 +105,12 @@ Status load_stack(std::span<const StackPart> parts, WeightUpload& upload, Device
 }
 
 Status load_stacks(const LayerWeights& from, WeightUpload& upload, DeviceLayer& to) {
-  const StackPart qkv[] = {{from.q, to.q, &from.q_bias, &to.q_bias},
-                           {from.k, to.k, &from.k_bias, &to.k_bias},
-                           {from.v, to.v, &from.v_bias, &to.v_bias}};
+  std::vector<StackPart> qkv = {{from.q, to.q, &from.q_bias, &to.q_bias},
+                                {from.k, to.k, &from.k_bias, &to.k_bias},
+                                {from.v, to.v, &from.v_bias, &to.v_bias}};
+  if (from.output_gate.n_out > 0) {
+    qkv.push_back({from.output_gate, to.output_gate, &from.output_gate_bias, &to.output_gate_bias});
+  }
   TENON_RETURN_IF_ERROR(load_stack(qkv, upload, to.qkv));
   const StackPart gate_up[] = {{from.gate, to.gate, &from.gate_bias, &to.gate_bias},
                                {from.up, to.up, &from.up_bias, &to.up_bias}};
@@ -115,21 +119,35 @@ Status load_stacks(const LayerWeights& from, WeightUpload& upload, DeviceLayer& 
   return load_stack(shared, upload, to.shared_gate_up);
 }
 
-// x, gate and Δ read the same input, of Mamba's layers x and gate do.
-Status load_recurrence(const LayerWeights& from, WeightUpload& upload, DeviceLayer& to) {
+// An RMS norm with these weights gives q and k the length 1, and divides q by the root of its
+// width: x / √(Σx² + ε) = x / √(mean(x²) + ε/n) / √n.
+std::vector<float> key_norm(const RecurrentPlan& plan) {
+  if (plan.kind != Recurrence::gated_delta) return {};
+  const size_t keys = size_t{plan.groups} * plan.state;
+  std::vector<float> weights(2 * keys, 1.0f / std::sqrt(static_cast<float>(plan.state)));
+  std::fill_n(weights.begin(), keys, 1.0f / static_cast<float>(plan.state));
+  return weights;
+}
+
+// x, gate, Δ and β read the same input, of Mamba's layers x and gate do.
+Status load_recurrence(const LayerWeights& from, const RecurrentPlan& plan, WeightUpload& upload,
+                       DeviceLayer& to) {
   std::vector<StackPart> inputs = {
       {from.ssm_in, to.ssm_in, &from.ssm_in_bias, &to.ssm_in_bias},
       {from.ssm_gate, to.ssm_gate, &from.ssm_gate_bias, &to.ssm_gate_bias}};
   if (from.ssm_step.n_out > 0) {
     inputs.push_back({from.ssm_step, to.ssm_step, &from.ssm_step_bias, &to.ssm_step_bias});
   }
+  if (from.ssm_beta.n_out > 0) inputs.push_back({from.ssm_beta, to.ssm_beta});
   TENON_RETURN_IF_ERROR(load_stack(inputs, upload, to.ssm_inputs));
   const StackPart low_bc[] = {{from.ssm_low, to.ssm_low}, {from.ssm_bc, to.ssm_bc}};
   TENON_RETURN_IF_ERROR(load_stack(low_bc, upload, to.ssm_low_bc));
   TENON_ASSIGN_OR_RETURN(to.ssm_dt, upload.matrix(from.ssm_dt));
   TENON_ASSIGN_OR_RETURN(to.ssm_out, upload.matrix(from.ssm_out));
+  const std::vector<float> of_keys = key_norm(plan);
   const std::pair<const float**, const std::vector<float>*> vectors[] = {
       {&to.ssm_out_bias, &from.ssm_out_bias},
+      {&to.ssm_key_norm, &of_keys},
       {&to.ssm_conv, &from.ssm_conv},
       {&to.ssm_conv_bias, &from.ssm_conv_bias},
       {&to.ssm_a, &from.ssm_a},
@@ -157,7 +175,7 @@ Status load_layer(const Model& model, size_t index, Input type, WeightUpload& up
   TENON_ASSIGN_OR_RETURN(to.k_absorb, all_heads(from.k_absorb, type, upload));
   TENON_ASSIGN_OR_RETURN(to.v_expand, all_heads(from.v_expand, type, upload));
   TENON_RETURN_IF_ERROR(load_experts(from, upload, to));
-  TENON_RETURN_IF_ERROR(load_recurrence(from, upload, to));
+  TENON_RETURN_IF_ERROR(load_recurrence(from, model.plan.layers[index].recurrent, upload, to));
   const SelfAttentionPlan& attention = model.plan.layers[index].attention;
   if (attention.alibi_max_bias > 0.0f) {
     const std::vector<float> slopes = alibi_slopes(attention.heads, attention.alibi_max_bias);
@@ -236,10 +254,11 @@ Result<WeightNeeds> DeviceWeights::needs_of(const Model& model) {
   count(arrays.head);
   for (const DeviceLayer& layer : arrays.layers) {
     for (const DeviceMatrix* matrix :
-         {&layer.q, &layer.k, &layer.v, &layer.output, &layer.gate, &layer.up, &layer.down,
-          &layer.shared_gate, &layer.shared_up, &layer.shared_down, &layer.q_a, &layer.kv_a,
-          &layer.ssm_in, &layer.ssm_gate, &layer.ssm_step, &layer.ssm_low, &layer.ssm_bc,
-          &layer.ssm_dt, &layer.ssm_out}) {
+         {&layer.q,           &layer.k,        &layer.v,       &layer.output_gate, &layer.output,
+          &layer.gate,        &layer.up,       &layer.down,    &layer.shared_gate, &layer.shared_up,
+          &layer.shared_down, &layer.q_a,      &layer.kv_a,    &layer.ssm_in,      &layer.ssm_gate,
+          &layer.ssm_step,    &layer.ssm_beta, &layer.ssm_low, &layer.ssm_bc,      &layer.ssm_dt,
+          &layer.ssm_out}) {
       count(*matrix);
     }
   }

@@ -19,10 +19,10 @@ struct DeviceStack {
 };
 
 struct DeviceLayer {
-  DeviceMatrix q, k, v, output, gate, up, down;
+  DeviceMatrix q, k, v, output_gate, output, gate, up, down;
   DeviceStack qkv, gate_up, shared_gate_up;  // of what stands beside them
-  // Of recurrences: x, gate and Mamba-2's Δ; what Mamba makes Δ, B and C of.
-  DeviceMatrix ssm_in, ssm_gate, ssm_step, ssm_low, ssm_bc, ssm_dt, ssm_out;
+  // Of recurrences: x, gate, Δ but for Mamba, and β; what Mamba makes Δ, B and C of.
+  DeviceMatrix ssm_in, ssm_gate, ssm_step, ssm_beta, ssm_low, ssm_bc, ssm_dt, ssm_out;
   DeviceStack ssm_inputs, ssm_low_bc;
   // All experts, one below the other; routers are f32.
   DeviceMatrix expert_gate, expert_up, expert_down;
@@ -35,12 +35,14 @@ struct DeviceLayer {
       *attention_post_norm_bias;
   const float *mlp_norm, *mlp_norm_bias, *mlp_post_norm, *mlp_post_norm_bias;
   const float *q_norm, *k_norm, *q_norm_bias, *k_norm_bias;
-  const float *q_bias, *k_bias, *v_bias, *output_bias, *gate_bias, *up_bias, *down_bias;
+  const float *q_bias, *k_bias, *v_bias, *output_gate_bias, *output_bias, *gate_bias, *up_bias,
+      *down_bias;
   const float *sinks, *slopes;
   const float *q_a_norm, *kv_a_norm, *q_a_bias, *kv_a_bias;
   const float *router_bias, *router_correction;
   const float *ssm_in_bias, *ssm_gate_bias, *ssm_step_bias, *ssm_out_bias;
   const float *ssm_conv, *ssm_conv_bias, *ssm_a, *ssm_dt_bias, *ssm_d, *ssm_norm;
+  const float* ssm_key_norm;  // gated_delta: of q and k, [2·groups, state]
   const float *expert_gate_bias, *expert_up_bias, *expert_down_bias;
 };
 

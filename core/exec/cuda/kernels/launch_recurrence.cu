@@ -101,4 +101,31 @@ int launch_scan_heads(void* stream, const ScanHeadsCall& c) {
       });
 }
 
+int launch_scan_delta(void* stream, const ScanDeltaCall& c) {
+  ScanDeltaView view;
+  view.steps = view_of(c.steps);
+  view.c = Global<const float>(c.c);
+  view.step = Global<const float>(c.step);
+  view.beta = Global<const float>(c.beta);
+  view.a = Global<const float>(c.a);
+  view.step_bias = Global<const float>(c.step_bias);
+  view.y = Global<float>(c.y);
+  view.first_float = c.first_float;
+  view.heads = c.heads;
+  view.dim = c.dim;
+  view.state = c.state;
+  view.groups = c.groups;
+  view.decays = c.decays;
+  view.step_stride = c.step_stride;
+  view.y_stride = c.y_stride;
+  view.strongest_decay = c.strongest_decay;
+  const uint64_t blocks =
+      c.steps.count * static_cast<uint64_t>(c.heads) * parts_of(c.dim, kBlockColumns);
+  const auto put = [&]<int kept>(std::integral_constant<int, kept>) {
+    return launch(config_of("scan_delta", blocks, stream), scan_delta_kernel<kept>, view);
+  };
+  if (c.state > 8 * kColumnLanes) return put(std::integral_constant<int, 16>());
+  return with_kept(c.state, kColumnLanes, put);
+}
+
 }  // namespace tenon::cuda

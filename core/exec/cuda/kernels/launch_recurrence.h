@@ -87,4 +87,29 @@ struct ScanHeadsCall {
 inline constexpr int kMaxHeadState = 256;
 int launch_scan_heads(void* stream, const ScanHeadsCall& call);
 
+// Gated delta rule: S ← e^g·S, S ← S + k⊗σ(beta)·(v - Sᵀk), y = Sᵀq for each head; head i reads q
+// and k of group ⌊i·groups/heads⌋, whose norms are made already. With x = step + step_bias, of the
+// head or of each element of its keys, g = a·softplus(x), or with a strongest decay
+// strongest·σ(-a·x). S is [heads, state, dim].
+struct ScanDeltaCall {
+  StateSteps steps;
+  const float* c;          // [rows, 2·groups·state + heads·dim]: q, k, v
+  const float* step;       // [rows, step_stride]: heads, decays
+  const float* beta;       // [rows, step_stride]
+  const float* a;          // [heads]
+  const float* step_bias;  // [heads, decays]
+  float* y;                // [rows, y_stride]
+  int64_t first_float;
+  int heads;
+  int dim;
+  int state;
+  int groups;
+  int decays;  // 1 or `state`
+  int step_stride;
+  int y_stride;
+  float strongest_decay;  // 0: none
+};
+inline constexpr int kMaxDeltaState = 128;
+int launch_scan_delta(void* stream, const ScanDeltaCall& call);
+
 }  // namespace tenon::cuda

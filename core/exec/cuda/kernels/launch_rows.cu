@@ -139,6 +139,17 @@ int launch_gate(void* stream, const float* gate, const float* up, void* out, Inp
   return out_type == Input::f32 ? put(static_cast<float*>(out)) : put(static_cast<BFloat16*>(out));
 }
 
+int launch_open(void* stream, const float* gate, void* out, Input out_type, uint32_t rows,
+                int width, int gate_stride, int out_stride) {
+  const uint64_t parts = static_cast<uint64_t>((width + kGateElements - 1) / kGateElements);
+  const auto put = [&]<typename T>(T* to) {
+    const bool whole = width % 4 == 0 && in_quads(gate, gate_stride) && in_quads(to, out_stride);
+    return launch(rows_config("open", rows * parts, stream), open_kernel<T>, gate, to, width,
+                  gate_stride, out_stride, whole);
+  };
+  return out_type == Input::f32 ? put(static_cast<float*>(out)) : put(static_cast<BFloat16*>(out));
+}
+
 int launch_take_rows(void* stream, const float* from, const uint32_t* rows, void* to, Input to_type,
                      uint32_t count, int width, int to_stride, int from_stride) {
   if (from_stride == 0) from_stride = width;

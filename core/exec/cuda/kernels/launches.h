@@ -131,6 +131,10 @@ int launch_gate(void* stream, const float* gate, const float* up, void* out, Inp
                 uint32_t rows, int width, int in_stride, int out_stride, ActivationKind kind,
                 SwigluLimit limited = {});
 
+// out [rows, out_stride] · σ(gate [rows, gate_stride]), in place.
+int launch_open(void* stream, const float* gate, void* out, Input out_type, uint32_t rows,
+                int width, int gate_stride, int out_stride);
+
 // to [count, to_stride] = the first `width` of rows of from [.., from_stride]; `rows` null: the
 // first ones; from_stride 0: width.
 int launch_take_rows(void* stream, const float* from, const uint32_t* rows, void* to, Input to_type,

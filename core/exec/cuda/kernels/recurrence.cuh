@@ -243,4 +243,119 @@ __global__ void scan_heads_kernel(ScanHeadsView v) {
   }
 }
 
+struct ScanDeltaView {
+  StateStepsView steps;
+  Global<const float> c, step, beta, a, step_bias;
+  Global<float> y;
+  int64_t first_float;
+  int heads, dim, state, groups, decays, step_stride, y_stride;
+  float strongest_decay;
+};
+
+// So many lanes share a column of a head's state, which a key reads and a value is written to; the
+// others of a warp have neighbouring columns.
+inline constexpr int kColumnLanes = 8;
+inline constexpr int kWarpColumns = static_cast<int>(kWarp) / kColumnLanes;
+inline constexpr int kBlockColumns = kRowThreads / kColumnLanes;
+
+// The sum over a column's lanes, in a butterfly.
+TENON_DEVICE float column_sum(float x) {
+  TENON_UNROLL for (int with = kWarpColumns; with < static_cast<int>(kWarp); with *= 2) {
+    x += __shfl_xor_sync(kAllLanes, x, with);
+  }
+  return x;
+}
+
+// What a lane reads of a row; of each key and query it has the numbers part, part + kColumnLanes …
+template <int kept>
+struct DeltaRow {
+  float beta = 0.0f, step = 0.0f, v = 0.0f;
+  float q[kept], k[kept];
+
+  TENON_DEVICE void load(const ScanDeltaView& s, int64_t row, int head, int column, int part) {
+    const int keys = s.groups * s.state;
+    const Global<const float> own = s.c + row * (2 * keys + s.heads * s.dim);
+    const Global<const float> own_q = own + head * s.groups / s.heads * s.state;
+    const Global<const float> own_k = own_q + keys;
+    beta = s.beta[row * s.step_stride + head];
+    if (s.decays == 1) step = s.step[row * s.step_stride + head];
+    if (column < s.dim) v = own[2 * keys + head * s.dim + column];
+    TENON_UNROLL for (int i = 0; i < kept; ++i) {
+      const int n = part + kColumnLanes * i;
+      q[i] = k[i] = 0.0f;
+      if (n >= s.state) continue;
+      q[i] = own_q[n];
+      k[i] = own_k[n];
+    }
+  }
+};
+
+// What a number of state is multiplied by: of a step that has its bias.
+TENON_DEVICE float delta_decay(float step, float a, float strongest) {
+  const float log = strongest == 0.0f ? a * softplus(step) : strongest / (1.0f + expf(a * step));
+  return expf(log);
+}
+
+// Grid: sequences · heads · parts of kBlockColumns columns of a head's state.
+template <int kept>
+__global__ void scan_delta_kernel(ScanDeltaView s) {
+  let_next_start();
+  wait_for_earlier();
+  const auto parts = static_cast<uint32_t>((s.dim + kBlockColumns - 1) / kBlockColumns);
+  const auto heads = static_cast<uint32_t>(s.heads);
+  const int lane = static_cast<int>(threadIdx.x % kWarp);
+  const int part = lane / kWarpColumns;
+  const int head = static_cast<int>(blockIdx.x / parts % heads);
+  const int column = static_cast<int>(blockIdx.x % parts) * kBlockColumns +
+                     static_cast<int>(threadIdx.x / kWarp) * kWarpColumns + lane % kWarpColumns;
+  const StateSequence own = s.steps.sequences[blockIdx.x / parts / heads];
+  if (own.rows == 0) return;
+  const bool there = column < s.dim;
+  const auto is_kept = [&](int i) { return there && part + kColumnLanes * i < s.state; };
+  const auto place = [&](int i) {
+    return s.first_float + (int64_t{head} * s.state + part + kColumnLanes * i) * s.dim + column;
+  };
+  float h[kept];
+  TENON_UNROLL for (int i = 0; i < kept; ++i) {
+    h[i] = 0.0f;
+    if (own.from != kNoSlot && is_kept(i)) h[i] = s.steps.slot(own.from)[place(i)];
+  }
+  const float a = s.a[head];
+  const Global<const float> biases = s.step_bias + int64_t{head} * s.decays;
+  const float bias = s.decays == 1 ? float{biases[0]} : 0.0f;
+  const int64_t end = static_cast<int64_t>(own.first_row) + own.rows;
+  DeltaRow<kept> next;
+  next.load(s, own.first_row, head, column, part);
+  for (int64_t row = own.first_row; row < end; ++row) {
+    const DeltaRow<kept> now = next;
+    if (row + 1 < end) next.load(s, row + 1, head, column, part);
+    if (s.decays == 1) {
+      const float decay = delta_decay(now.step + bias, a, s.strongest_decay);
+      TENON_UNROLL for (int i = 0; i < kept; ++i) h[i] *= decay;
+    } else {
+      const Global<const float> steps = s.step + (row * s.step_stride + int64_t{head} * s.decays);
+      TENON_UNROLL for (int i = 0; i < kept; ++i) {
+        const int n = part + kColumnLanes * i;
+        if (n < s.state) h[i] *= delta_decay(steps[n] + biases[n], a, s.strongest_decay);
+      }
+    }
+    float read = 0.0f;
+    TENON_UNROLL for (int i = 0; i < kept; ++i) read = fmaf(h[i], now.k[i], read);
+    read = column_sum(read);
+    const float change = (now.v - read) / (1.0f + expf(-now.beta));
+    float sum = 0.0f;
+    TENON_UNROLL for (int i = 0; i < kept; ++i) {
+      h[i] = fmaf(now.k[i], change, h[i]);
+      sum = fmaf(h[i], now.q[i], sum);
+    }
+    sum = column_sum(sum);
+    if (there && part == 0) s.y[row * s.y_stride + int64_t{head} * s.dim + column] = sum;
+    const int32_t to = s.steps.to[row];
+    if (to == kNoSlot) continue;
+    TENON_UNROLL for (int i = 0; i < kept; ++i) {
+      if (is_kept(i)) s.steps.slot(to)[place(i)] = h[i];
+    }
+  }
+}
+
 }  // namespace tenon::cuda

@@ -216,6 +216,23 @@ __global__ void gate_kernel(Global<const float> gate, Global<const float> up, Gl
   store_quad(out + row * out_stride, quad, width, whole, y);
 }
 
+// out = out · σ(gate). Grid: as gate_kernel.
+template <typename T>
+__global__ void open_kernel(Global<const float> gate, Global<T> out, int width, int gate_stride,
+                            int out_stride, bool whole) {
+  let_next_start();
+  wait_for_earlier();
+  const uint32_t parts = static_cast<uint32_t>((width + kGateElements - 1) / kGateElements);
+  const int64_t row = blockIdx.x / parts;
+  const int quad =
+      static_cast<int>(blockIdx.x % parts) * kRowThreads + static_cast<int>(threadIdx.x);
+  const Global<T> own = out + row * out_stride;
+  const Quad g = load_quad(gate + row * gate_stride, quad, width, whole);
+  Quad y = load_quad(Global<const T>(own), quad, width, whole);
+  TENON_UNROLL for (int e = 0; e < 4; ++e) y[e] /= 1.0f + expf(-g[e]);
+  store_quad(own, quad, width, whole, y);
+}
+
 // Rows of f32 into rows of a product's input, each from where `rows` says.
 template <typename T>
 __global__ void take_rows_kernel(Global<const float> from, Global<const uint32_t> rows,
