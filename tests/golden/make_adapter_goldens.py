@@ -19,7 +19,10 @@ import torch
 from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForCausalLM, AutoModelForImageTextToText
 
+import seeded_weights
+
 HERE = pathlib.Path(__file__).resolve().parent
+MODELS = seeded_weights.built(HERE / "models")
 TOKENS = 24
 
 
@@ -74,7 +77,7 @@ def make(name, root):
     generator = torch.Generator().manual_seed(seed)
     folder = root / name
     shutil.rmtree(folder, ignore_errors=True)
-    source = HERE / "models" / base
+    source = MODELS / base
     kind = AutoModelForImageTextToText if base.endswith("vision") else AutoModelForCausalLM
     eager = {} if base.endswith("vision") else {"experts_implementation": "eager"}
     model = kind.from_pretrained(source, dtype=torch.float32, attn_implementation="eager", **eager)

@@ -27,8 +27,10 @@ import delta_gguf
 import family_gguf
 import latent_gguf
 import recurrent_gguf
+import seeded_weights
 
 HERE = pathlib.Path(__file__).resolve().parent
+MODELS = seeded_weights.built(HERE / "models")
 OUT = HERE / "gguf"
 CORPUS = HERE.parent / "fuzz" / "corpus"
 NUMPY = {"F32": np.float32, "F16": np.float16, "BF16": np.uint16}
@@ -109,7 +111,7 @@ def llama3_factors(rope, theta, head_dim):
 
 
 def write_model(name, kind, file_name):
-    folder = HERE / "models" / name
+    folder = MODELS / name
     config = json.loads((folder / "config.json").read_text())
     arch = "llama" if config["model_type"] in ("llama", "mistral") else config["model_type"]
     writer = gguf.GGUFWriter(str(OUT / file_name), arch)
@@ -137,14 +139,14 @@ def finish(writer):
 
 
 def write_family(name, writers=family_gguf):
-    folder = HERE / "models" / name
+    folder = MODELS / name
     config = json.loads((folder / "config.json").read_text())
     tensors = read_safetensors(folder / "model.safetensors")
     finish(writers.write(folder, OUT / f"{name}_f32.gguf", config, tensors))
 
 
 def write_latent(name, old):
-    folder = HERE / "models" / name
+    folder = MODELS / name
     config = json.loads((folder / "config.json").read_text())
     tensors = read_safetensors(folder / "model.safetensors")
     finish(latent_gguf.write(OUT / f"{name}_f32.gguf", config, tensors, old))
@@ -152,9 +154,9 @@ def write_latent(name, old):
 
 def write_family_seed(name):
     """What says how a model is built: its metadata, and the tensors that are asked for."""
-    config = json.loads((HERE / "models" / name / "config.json").read_text())
+    config = json.loads((MODELS / name / "config.json").read_text())
     small = [(tensor, np.ones((3, 4), np.float32))
-             for tensor, values in read_safetensors(HERE / "models" / name / "model.safetensors")
+             for tensor, values in read_safetensors(MODELS / name / "model.safetensors")
              if "embed" in tensor or ".wte" in tensor]
     finish(family_gguf.write(None, CORPUS / "gguf" / name, config, small[:1]))
 

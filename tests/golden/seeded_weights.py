@@ -14,6 +14,7 @@ A value is mean + step · n with n from -128 to 127. With a step that is a power
 that is a multiple of it below 128 steps, BF16 and F16 hold it exactly, as GGUF files of half the size do.
 """
 import array
+import atexit
 import json
 import math
 import pathlib
@@ -21,6 +22,7 @@ import random
 import shutil
 import struct
 import sys
+import tempfile
 
 RECIPE = "weights.json"
 WEIGHTS = "model.safetensors"
@@ -91,12 +93,9 @@ def seed(folder):
     fill(folder.name, recipe, path)
 
 
-def main():
-    if len(sys.argv) != 3:
-        sys.exit(__doc__)
-    source, destination = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2])
-    shutil.rmtree(destination, ignore_errors=True)
-    for folder in sorted(source.iterdir()):
+def build(source, destination):
+    """The folders of `source` in `destination`: links, and weights where there are recipes."""
+    for folder in sorted(source.resolve().iterdir()):
         made = destination / folder.name
         made.mkdir(parents=True)
         for file in folder.iterdir():
@@ -104,6 +103,21 @@ def main():
                 fill(folder.name, json.loads(file.read_text()), made / WEIGHTS)
             elif file.name != WEIGHTS or not (folder / RECIPE).exists():
                 (made / file.name).symlink_to(file)
+
+
+def built(source):
+    """The same in a temporary folder, which lasts as long as the program."""
+    folder = tempfile.TemporaryDirectory()
+    atexit.register(folder.cleanup)
+    build(source, pathlib.Path(folder.name))
+    return pathlib.Path(folder.name)
+
+
+def main():
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)
+    shutil.rmtree(sys.argv[2], ignore_errors=True)
+    build(pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]))
 
 
 if __name__ == "__main__":
