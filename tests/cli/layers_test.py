@@ -7,9 +7,10 @@ import tempfile
 import unittest
 
 from combinations import covering
-from program import GOLDEN_MODELS, run_json, settings
+from program import GOLDEN_MODELS, run, run_json, settings
 
 MODELS = ["deepseek_v2", "deepseek_v3_experts", "llama_shared_kv"]
+HYBRID = "granite4"  # its first layer keeps a state, a later one K and V
 AXES = {
     "scheduler": ["static", "continuous", "chunked", "fair"],
     "kv_cache": ["naive", "paged", "prefix", "radix"],
@@ -56,7 +57,7 @@ class Layers(unittest.TestCase):
         root = pathlib.Path(cls.folder.name)
         cls.file = root / "requests.toml"
         cls.file.write_text(workload())
-        for name in MODELS:
+        for name in [*MODELS, HYBRID]:
             shutil.copytree(GOLDEN_MODELS / name, root / name)
             (root / name / "tokenizer.json").write_text(json.dumps(tokenizer()))
 
@@ -119,6 +120,18 @@ class Layers(unittest.TestCase):
         for name, elements in [("deepseek_v2", 3 * (20 + 8)), ("llama_shared_kv", 2 * 2 * 3 * 8)]:
             kv = self.report(name, cell)["kv"]
             self.assertEqual(kv["bytes"], 4 * elements * kv["blocks"] * kv["block_tokens"], name)
+
+    def test_memory_of_tokens_and_of_states_are_told_apart(self):
+        cell = {"scheduler": "continuous", "kv_cache": "paged", "drafter": "none", "dtype": "f32",
+                "plan_ahead": 0}
+        kv = self.report(HYBRID, cell)["kv"]
+        self.assertEqual((kv["dtype"], kv["block_tokens"]), ("f32", 8))
+        self.assertLessEqual(kv["peak_used_tokens"], kv["blocks"] * kv["block_tokens"])
+        model = pathlib.Path(self.folder.name) / HYBRID
+        said = run("config", "explain", *settings(model__path=model)).stdout
+        # One layer attends with three heads of 6 for K and V each, in bf16.
+        self.assertRegex(said, r"# KV memory: \d+ blocks of \d+ tokens, 72 bytes a token\n")
+        self.assertRegex(said, r"# state memory: \d+ slots of \d+ bytes\n")
 
 
 if __name__ == "__main__":

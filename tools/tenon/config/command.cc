@@ -21,6 +21,30 @@ Status check(const PipelineFlags& flags) {
   return {};
 }
 
+// Blocks of tokens, and slots that each hold the states of all recurrent layers.
+void put_memory(const Pipeline& pipeline) {
+  const ModelShape& shape = pipeline.kv_shape();
+  const KvGroupGeometry* blocks = nullptr;
+  const KvGroupGeometry* slots = nullptr;
+  uint64_t token_bytes = 0, slot_bytes = 0;
+  for (GroupId group = 0; group < shape.group_count; ++group) {
+    const KvGroupGeometry& geometry = pipeline.group_geometry[group];
+    const bool is_state = shape.groups[group].kind == KvKind::recurrent;
+    (is_state ? slots : blocks) = &geometry;
+    (is_state ? slot_bytes : token_bytes) += geometry.bytes_per_token;
+  }
+  if (blocks != nullptr) {
+    putf("# KV memory: %u blocks of %u tokens, %llu bytes a token\n", blocks->blocks,
+         blocks->block_tokens, static_cast<unsigned long long>(token_bytes));
+    if (blocks->swap_blocks > 0) putf("# KV swap pool: %u blocks\n", blocks->swap_blocks);
+  }
+  if (slots != nullptr) {
+    putf("# state memory: %u slots of %llu bytes\n", slots->blocks,
+         static_cast<unsigned long long>(slot_bytes));
+    if (slots->swap_blocks > 0) putf("# state swap pool: %u slots\n", slots->swap_blocks);
+  }
+}
+
 Status explain(const PipelineFlags& flags) {
   TENON_ASSIGN_OR_RETURN(const OpenedPipeline opened, open_pipeline(flags, false));
   const Pipeline& pipeline = *opened.pipeline;
@@ -33,12 +57,7 @@ Status explain(const PipelineFlags& flags) {
        printable(text_ends_text(pipeline.ends, pipeline.tokenizer.get()), kMostExplained).c_str());
   putf("# negotiated facts: who said what, and what was chosen\n%s\n",
        printable(pipeline.facts.table(), kMostExplained).c_str());
-  const KvGroupGeometry& group = pipeline.group_geometry.front();
-  uint64_t bytes = 0;
-  for (const KvGroupGeometry& each : pipeline.group_geometry) bytes += each.bytes_per_token;
-  putf("# KV memory: %u blocks of %u tokens, %llu bytes a token\n", group.blocks,
-       group.block_tokens, static_cast<unsigned long long>(bytes));
-  if (group.swap_blocks > 0) putf("# KV swap pool: %u blocks\n", group.swap_blocks);
+  put_memory(pipeline);
   putf("# hash: %s\n", pipeline.hash.c_str());
   return {};
 }

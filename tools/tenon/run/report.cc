@@ -145,8 +145,13 @@ Json quantiles_json(const std::vector<double>& values) {
           {"max", quantile(values, 1.0)}};
 }
 
+// Of the tokens that steps count as used.
+const KvGroupGeometry& ledger_geometry(const Pipeline& pipeline) {
+  return pipeline.group_geometry[pipeline.shape->shape().ledger_group];
+}
+
 Json kv_json(const Pipeline& pipeline, const EngineTotals& totals, const RunFigures& figures) {
-  const KvGroupGeometry& group = pipeline.group_geometry.front();
+  const KvGroupGeometry& group = ledger_geometry(pipeline);
   return {{"dtype", dtype_name(group.dtype)},
           {"block_tokens", group.block_tokens},
           {"blocks", group.blocks},
@@ -253,7 +258,7 @@ std::string run_summary(const Pipeline& pipeline, const RunOutput& output,
                         const RunFigures& figures) {
   const Latencies latencies(output);
   const EngineTotals& totals = figures.totals;
-  const KvGroupGeometry& group = pipeline.group_geometry.front();
+  const KvGroupGeometry& group = ledger_geometry(pipeline);
   const double slots = static_cast<double>(group.blocks) * group.block_tokens;
   char text[256];
   std::snprintf(
