@@ -129,8 +129,8 @@ class Layers(unittest.TestCase):
         self.assertLessEqual(kv["peak_used_tokens"], kv["blocks"] * kv["block_tokens"])
         model = pathlib.Path(self.folder.name) / HYBRID
         said = run("config", "explain", *settings(model__path=model)).stdout
-        # One layer attends with three heads of 6 for K and V each, in bf16.
-        self.assertRegex(said, r"# KV memory: \d+ blocks of \d+ tokens, 72 bytes a token\n")
+        # One layer attends with three heads of 6 for K and V each, in f32.
+        self.assertRegex(said, r"# KV memory: \d+ blocks of \d+ tokens, 144 bytes a token\n")
         self.assertRegex(said, r"# state memory: \d+ slots of \d+ bytes\n")
 
 

@@ -64,9 +64,11 @@ inline void expect_near(const Logits& got, const Logits& expected, float toleran
   }
 }
 
-// One of tests/golden, by its place there.
+// One of tests/golden, by its place there; models with the weights that their recipes mean.
 inline std::unique_ptr<Model> open_golden(const std::string& name) {
-  auto model = open_model(source_folder() + "/tests/golden/" + name);
+  const std::string models = "models/";
+  auto model = open_model(name.starts_with(models) ? golden_models() + name.substr(models.size())
+                                                   : source_folder() + "/tests/golden/" + name);
   EXPECT_TRUE(model.ok()) << model.status().message();
   return model.ok() ? *std::move(model) : nullptr;
 }

@@ -68,7 +68,9 @@ TEST(CudaRecurrence, in_bf16_is_as_far_from_the_oracle_as_rounding_explains) {
     const Logits expected = by_oracle(*rounded), got = device.steps.feed(tokens, {19});
     const double by_weights = largest_difference(by_oracle(*exact), expected);
     EXPECT_LT(by_weights, 1e-1);
-    EXPECT_LT(largest_difference(got, expected), 2 * by_weights);
+    // Weights that a recipe means are exact in bf16 and move nothing: others' moved so much.
+    const double by_rounding = by_weights > 0 ? by_weights : 2e-2;
+    EXPECT_LT(largest_difference(got, expected), 2 * by_rounding) << by_weights;
     EXPECT_EQ(device.steps.feed(tokens, {1}), got);
   }
 }

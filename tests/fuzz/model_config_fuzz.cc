@@ -13,6 +13,18 @@ void require(bool condition) {
   if (!condition) std::abort();
 }
 
+void require_that_it_fits(const tenon::LayerPlan& layer, const tenon::ModelPlan& model) {
+  const tenon::SelfAttentionPlan& attention = layer.attention;
+  if (!layer.attends()) return;
+  require(attention.kv_heads > 0 && attention.heads % attention.kv_heads == 0);
+  require(uint64_t{attention.heads} * attention.head_dim <= 0x7fffffff);
+  if (attention.rope < 0) return;
+  require(static_cast<size_t>(attention.rope) < model.ropes.size());
+  // Only part of a latent row turns.
+  require(static_cast<bool>(layer.latent) || attention.head_dim % 2 == 0);
+  require(model.ropes[static_cast<size_t>(attention.rope)].dim <= attention.head_dim);
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -24,14 +36,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   for (const tenon::TokenId id : config->eos) {
     require(id >= 0 && static_cast<uint32_t>(id) < config->vocabulary);
   }
-  const tenon::SelfAttentionPlan& attention = config->layers.front().attention;
-  require(attention.heads % attention.kv_heads == 0);
-  // Only part of a latent row turns.
-  const bool latent = static_cast<bool>(config->layers.front().latent);
-  require(latent || attention.rope < 0 || attention.head_dim % 2 == 0);
-  require(uint64_t{attention.heads} * attention.head_dim <= 0x7fffffff);
+  for (const tenon::LayerPlan& layer : config->layers) require_that_it_fits(layer, *config);
   for (const tenon::RopePlan& rope : config->ropes) {
-    require(rope.dim % 2 == 0 && rope.dim <= attention.head_dim);
+    require(rope.dim % 2 == 0);
     if (rope.dim > 4096) continue;
     for (const float f : tenon::rope_frequencies(rope, 1024)) require(std::isfinite(f));
   }

@@ -48,7 +48,7 @@ TEST_P(AdapterGoldenTest, logits_agree_with_peft) {
   const std::string folder = kGoldens + "adapters/" + name;
   std::string base;
   ASSERT_TRUE(std::ifstream(folder + "/base.txt") >> base);
-  const auto model = open_model(kGoldens + "models/" + base);
+  const auto model = open_model(golden_models() + base);
   ASSERT_TRUE(model.ok()) << model.status().message();
   const auto adapter = open_adapter(name, folder, **model);
   ASSERT_TRUE(adapter.ok()) << adapter.status().message();
