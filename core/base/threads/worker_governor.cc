@@ -1,3 +1,4 @@
+// How many workers enter a run on a machine that others use too.
 #include "core/base/threads/worker_governor.h"
 
 #include <algorithm>

@@ -9,7 +9,7 @@ Status Engine::step() {
   return context_.options.plan_ahead ? step_overlapped() : step_plain();
 }
 
-// One step from its plan to its record.
+// One step from its plan to its record; docs/data-flow.md lists what it calls, file by file.
 Status Engine::step_plain() {
   Step& step = steps_[0];
   prepare(step, Planning::now);

@@ -1,4 +1,5 @@
-// Blocks of 256 values in groups whose scales are small integers times a scale of the block.
+// q2_k to q6_k, tq1_0 and tq2_0: blocks of 256 values in groups whose scales are small integers
+// times a scale of the block.
 #include <cstring>
 
 #include "core/base/half.h"

@@ -66,7 +66,7 @@ class TensorTaker {
   void put_heads_apart(const TensorSpec& spec, Weight& weight);
   Weight weight_of(const std::string& name, const TensorView& view, uint64_t n_out, uint64_t k_in);
   std::byte* copy(size_t bytes);
-  // Experts (core/model/tensors/expert_tensors.cc): a matrix or a vector of each.
+  // Experts (core/model/tensors/take_experts.cc): a matrix or a vector of each.
   void take_experts(const TensorSpec& spec);
   void take_expert_vectors(const TensorSpec& spec);
   void take_apart(const TensorSpec& spec);

@@ -1,6 +1,7 @@
 // The sampler for everything that a request can ask for: bias and bans, penalties, temperature,
 // stages that cut, mirostat, a watermark; exact verification of drafts, and by rejection.
 //
+// draw.cc runs a request's stages in their order, stages.cc has each of them.
 // docs/strategies/samplers.md says what each parameter means and in which order they count.
 #include <tenon/sampler.h>
 #include <tenon/sdk/plugin.h>

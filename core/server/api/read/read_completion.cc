@@ -1,4 +1,5 @@
-// /v1/completions
+// /v1/completions. Which fields it takes and refuses is a table (field_table.cc); here is refused
+// only what depends on several of them.
 #include <algorithm>
 #include <limits>
 

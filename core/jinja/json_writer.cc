@@ -1,3 +1,4 @@
+// How `tojson` and texts of lists and mappings write values as JSON.
 #include <algorithm>
 #include <cmath>
 
