@@ -54,7 +54,7 @@ FORMATS += [(f"{method}, calibrated", "GGUF blocks", ".gguf", ["--method", metho
             for method in ["q5_k", "q4_k", "q4_0", "iq4_nl", "iq4_xs", "q3_k", "q2_k"]]
 # What is read but not written.
 READ_ONLY = ["bitsandbytes FP4, LLM.int8", "HQQ 2, 3, 4, 8 bits", "compressed-tensors W4A16",
-             "FP8 in blocks", "MXFP4 experts (gpt-oss)"]
+             "FP8 in blocks", "MXFP4 experts (gpt-oss)", "NVFP4"]
 SHAPE = "llama-3.2-1b"
 # What a speed column says, and the flags of `tenon bench` that measure it.
 SPEEDS = {"decode": [], "batch 8": ["--batch", 8], "prefill": []}

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes tests/golden/published/by_<tool>_<case>/: a tiny Llama, quantised and written by the formats' own tools.
 
-    pip install torch transformers bitsandbytes hqq llmcompressor gptqmodel
+    pip install torch transformers bitsandbytes hqq llmcompressor gptqmodel nvidia-modelopt
     tests/golden/make_tool_goldens.py [case ...]
 
 AutoAWQ needs an older transformers (4.51.3), and so an environment of its own, with the cases autoawq_…;
@@ -28,7 +28,7 @@ from make_published_goldens import OUT, VOCABULARY, products
 MATRICES = ["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj",
             "mlp.gate_proj", "mlp.up_proj", "mlp.down_proj"]
 # What a folder needs of what tools write.
-KEPT = {"config.json", "model.safetensors"}
+KEPT = {"config.json", "hf_quant_config.json", "model.safetensors"}
 
 
 def base(folder, key_value_heads):
@@ -114,6 +114,25 @@ def hqq(bits, group):
     return make
 
 
+def unrounded_nvfp4(folder):
+    """Loading a folder would round the values to bf16: the same functions of compressed-tensors in float64."""
+    from compressed_tensors.compressors.nvfp4.helpers import unpack_fp4_from_uint8
+    from compressed_tensors.quantization import QuantizationArgs
+    from compressed_tensors.quantization.lifecycle.forward import dequantize
+    from safetensors.torch import load_file
+    tensors = load_file(folder / "model.safetensors")
+    how = json.loads((folder / "config.json").read_text())["quantization_config"]
+    args = QuantizationArgs(**how["config_groups"]["group_0"]["weights"])
+    matrices = []
+    for stem in (f"model.layers.0.{name}.weight_" for name in MATRICES):
+        packed = tensors[stem + "packed"]
+        codes = unpack_fp4_from_uint8(packed, packed.shape[0], 2 * packed.shape[1], torch.float64)
+        matrices.append(dequantize(codes, tensors[stem + "scale"].double(), args=args,
+                                   dtype=torch.float64,
+                                   global_scale=tensors[stem + "global_scale"].double()))
+    return matrices
+
+
 def compressed(scheme=None, **weights):
     """By one of llm-compressor's schemes, or by what it is to do with weights."""
     def make(source, out):
@@ -126,9 +145,34 @@ def compressed(scheme=None, **weights):
         model = loaded(source, dtype=torch.bfloat16)
         oneshot(model=model, recipe=recipe)
         model.save_pretrained(out, save_compressed=True)
+        if scheme == "NVFP4A16":
+            return unrounded_nvfp4(out)
         unpacked = transformers.CompressedTensorsConfig(run_compressed=False)
         return [linear.weight for linear in
                 linears(loaded(out, quantization_config=unpacked, dtype=torch.float32))]
+    return make
+
+
+def modelopt(name):
+    """By one of ModelOpt's configurations, in its layout for Hugging Face."""
+    def make(source, out):
+        import modelopt.torch.quantization as quantization
+        from modelopt.torch.export import export_hf_checkpoint
+        from modelopt.torch.quantization.qtensor import NVFP4QTensor
+        from safetensors.torch import load_file
+        model = loaded(source, dtype=torch.bfloat16)
+        quantization.quantize(model, getattr(quantization, name),
+                              lambda own: own(torch.tensor(calibration())))
+        export_hf_checkpoint(model, export_dir=out)
+        tensors = load_file(out / "model.safetensors")
+        matrices = []
+        for stem in (f"model.layers.0.{name}.weight" for name in MATRICES):
+            codes = tensors[stem]
+            matrix = NVFP4QTensor((codes.shape[0], 2 * codes.shape[1]), torch.float64, codes)
+            matrices.append(matrix.dequantize(
+                scale=tensors[stem + "_scale"].double(), block_sizes={-1: 16},
+                double_scale=tensors[stem + "_scale_2"].double()))
+        return matrices
     return make
 
 
@@ -190,6 +234,9 @@ CASES = {
     "llmcompressor_w8a16": compressed(num_bits=8, strategy="channel"),
     "llmcompressor_w8a8": compressed("W8A8"), "llmcompressor_fp8": compressed("FP8_DYNAMIC"),
     "llmcompressor_fp8_block": compressed("FP8_BLOCK"), "llmcompressor_mxfp4": compressed("MXFP4A16"),
+    "llmcompressor_nvfp4": compressed("NVFP4A16"),
+    "modelopt_nvfp4": modelopt("NVFP4_DEFAULT_CFG"),
+    "modelopt_nvfp4_weights": modelopt("W4A16_NVFP4_CFG"),
     "gptqmodel_2bit": gptqmodel(bits=2, group_size=32, sym=False, desc_act=False),
     "gptqmodel_3bit_order": gptqmodel(bits=3, group_size=32, sym=False, desc_act=True),
     "gptqmodel_4bit": gptqmodel(bits=4, group_size=64, sym=True, desc_act=False),

@@ -185,9 +185,9 @@ std::unique_ptr<Reader> make_mxfp4(const JsonFields&) {
 std::unique_ptr<Reader> make_modelopt(const JsonFields& config) {
   Faults& faults = config.faults();
   const std::string algorithm = config.text("quant_algo", "");
-  if (algorithm != "NVFP4") {
+  if (algorithm != "NVFP4" && algorithm != "W4A16_NVFP4") {
     faults.unsupported(config.name("quant_algo") + " is " + in_quotes(algorithm, 80) +
-                       "; ModelOpt's checkpoints are read of NVFP4 alone");
+                       "; ModelOpt's checkpoints are read of NVFP4 and W4A16_NVFP4");
     return nullptr;
   }
   check_nvfp4_group(config);

@@ -187,9 +187,42 @@ TEST(Published, matrices_of_nvfp4_that_are_none_are_refused) {
               HasSubstr("tensor 'q.pre_quant_scale' is there: inputs would be scaled by it"));
 }
 
+TEST(Published, each_tensor_of_nvfp4_has_its_type_and_shape) {
+  struct Case {
+    const char *config, *codes, *common;
+  };
+  for (const Case& each : {Case{kNvFp4, "weight_packed", "weight_global_scale"},
+                           Case{kModelOpt, "weight", "weight_scale_2"}}) {
+    const auto refused = [&](const std::string& suffix, std::optional<DType> type,
+                             const std::vector<uint64_t>& shape) {
+      MemoryCheckpoint checkpoint = nvfp4_matrix(each.codes, each.common);
+      if (type) checkpoint.add("q." + suffix, *type, shape, 1);
+      if (!type) checkpoint.erase("q." + suffix);
+      return refusal(each.config, checkpoint);
+    };
+    for (const std::string suffix : {each.common, "weight_scale"}) {
+      const std::string tensor = "tensor 'q." + suffix + "' ";
+      EXPECT_EQ(refused(suffix, {}, {}),
+                tensor + "is missing; 'quantization_config' says that there is one");
+      EXPECT_THAT(refused(suffix, DType::bf16, {1}),
+                  testing::StartsWith(tensor + "has element type bf16; expected f"));
+    }
+    EXPECT_THAT(refused(each.codes, DType::i8, {32, 32}),
+                HasSubstr("has element type i8; expected u8"));
+    EXPECT_THAT(refused(each.common, DType::f32, {32}), HasSubstr("is [32]; its matrix and "
+                                                                  "'quantization_config' make it "
+                                                                  "[1]"));
+    // Groups of 32.
+    EXPECT_EQ(refused("weight_scale", DType::f8_e4m3, {32, 2}),
+              "tensor 'q.weight_scale' is [32, 2]; its matrix and 'quantization_config' make it "
+              "[32, 4]");
+  }
+}
+
 TEST(Published, other_algorithms_and_groups_of_modelopt_are_refused) {
   EXPECT_THAT(refused_config(R"({"quant_method":"modelopt","quant_algo":"MIXED_PRECISION"})"),
-              HasSubstr("is 'MIXED_PRECISION'; ModelOpt's checkpoints are read of NVFP4 alone"));
+              HasSubstr("is 'MIXED_PRECISION'; ModelOpt's checkpoints are read of NVFP4 and "
+                        "W4A16_NVFP4"));
   EXPECT_THAT(refused_config(R"({"quant_method":"modelopt","quant_algo":"NVFP4","config_groups":
                   {"g":{"weights":{"num_bits":4,"group_size":32}}}})"),
               HasSubstr("group_size' is 32; expected 16, which NVFP4 has"));
