@@ -91,7 +91,9 @@ Status take_weights(Model& model) {
 Status read_configs(Model& model) {
   const std::string config_path = model.path + "/config.json";
   TENON_ASSIGN_OR_RETURN(std::string config, read_text_file(config_path, kMaxConfigBytes));
-  model.config_json = with_spelled_infinity(std::move(config));
+  TENON_ASSIGN_OR_RETURN(
+      model.config_json,
+      published::with_modelopt_config(with_spelled_infinity(std::move(config)), model.path));
   TENON_ASSIGN_OR_RETURN(model.plan, parse_model_config(model.config_json, config_path));
   const std::string generation_path = model.path + "/generation_config.json";
   if (!is_there(generation_path)) return {};

@@ -62,6 +62,11 @@ class Reader {
 // `config`: a quantization_config. Null, with faults, where it cannot be read.
 std::unique_ptr<Reader> make_reader(const JsonFields& config);
 
+// The text of a config.json, with what ModelOpt says of the weights in the folder's
+// hf_quant_config.json, where there is such a file and config.json says nothing of it. Errors: as
+// of reading a file; invalid_argument and unsupported, with the file's name.
+Result<std::string> with_modelopt_config(std::string config, const std::string& folder);
+
 // GPTQModel names the method a second time; a fault where it is another one.
 void check_method_key(const JsonFields& config, std::string_view method);
 

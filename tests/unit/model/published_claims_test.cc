@@ -56,7 +56,10 @@ class ClaimFolder {
     }
     folder_.write_file("model.safetensors", safetensors_file(header.dump(), data));
   }
-  void write_config() const { folder_.write_file("config.json", config.dump()); }
+  void write_config() const { write("config.json", config); }
+  void write(const std::string& name, const json& text) const {
+    folder_.write_file(name, text.dump());
+  }
 
   // The bytes of all that is read, or the refusal.
   struct Opened {
@@ -342,6 +345,40 @@ TEST(PublishedClaims, schemes_of_compressed_tensors_that_contradict_themselves_a
   format.how()["config_groups"]["group_0"]["format"] = "int-quantized";
   EXPECT_THAT(format.written_and_opened().text,
               HasSubstr("group_0.format' is 'int-quantized' and that of all is 'pack-quantized'"));
+}
+
+TEST(PublishedClaims, modelopt_may_say_how_weights_are_quantised_in_a_file_of_its_own) {
+  ClaimFolder folder("by_modelopt_nvfp4");
+  const ClaimFolder::Opened whole = folder.written_and_opened();
+  ASSERT_TRUE(whole.ok) << whole.text;
+  const std::string golden = source_folder() + "/tests/golden/published/by_modelopt_nvfp4";
+  const json own = json::parse(*read_text_file(golden + "/hf_quant_config.json"));
+  folder.config.erase("quantization_config");
+  folder.write_config();
+  folder.write("hf_quant_config.json", own);
+  EXPECT_TRUE(folder.open().text == whole.text);
+  const auto refused = [&](const char* key, const json& value) {
+    json changed = own;
+    changed["quantization"][key] = value;
+    folder.write("hf_quant_config.json", changed);
+    return folder.open().text;
+  };
+  EXPECT_THAT(refused("group_size", 32),
+              HasSubstr("hf_quant_config.json: 'quantization.group_size' is 32; expected 16"));
+  EXPECT_THAT(refused("quant_algo", "FP8"),
+              HasSubstr("hf_quant_config.json: 'quantization.quant_algo' is 'FP8'; ModelOpt's"));
+  // Only the cache is rounded: nothing explains the tensors.
+  EXPECT_THAT(refused("quant_algo", nullptr),
+              HasSubstr("q_proj.weight' is [64, 32]; config.json makes"));
+  folder.write("hf_quant_config.json", json::array());
+  EXPECT_THAT(folder.open().text, HasSubstr("hf_quant_config.json: "));
+}
+
+TEST(PublishedClaims, what_config_json_says_counts_before_what_modelopt_says_elsewhere) {
+  ClaimFolder folder("by_modelopt_nvfp4");
+  const ClaimFolder::Opened whole = folder.written_and_opened();
+  folder.write("hf_quant_config.json", {{"quantization", {{"quant_algo", "FP8"}}}});
+  EXPECT_TRUE(folder.open().text == whole.text);
 }
 
 TEST(PublishedClaims, scales_under_both_names_of_fp8_are_refused) {
