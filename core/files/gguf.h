@@ -44,6 +44,8 @@ struct TensorType {
   uint32_t block_bytes;
 };
 inline constexpr uint32_t kGgufF32 = 0, kGgufF16 = 1, kGgufQ40 = 2, kGgufQ80 = 8, kGgufBf16 = 30;
+// The type whose matrices may each have a factor, in a tensor of its own.
+inline constexpr std::string_view kGgufNvFp4 = "nvfp4";
 // Null when the type is unknown here.
 const TensorType* find_tensor_type(uint32_t id);
 const TensorType* find_tensor_type(std::string_view name);

@@ -9,9 +9,9 @@ namespace tenon {
 namespace {
 
 constexpr TensorType kTensorTypes[] = {
-    {0, "f32", 1, 4},  {1, "f16", 1, 2},   {9, "q8_1", 32, 40}, {15, "q8_k", 256, 292},
-    {24, "i8", 1, 1},  {25, "i16", 1, 2},  {26, "i32", 1, 4},   {27, "i64", 1, 8},
-    {28, "f64", 1, 8}, {30, "bf16", 1, 2},
+    {0, "f32", 1, 4},  {1, "f16", 1, 2},   {9, "q8_1", 32, 40},      {15, "q8_k", 256, 292},
+    {24, "i8", 1, 1},  {25, "i16", 1, 2},  {26, "i32", 1, 4},        {27, "i64", 1, 8},
+    {28, "f64", 1, 8}, {30, "bf16", 1, 2}, {40, kGgufNvFp4, 64, 36},
 #define TENON_GGUF_FORMAT(name, type, file_type, values, bytes, ...) {type, #name, values, bytes},
 #include <tenon/formats/weight_formats.def>
 };

@@ -155,6 +155,14 @@ Status keep_text_part(Model& model) {
   return {};
 }
 
+Status read_blocks(Model& model, const published::Reader& reader) {
+  Result<std::unique_ptr<Checkpoint>> read =
+      published::published_checkpoint(std::move(model.checkpoint), reader);
+  if (!read.ok()) return with_context(model.path, read.status());
+  model.checkpoint = std::move(*read);
+  return {};
+}
+
 // Quantised matrices of a folder are read into blocks that kernels know.
 Status read_published(Model& model) {
   TENON_ASSIGN_OR_RETURN(const nlohmann::json config, parse_json_object(model.config_json));
@@ -163,11 +171,16 @@ Status read_published(Model& model) {
   if (!how) return {};
   const std::unique_ptr<published::Reader> reader = published::make_reader(*how);
   if (reader == nullptr) return faults.status(model.path + "/config.json");
-  Result<std::unique_ptr<Checkpoint>> read =
-      published::published_checkpoint(std::move(model.checkpoint), *reader);
-  if (!read.ok()) return with_context(model.path, read.status());
-  model.checkpoint = std::move(*read);
-  return {};
+  return read_blocks(model, *reader);
+}
+
+// NVFP4 in a GGUF file becomes such blocks too: a matrix's factor is a tensor of its own there.
+Status read_gguf_nvfp4(Model& model) {
+  const auto is_nvfp4 = [&model](const std::string& name) {
+    return model.checkpoint->quant_format(name) == kGgufNvFp4;
+  };
+  if (std::ranges::none_of(model.checkpoint->names(), is_nvfp4)) return {};
+  return read_blocks(model, *published::make_gguf_nvfp4());
 }
 
 // Calls `visit(weight)` for each matrix, the head only where it is a tensor of its own.
@@ -237,6 +250,7 @@ Result<std::unique_ptr<Model>> open_model(const std::string& path) {
     model->generation_json = std::move(opened.generation_json);
     TENON_RETURN_IF_ERROR(check_generation(*model));
     model->checkpoint = std::move(opened.checkpoint);
+    TENON_RETURN_IF_ERROR(read_gguf_nvfp4(*model));
   } else {
     TENON_RETURN_IF_ERROR(read_configs(*model));
     TENON_ASSIGN_OR_RETURN(model->checkpoint, open_safetensors_folder(path));

@@ -158,7 +158,8 @@ TEST(CudaPacked, models_of_other_tools_give_the_logits_of_the_oracle) {
         "published/gptq_4bit", "published/gptq_8bit", "published/gptq_4bit_order",
         "published/ct_w4a16", "published/ct_w4a16_zeros", "published/ct_w8a16", "published/ct_w8a8",
         "published/hqq_4bit", "published/ct_fp8", "published/fp8_one_scale",
-        "published/fp8_partial_blocks", "published/ct_nvfp4", "published/modelopt_nvfp4"}) {
+        "published/fp8_partial_blocks", "published/ct_nvfp4", "published/modelopt_nvfp4",
+        "published/gguf_nvfp4/model.gguf"}) {
     expect_oracle(name, 2e-2f, bf16_cache());
   }
 }

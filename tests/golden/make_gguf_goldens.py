@@ -14,6 +14,7 @@ needs gguf and numpy. Writes
   tests/golden/gguf/qwen3_5_f32.gguf, …                 those of delta_cases.py
   tests/golden/gguf/llama_mixed_blocks.gguf             a layer of random weights in eight formats
   tests/golden/gguf/llama_low_bits.gguf                 three layers in those of fewer bits
+  tests/golden/published/gguf_nvfp4/                    a layer in NVFP4 and what its matrices multiply to
   tests/fuzz/corpus/gguf*/                              seeds of the fuzz targets
 """
 import json
@@ -28,6 +29,7 @@ import family_gguf
 import latent_gguf
 import recurrent_gguf
 import seeded_weights
+from make_published_goldens import products
 
 HERE = pathlib.Path(__file__).resolve().parent
 MODELS = seeded_weights.built(HERE / "models")
@@ -281,6 +283,42 @@ def write_low_bits():
     finish(writer)
 
 
+def write_nvfp4():
+    """Blocks of 16 values with a scale each, and next to a matrix its factor, unless that is 1."""
+    random = np.random.default_rng(19)
+    folder = HERE / "published" / "gguf_nvfp4"
+    folder.mkdir(exist_ok=True)
+    writer = gguf.GGUFWriter(str(folder / "model.gguf"), "llama")
+    add_config(writer, "llama", {
+        "num_attention_heads": 2, "num_key_value_heads": 1, "hidden_size": 64, "head_dim": 32,
+        "max_position_embeddings": 64, "num_hidden_layers": 1, "intermediate_size": 128,
+        "rms_norm_eps": 1e-5, "rope_theta": 1e4})
+    type_ = gguf.GGMLQuantizationType.NVFP4
+    matrices = []
+    for name, rows, columns in (("attn_q", 64, 64), ("attn_k", 32, 64), ("attn_v", 32, 64),
+                                ("attn_output", 64, 64), ("ffn_gate", 128, 64),
+                                ("ffn_up", 128, 64), ("ffn_down", 64, 128)):
+        blocks = random.integers(0, 256, size=(rows, columns // 64, 36)).astype(np.uint8)
+        has_factor = name != "attn_v"
+        blocks[:, :, :4] = random.integers(*((1, 0x7f) if has_factor else (1, 0x20)),
+                                           size=blocks[:, :, :4].shape)
+        factor = np.float32(1e-4 * (0.5 + random.random())) if has_factor else np.float32(1)
+        values = gguf.quants.dequantize(blocks.reshape(-1, 36), type_).reshape(rows, columns)
+        matrices.append(values.astype(np.float64) * np.float64(factor))
+        blocks = blocks.reshape(rows, -1)
+        if name in ("attn_q", "attn_k"):
+            blocks = in_pairs(blocks, rows // 32)
+        writer.add_tensor(f"blk.0.{name}.weight", blocks, raw_dtype=type_)
+        if has_factor:
+            writer.add_tensor(f"blk.0.{name}.scale", factor.reshape(1))
+        writer.add_tensor(f"blk.0.{name}.input_scale", np.array([0.01], np.float32))
+    writer.add_tensor("token_embd.weight", random.normal(size=(16, 64)).astype(np.float32))
+    for name in ("output_norm", "blk.0.attn_norm", "blk.0.ffn_norm"):
+        writer.add_tensor(f"{name}.weight", np.ones(64, np.float32))
+    finish(writer)
+    np.save(folder / "products.npy", products(matrices))
+
+
 def write_seeds():
     for folder in ("gguf", "gguf_tokenizer"):
         (CORPUS / folder).mkdir(parents=True, exist_ok=True)
@@ -338,6 +376,7 @@ def main():
     write_blocks()
     write_mixed()
     write_low_bits()
+    write_nvfp4()
     write_model("llama_gqa", "F32", "llama_gqa_f32.gguf")
     write_model("llama_bf16", "BF16", "llama_bf16.gguf")
     write_model("llama_biases", "F32", "llama_biases_f32.gguf")

@@ -64,8 +64,12 @@ TEST_P(Published, a_whole_model_says_the_same_tokens_on_the_cpu_as_on_the_oracle
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Goldens, Published, testing::ValuesIn(kPublishedCases),
-                         [](const auto& test) { return std::string(test.param.name); });
+std::string name_of(const testing::TestParamInfo<PublishedCase>& test) {
+  return test.param.name;
+}
+INSTANTIATE_TEST_SUITE_P(Goldens, Published, testing::ValuesIn(kPublishedCases), name_of);
+INSTANTIATE_TEST_SUITE_P(GgufGoldens, Published,
+                         testing::Values(PublishedCase{"gguf_nvfp4", "nvfp4_64"}), name_of);
 
 }  // namespace
 }  // namespace tenon::test

@@ -1,6 +1,6 @@
 // The tiny checkpoints of tests/golden/make_published_goldens.py, and those that the formats' own
-// tools wrote (make_tool_goldens.py), with the products in double precision that their matrices
-// stand for.
+// tools wrote (make_tool_goldens.py, make_gguf_goldens.py), with the products in double precision
+// that their matrices stand for.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/files/npy.h"
+#include "core/model/checkpoint/gguf_checkpoint.h"
 #include "core/model/model.h"
 #include "tests/support/folders.h"
 
@@ -83,7 +84,8 @@ class PublishedProducts {
  public:
   explicit PublishedProducts(const std::string& name) {
     const std::string folder = source_folder() + "/tests/golden/published/" + name;
-    Result<std::unique_ptr<Model>> model = open_model(folder);
+    const std::string file = folder + "/model.gguf";
+    Result<std::unique_ptr<Model>> model = open_model(is_model_file(file) ? file : folder);
     const auto products = read_npy_f32(folder + "/products.npy");
     EXPECT_TRUE(model.ok()) << model.status().message();
     EXPECT_TRUE(products.ok());

@@ -134,6 +134,7 @@ std::string weight_formats_text() {
   for (const QuantFormat& format : kFormats) {
     if (is_gguf_format(format)) names.emplace_back(format.name);
   }
+  names.emplace_back(kGgufNvFp4);
   return join_and(names);
 }
 

@@ -27,6 +27,7 @@ class PublishedCheckpoint final : public Checkpoint {
     for (const std::string& name : inner_->names()) {
       const TensorView* view = inner_->find(name);
       if (!name.ends_with(main) || view == nullptr || !reader.is_quantised(*view)) continue;
+      if (inner_->quant_format(name) != reader.stored_format()) continue;
       if (pool == nullptr) {
         TENON_ASSIGN_OR_RETURN(pool, WorkerPool::start({.threads = 0, .pin = false}));
       }
@@ -57,11 +58,16 @@ class PublishedCheckpoint final : public Checkpoint {
   }
   std::string_view quant_format(std::string_view name) const override {
     const auto found = matrices_.find(name);
-    return found == matrices_.end() ? std::string_view() : found->second.stored.format;
+    return found == matrices_.end() ? inner_->quant_format(name) : found->second.stored.format;
+  }
+  // A matrix's rows stand as they were stored.
+  std::span<const uint32_t> row_order(std::string_view name) const override {
+    const auto found = matrices_.find(name);
+    return inner_->row_order(found == matrices_.end() ? name : found->second.name);
   }
   std::span<const int32_t> column_order(std::string_view name) const override {
     const auto found = matrices_.find(name);
-    if (found == matrices_.end()) return {};
+    if (found == matrices_.end()) return inner_->column_order(name);
     return found->second.stored.order;
   }
   std::string stored_name(std::string_view name) const override {

@@ -52,6 +52,8 @@ class Reader {
   virtual std::string_view main_suffix() const = 0;
   // Whether a tensor with that suffix is a quantised one, by its elements.
   virtual bool is_quantised(const TensorView&) const { return true; }
+  // What the checkpoint says of its format (Checkpoint::quant_format); folders say nothing.
+  virtual std::string_view stored_format() const { return {}; }
   // Of the tensors beside it.
   virtual std::vector<std::string_view> other_suffixes() const = 0;
   // After the stem, of the matrix that the model knows.
@@ -89,6 +91,9 @@ struct Float4 {
   std::span<const std::string_view> other_suffixes;  // those that no other format has
 };
 std::span<const Float4> float4_formats();
+
+// Matrices of GGUF files that have the type NVFP4.
+std::unique_ptr<Reader> make_gguf_nvfp4();
 
 // Element [row, column] of a matrix without gaps, at any alignment.
 int32_t word_at(const TensorView& view, uint64_t row, uint64_t column);

@@ -252,8 +252,8 @@ TEST(GgufModel, a_window_in_a_llama_file_makes_it_a_mistral) {
   EXPECT_THAT(test::flat(model->plan).window_tokens, ElementsAre(16));
 }
 
-// Tensors of experts have three dimensions, in blocks as well.
-TEST(GgufModel, experts_make_a_llama_file_a_mixtral) {
+// Three experts in place of the MLP. Their tensors have three dimensions, in blocks as well.
+GgufDraft mixtral_draft() {
   GgufDraft draft;
   draft.counts["llama.expert_count"] = 3;
   draft.counts["llama.expert_used_count"] = 2;
@@ -266,6 +266,12 @@ TEST(GgufModel, experts_make_a_llama_file_a_mixtral) {
   draft.add("blk.0.ffn_gate_exps.weight", {3, width, hidden}, kGgufF32);
   draft.add("blk.0.ffn_up_exps.weight", {3, width, hidden}, kGgufQ80);
   draft.add("blk.0.ffn_down_exps.weight", {3, hidden, width}, kGgufF32);
+  return draft;
+}
+
+TEST(GgufModel, experts_make_a_llama_file_a_mixtral) {
+  GgufDraft draft = mixtral_draft();
+  const uint64_t hidden = 32, width = 64;
   const auto model = draft.open();
   ASSERT_NE(model, nullptr);
   EXPECT_EQ(model->plan.architecture, "mixtral");
@@ -287,6 +293,46 @@ TEST(GgufModel, experts_make_a_llama_file_a_mixtral) {
                              HasSubstr("'blk.0.ffn_down_exps.weight' is missing; expected [3, ")));
   draft.add("blk.0.ffn_down_exps.weight", {3, hidden, width}, 9);
   EXPECT_THAT(draft.fault(), HasSubstr("is stored as q8_1, which is not built"));
+}
+
+TEST(GgufModel, each_expert_in_nvfp4_has_a_factor_of_its_own) {
+  GgufDraft draft = mixtral_draft();
+  const auto add_numbers = [&draft](const std::string& name, std::vector<float> numbers) {
+    const auto fill = [numbers](uint64_t, uint64_t, std::byte* out) {
+      std::memcpy(out, numbers.data(), 4 * numbers.size());
+    };
+    draft.tensors[name] = {name, kGgufF32, {numbers.size()}, fill};
+  };
+  const std::string down = "blk.0.ffn_down_exps.";
+  // Scales are 1, and so are values.
+  const auto fill = [](uint64_t, uint64_t rows, std::byte* out) {
+    for (uint64_t row = 0; row < rows; ++row, out += 36) {
+      std::fill_n(out, 4, std::byte{0x38});
+      std::fill_n(out + 4, 32, std::byte{0x22});
+    }
+  };
+  draft.tensors[down + "weight"] = {
+      down + "weight", find_tensor_type(kGgufNvFp4)->id, {3, 32, 64}, fill};
+  add_numbers(down + "scale", {0.5f, 2, 8});
+  add_numbers(down + "input_scale", {1, 2, 3});
+  const auto model = draft.open();
+  ASSERT_NE(model, nullptr);
+  for (uint32_t expert = 0; expert < 3; ++expert) {
+    const Weight& weight = model->layers[0].experts[expert].down;
+    EXPECT_EQ(weight.format, "nvfp4_64");
+    EXPECT_EQ(weight.name, down + "weight[" + std::to_string(expert) + "]");
+    std::vector<float> values(64);
+    for (const uint32_t row : {0, 31}) {
+      read_row(weight, row, values.data());
+      EXPECT_THAT(values, testing::Each(expert == 0 ? 0.5f : expert == 1 ? 2.0f : 8.0f));
+    }
+  }
+  add_numbers(down + "scale", {0.5f});
+  EXPECT_THAT(draft.fault(), HasSubstr("tensor '" + down + "scale' is [1]; expected [3]"));
+  // Those of other types have none.
+  draft.tensors.erase(down + "scale");
+  add_numbers("blk.0.ffn_up_exps.scale", {1, 1, 2});
+  EXPECT_THAT(draft.fault(), HasSubstr("'blk.0.ffn_up_exps.scale' has no place in the model"));
 }
 
 TEST(GgufModel, what_is_not_built_is_refused_by_its_key) {
@@ -328,7 +374,7 @@ TEST(GgufModel, tensors_of_other_types_are_refused_by_name_and_type) {
       EndsWith("tensor 'blk.0.ffn_down.weight' is stored as q8_k, which is not built; there "
                "are f32, f16, bf16, q8_0, q4_0, q4_1, q5_0, q5_1, q6_k, q4_k, q5_k, iq4_nl, "
                "mxfp4, q2_k, q3_k, iq4_xs, tq1_0, tq2_0, iq2_xxs, iq2_xs, iq2_s, iq3_xxs, iq3_s, "
-               "iq1_s and iq1_m"));
+               "iq1_s, iq1_m and nvfp4"));
 }
 
 TEST(GgufModel, a_matrix_keeps_the_name_and_the_bytes_of_its_blocks) {

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/model/formats/quant_format.h"
 #include "core/model/published/reader.h"
 #include "tests/support/memory_checkpoint.h"
 
@@ -37,14 +38,18 @@ MemoryCheckpoint gptq_matrix() {
   checkpoint.add("q.scales", DType::f16, {2, 32});
   return checkpoint;
 }
+Result<published::Stored> stored(const published::Reader& reader,
+                                 const MemoryCheckpoint& checkpoint) {
+  TENON_ASSIGN_OR_RETURN(const auto matrix, reader.read(published::Tensors(checkpoint, "q")));
+  TENON_ASSIGN_OR_RETURN(const auto pool, WorkerPool::start({.threads = 1, .pin = false}));
+  return published::store("q", matrix, *pool);
+}
+std::string refusal(const published::Reader& reader, const MemoryCheckpoint& checkpoint) {
+  return std::string(stored(reader, checkpoint).status().message());
+}
 std::string refusal(const std::string& config, const MemoryCheckpoint& checkpoint) {
   const auto reader = reader_of(config);
-  if (reader == nullptr) return {};
-  const auto matrix = reader->read(published::Tensors(checkpoint, "q"));
-  if (!matrix.ok()) return std::string(matrix.status().message());
-  const auto pool = WorkerPool::start({.threads = 1, .pin = false});
-  const auto stored = published::store("q", *matrix, **pool);
-  return stored.ok() ? std::string() : std::string(stored.status().message());
+  return reader == nullptr ? std::string() : refusal(*reader, checkpoint);
 }
 
 TEST(Published, a_whole_matrix_is_read) {
@@ -217,6 +222,55 @@ TEST(Published, each_tensor_of_nvfp4_has_its_type_and_shape) {
               "tensor 'q.weight_scale' is [32, 2]; its matrix and 'quantization_config' make it "
               "[32, 4]");
   }
+}
+
+// Two matrices [1, 64] of ones.
+MemoryCheckpoint gguf_nvfp4() {
+  MemoryCheckpoint checkpoint;
+  checkpoint.add("q.weight", DType::u8, {2, 1, 36}, 0x22);
+  for (const size_t block : {0, 36}) checkpoint.bytes("q.weight").replace(block, 4, 4, 0x38);
+  return checkpoint;
+}
+
+TEST(Published, each_matrix_of_nvfp4_in_a_gguf_file_has_a_factor_of_its_own) {
+  MemoryCheckpoint checkpoint = gguf_nvfp4();
+  const auto values = [&checkpoint] {
+    const auto blocks = stored(*published::make_gguf_nvfp4(), checkpoint);
+    EXPECT_TRUE(blocks.ok()) << blocks.status().message();
+    std::vector<float> out(128);
+    if (blocks.ok()) {
+      EXPECT_EQ(blocks->format, "nvfp4_64");
+      dequantize_row(*find_quant_format("nvfp4_64"), blocks->bytes.get(), 128, out.data());
+    }
+    return out;
+  };
+  EXPECT_THAT(values(), testing::Each(1.0f));
+  checkpoint.add("q.scale", DType::f32, {2});
+  const float factors[] = {0.5f, 3.0f};
+  std::memcpy(checkpoint.bytes("q.scale").data(), factors, sizeof(factors));
+  const std::vector<float> scaled = values();
+  EXPECT_THAT(std::span(scaled).first(64), testing::Each(0.5f));
+  EXPECT_THAT(std::span(scaled).last(64), testing::Each(3.0f));
+}
+
+TEST(Published, scales_of_nvfp4_in_a_gguf_file_that_are_none_are_refused) {
+  const auto reader = published::make_gguf_nvfp4();
+  for (const char scale : {'\x7f', '\xb8'}) {  // no number; less than 0
+    MemoryCheckpoint checkpoint = gguf_nvfp4();
+    checkpoint.bytes("q.weight")[38] = scale;
+    EXPECT_THAT(refusal(*reader, checkpoint),
+                HasSubstr("tensor 'q' has a scale that is no number"));
+  }
+  MemoryCheckpoint checkpoint = gguf_nvfp4();
+  checkpoint.add("q.scale", DType::f32, {1});
+  EXPECT_EQ(refusal(*reader, checkpoint),
+            "tensor 'q.scale' is [1]; expected [2], a factor for each matrix");
+  checkpoint.add("q.scale", DType::f32, {2});
+  EXPECT_THAT(refusal(*reader, checkpoint),
+              HasSubstr("tensor 'q.scale' is 0.000000; expected a number above 0"));
+  checkpoint.add("q.scale", DType::f16, {2});
+  EXPECT_THAT(refusal(*reader, checkpoint),
+              HasSubstr("tensor 'q.scale' has element type f16; expected f32"));
 }
 
 TEST(Published, other_algorithms_and_groups_of_modelopt_are_refused) {

@@ -56,7 +56,7 @@ TEST(WeightRows, other_formats_are_refused_by_name) {
   EXPECT_EQ(readable_by_rows(weight).message(),
             "'w' has format 'q8_0'; expected one matrix of f32, f16, bf16, q8_0, q4_0, q4_1, q5_0, "
             "q5_1, q6_k, q4_k, q5_k, iq4_nl, mxfp4, q2_k, q3_k, iq4_xs, tq1_0, tq2_0, iq2_xxs, "
-            "iq2_xs, iq2_s, iq3_xxs, iq3_s, iq1_s and iq1_m");
+            "iq2_xs, iq2_s, iq3_xxs, iq3_s, iq1_s, iq1_m and nvfp4");
   weight = matrix(data, DType::f32, 2, 2, 2);
   weight.n_out = 3;
   EXPECT_FALSE(readable_by_rows(weight).ok());
