@@ -5,6 +5,7 @@
 
 #include "core/base/log.h"
 #include "core/base/presence.h"
+#include "core/base/quote.h"
 #include "core/model/blocks/block.h"
 #include "core/model/checkpoint/gguf_checkpoint.h"
 #include "core/model/config/json_fields.h"
@@ -155,7 +156,26 @@ Status keep_text_part(Model& model) {
   return {};
 }
 
+// Counts the tensors that say how activations are rounded, and names the first of them.
+void note_activation_scales(Model& model) {
+  constexpr std::string_view kSuffixes[] = {".input_scale", ".activation_scale",
+                                            ".input_global_scale", ".input_zero_point"};
+  std::string first;
+  for (const std::string& name : model.checkpoint->names()) {
+    if (std::ranges::none_of(kSuffixes, [&](auto suffix) { return name.ends_with(suffix); })) {
+      continue;
+    }
+    if (++model.activation_scales == 1) first = model.checkpoint->stored_name(name);
+  }
+  if (model.activation_scales == 0) return;
+  log(LogLevel::info, "model",
+      model.path + ": " + std::to_string(model.activation_scales) +
+          " tensors say how activations are rounded, " + in_quotes(first) +
+          " first; they are not used, since kernels round activations in their own way");
+}
+
 Status read_blocks(Model& model, const published::Reader& reader) {
+  note_activation_scales(model);
   Result<std::unique_ptr<Checkpoint>> read =
       published::published_checkpoint(std::move(model.checkpoint), reader);
   if (!read.ok()) return with_context(model.path, read.status());

@@ -52,6 +52,9 @@ struct Model {
   std::vector<LayerWeights> layers;
   uint64_t vector_bytes = 0;   // of all norms and biases, as stored
   uint64_t other_tensors = 0;  // of the parts for images, where the plan is that of the text alone
+  // Tensors of the checkpoint that say how activations were rounded where it was made. They are not
+  // used: kernels round activations in their own way, or not at all.
+  uint64_t activation_scales = 0;
   std::unique_ptr<Checkpoint> checkpoint;
   std::vector<std::unique_ptr<std::byte[]>> copies;  // of what was stored in another order
 

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "core/base/files/mapped_file.h"
+#include "core/base/log.h"
 #include "core/model/checkpoint/safetensors.h"
 #include "core/model/model.h"
 #include "core/model/tensors/tensor_values.h"
@@ -379,6 +380,35 @@ TEST(PublishedClaims, what_config_json_says_counts_before_what_modelopt_says_els
   const ClaimFolder::Opened whole = folder.written_and_opened();
   folder.write("hf_quant_config.json", {{"quantization", {{"quant_algo", "FP8"}}}});
   EXPECT_TRUE(folder.open().text == whole.text);
+}
+
+TEST(PublishedClaims, scales_of_activations_are_counted_and_named_and_change_nothing) {
+  const std::string golden = source_folder() + "/tests/golden/published/";
+  std::string said;
+  const LogLevel before = log_level();
+  set_log_level(LogLevel::info);
+  set_log_sink([&said](LogLevel, std::string_view, std::string_view text) { said += text; });
+  const auto count = [&](const std::string& name) {
+    said.clear();
+    const auto model = open_model(golden + name);
+    EXPECT_TRUE(model.ok()) << model.status().message();
+    return model.ok() ? (*model)->activation_scales : 0;
+  };
+  EXPECT_EQ(count("by_modelopt_nvfp4"), 7u);
+  EXPECT_THAT(said,
+              HasSubstr("7 tensors say how activations are rounded, "
+                        "'model.layers.0.mlp.down_proj.input_scale' first; they are not used"));
+  EXPECT_EQ(count("gguf_nvfp4/model.gguf"), 7u);
+  EXPECT_THAT(said, HasSubstr("'blk.0.ffn_down.input_scale' first"));
+  EXPECT_EQ(count("by_modelopt_nvfp4_weights"), 0u);
+  EXPECT_EQ(said, "");
+  set_log_sink({});
+  set_log_level(before);
+  ClaimFolder folder("by_modelopt_nvfp4");
+  const ClaimFolder::Opened whole = folder.written_and_opened();
+  std::erase_if(folder.tensors,
+                [](const auto& each) { return each.first.ends_with("input_scale"); });
+  EXPECT_TRUE(folder.written_and_opened().text == whole.text);
 }
 
 TEST(PublishedClaims, scales_under_both_names_of_fp8_are_refused) {

@@ -283,6 +283,10 @@ Json to_json(const Model& model, const Tokenizer* tokenizer) {
   out["features"] = features_of(plan);
   out["kv_elements_per_token"] = kv_elements_per_token(plan);
   if (const uint64_t bytes = state_bytes(plan); bytes > 0) out["state_bytes"] = bytes;
+  if (model.activation_scales > 0) {
+    out["activation_scales"] = std::to_string(model.activation_scales) +
+                               " tensors, not used: kernels round activations in their own way";
+  }
   if (!plan.ignored_keys.empty()) out["ignored_keys"] = plan.ignored_keys;
   out["ends"] = ends_json(model, tokenizer);
   if (Json advice = advice_json(model.generation); !advice.empty()) {
