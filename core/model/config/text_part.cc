@@ -157,6 +157,12 @@ class TextCheckpoint final : public Checkpoint {
 
 }  // namespace
 
+std::vector<TextPartName> text_part_names() {
+  std::vector<TextPartName> names;
+  for (const WholeModel& whole : kWholeModels) names.push_back({whole.model_type, whole.text_type});
+  return names;
+}
+
 TextPart find_text_part(const json& config, Faults& faults) {
   const WholeModel* whole = find_whole(config);
   if (whole == nullptr) return {};

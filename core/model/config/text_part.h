@@ -5,6 +5,8 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "core/model/checkpoint/checkpoint.h"
 #include "core/model/config/json_fields.h"
@@ -19,6 +21,12 @@ struct TextPart {
 
 // What `config`, a config.json, holds of a text model. What is not built is a fault.
 TextPart find_text_part(const nlohmann::json& config, Faults& faults);
+
+// A model of text and images, and the text model in it, each by its model_type.
+struct TextPartName {
+  std::string_view whole, text_type;
+};
+std::vector<TextPartName> text_part_names();
 
 // The tensors of the text part of `whole` under the names that the text model alone would have;
 // others are not in it.

@@ -2,8 +2,8 @@
 //
 // After PagedAttention (Kwon et al., SOSP 2023). Forks share blocks by reference; a shared block
 // is copied before it is written. Where a group has a sliding window, blocks that have left it are
-// given back while the sequence runs. All of it is done by <tenon/sdk/kv_cache/block_manager.h>; the
-// call that frees a block is BlockPool::drop (<tenon/sdk/kv_cache/block_pool.h>).
+// given back while the sequence runs. All of it is done by <tenon/sdk/kv_cache/block_manager.h>;
+// the call that frees a block is BlockPool::drop (<tenon/sdk/kv_cache/block_pool.h>).
 #include <tenon/sdk/kv_cache/block_manager.h>
 #include <tenon/sdk/kv_cache/facts.h>
 #include <tenon/sdk/plugin.h>

@@ -238,6 +238,7 @@ void add_model_command(Command app, Action& action) {
   add_convert_command(model, action);
   add_model_quantize(model, action);
   add_model_prune(model, action);
+  add_model_families(model, action);
 }
 
 }  // namespace tenon

@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+"""Writes the table of docs/families.md: what each family of models is made of and how it is tested.
+
+    tools/families_table.py [--binary build/dev/bin/tenon] [--check]
+
+Names come from `tenon model families`; mechanisms from `tenon model info` of the golden models, which are
+tiny models of transformers with the family's options set; GGUF files and adapters from what is in
+tests/golden. With --check nothing is written, and the command fails if the page would change.
+"""
+import argparse
+import json
+import pathlib
+import re
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+GOLDEN = ROOT / "tests/golden"
+PAGE = ROOT / "docs/families.md"
+BEGIN, END = "<!-- tools/families_table.py -->\n", "<!-- end of the table -->\n"
+
+# Numbers of tiny models say nothing about a family.
+PLAIN = ((r"\(.*?\)", ""), (r"\d+ of \d+ experts of \d+", "experts"),
+         (r"and a shared one of \d+", "and a shared expert"), (r"sliding window of \d+", "sliding window"),
+         (r",? in (\d+) of \1 layers", ""), (r",? in \d+ of \d+ layers", " in some layers"),
+         (r"  +", " "), (r" ,", ","))
+OPTIONS = re.compile(r"tied embeddings|(QKV|output|MLP) bias|bias of logits|biases of low ranks|experts in "
+                     r"some layers|none beyond the basic decoder|q in two steps")
+
+
+def tenon(binary, *words):
+    done = subprocess.run([binary, *map(str, words)], capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
+
+
+def mechanisms(info):
+    text = info["features"]
+    for pattern, plain in PLAIN:
+        text = re.sub(pattern, plain, text)
+    parts = [part.strip() for part in text.split(",")]
+    rope = info["rope"]
+    if "ALiBi" in rope:
+        parts.append("ALiBi")
+    if "learned positions" in rope:
+        parts.append("learned positions")
+    if "elements of a head" in rope and "latent attention" not in text:
+        parts.append("rotary embedding of part of a head")
+    return [part for part in parts if part and not OPTIONS.fullmatch(part)]
+
+
+class Row:
+    def __init__(self, family):
+        self.names = [family["model_type"], *family["text_part_of"]]
+        self.gguf = family["gguf"]
+        self.shapes = ", ".join(f"`{name}`" for name in family["shapes"])
+        self.mechanisms, self.goldens, self.files, self.adapters = [], 0, 0, 0
+
+    def cells(self):
+        tests = [f"{self.goldens} of transformers"] if self.goldens else []
+        tests += [f"{self.files} GGUF"] if self.files else []
+        tests += [f"{self.adapters} adapters of PEFT"] if self.adapters else []
+        names = ", ".join(f"`{name}`" for name in self.names)
+        made = ", ".join(self.mechanisms) or "the basic decoder"
+        return [names, made, f"`{self.gguf}`" if self.gguf else "–", ", ".join(tests),
+                self.shapes]
+
+
+def rows_of(binary):
+    rows = [Row(family) for family in tenon(binary, "model", "families", "--json")]
+    by_golden = {}
+    built = pathlib.Path(binary).resolve().parent.parent / "tests/golden/models"
+    for folder in sorted(built.iterdir()):
+        info = tenon(binary, "model", "info", folder, "--json")
+        row = next(row for row in rows if row.names[0] == info["architecture"])
+        by_golden[folder.name] = row
+        row.goldens += 1
+        row.mechanisms += [part for part in mechanisms(info) if part not in row.mechanisms]
+    for file in (GOLDEN / "gguf").glob("*.gguf"):
+        row = next((row for name, row in by_golden.items()
+                    if re.fullmatch(rf"{re.escape(name)}(_[a-z0-9]+)*_(f32|f16|bf16|q\w+)", file.stem)), None)
+        if row is not None:
+            row.files += 1
+    for base in (GOLDEN / "adapters").glob("*/base.txt"):
+        by_golden[base.read_text().strip()].adapters += 1
+    return rows
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--binary", default=str(ROOT / "build/dev/bin/tenon"))
+    parser.add_argument("--check", action="store_true")
+    given = parser.parse_args()
+    lines = ["| model_type, also inside | made of | in GGUF | goldens | shapes of `model synth` |",
+             "|---|---|---|---|---|"]
+    for row in rows_of(given.binary):
+        lines.append("| " + " | ".join(row.cells()) + " |")
+    page = PAGE.read_text()
+    head, rest = page.split(BEGIN)
+    new = head + BEGIN + "\n".join(lines) + "\n" + END + rest.split(END)[1]
+    if not given.check:
+        PAGE.write_text(new)
+    elif new != page:
+        sys.exit("docs/families.md is not what tools/families_table.py makes; run it")
+
+
+if __name__ == "__main__":
+    main()
