@@ -30,7 +30,7 @@ class DecoderOps {
   // normed → q, k, v and the gate, biases added; of latent attention → expanded, k, with their
   // norms
   virtual void qkv(uint32_t layer) = 0;
-  virtual void qk_norm(uint32_t layer) = 0;  // norm of q and k
+  virtual void qk_norm(uint32_t layer) = 0;  // norm of q and k, before or after they turn
   virtual void clip(uint32_t layer) = 0;     // holds q, k and v within ±clip
   virtual void rotate(uint32_t layer) = 0;   // rotary embedding of q and k
   virtual void absorb(uint32_t layer) = 0;   // latent attention: expanded → q
@@ -67,9 +67,11 @@ inline void run_layer(const LayerPlan& layer, uint32_t index, DecoderOps& ops) {
   if (layer.recurrent) ops.recur_in(index);
   if (layer.attends()) {
     ops.qkv(index);
-    if (layer.attention.qk_norm) ops.qk_norm(index);
+    const bool norm_last = layer.attention.qk_norm_after_rope;
+    if (layer.attention.qk_norm && !norm_last) ops.qk_norm(index);
     if (layer.attention.clip > 0.0f) ops.clip(index);
     if (layer.attention.rope >= 0) ops.rotate(index);
+    if (layer.attention.qk_norm && norm_last) ops.qk_norm(index);
     if (layer.latent) ops.absorb(index);
     ops.attend(index);
     if (layer.latent) ops.expand(index);

@@ -62,8 +62,9 @@ void CpuWorker::qk_norm(uint32_t layer) {
     norm_row(attention.qk_norm, values, scale.data() + at, bias.empty() ? nullptr : &bias[at], dim,
              values);
   });
-  // A rotation would follow with the same shares and end with one.
-  if (attention.rope < 0 && !alone()) barrier();
+  // A rotation after it has the same shares and ends with one.
+  const bool rotates_next = attention.rope >= 0 && !attention.qk_norm_after_rope;
+  if (!rotates_next && !alone()) barrier();
 }
 
 // One norm over all heads of a row.

@@ -27,6 +27,10 @@ void CpuWorker::mlp_in(uint32_t layer) {
                               {&w.gate, b.gate_bias, to.inner.floats()}};
   multiply(x, std::span(products).first(mlp.gated ? 2 : 1));
   const Share mine = share_of(uint64_t{rows_} * mlp.width, slice_);
+  if (mlp.activation == Activation::xielu) {
+    step_.ops->xielu(xielu_of(b.xielu), to.inner.floats() + mine.first,
+                     static_cast<uint32_t>(mine.last - mine.first));
+  }
   step_.ops->activate(mlp.activation, to.inner.floats() + mine.first,
                       mlp.gated ? beside + mine.first : nullptr,
                       static_cast<uint32_t>(mine.last - mine.first));

@@ -182,6 +182,8 @@ float activated(Activation activation, float x) {
       return x > 0.0f ? x : 0.0f;
     case Activation::relu_squared:
       return x > 0.0f ? x * x : 0.0f;
+    case Activation::xielu:  // its numbers are those of a layer: xielu()
+      return x;
   }
   return x;
 }
@@ -190,6 +192,15 @@ void activate(Activation activation, float* y, const float* p, uint32_t count) {
   for (uint32_t i = 0; i < count; ++i) {
     const float value = activated(activation, y[i]);
     y[i] = p != nullptr ? value * p[i] : value;
+  }
+}
+
+void xielu(const Xielu& by, float* y, uint32_t count) {
+  for (uint32_t i = 0; i < count; ++i) {
+    const float x = y[i];
+    const float curved =
+        x > 0.0f ? by.alpha_p * x * x : by.alpha_n * (std::expm1(std::min(x, by.eps)) - x);
+    y[i] = curved + by.beta * x;
   }
 }
 
@@ -216,8 +227,9 @@ void scale_and_cap(float* y, float factor, float cap, uint32_t count) {
 constexpr RowOps with_plain_ops(decltype(RowOps::rms_norm) rms_norm,
                                 decltype(RowOps::layer_norm) layer_norm,
                                 decltype(RowOps::rotate_halves) rotate_halves) {
-  return {rms_norm,    layer_norm, rotate_halves, rotate_pairs,   add,  silu_mul,     gelu_mul,
-          sigmoid_mul, add_scaled, activate,      clamped_swiglu, clip, scale_and_cap};
+  return {rms_norm, layer_norm,     rotate_halves, rotate_pairs, add,
+          silu_mul, gelu_mul,       sigmoid_mul,   add_scaled,   activate,
+          xielu,    clamped_swiglu, clip,          scale_and_cap};
 }
 
 void rms_norm_portable(const float* x, const float* scale, uint32_t count, float eps, float* out) {

@@ -34,6 +34,8 @@ struct RowOps {
   void (*add_scaled)(float* y, const float* p, float factor, uint32_t count);
   // y [count] = act(y), times p where that is not null.
   void (*activate)(Activation activation, float* y, const float* p, uint32_t count);
+  // y [count] = xIELU of y, as at Xielu (core/model/blocks/mlp.h).
+  void (*xielu)(const Xielu& by, float* y, uint32_t count);
   // y [count] = min(y, limit) · σ(alpha · min(y, limit)) · (clamp(p, ±limit) + 1)
   void (*clamped_swiglu)(float* y, const float* p, float alpha, float limit, uint32_t count);
   // y [count] is held in [-limit, limit].

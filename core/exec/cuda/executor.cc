@@ -110,8 +110,14 @@ Status check_recurrence(const RecurrentPlan& recurrent, LayerId id) {
 
 Status check_layer(const LayerPlan& layer, LayerId id) {
   if (layer.recurrent) TENON_RETURN_IF_ERROR(check_recurrence(layer.recurrent, id));
+  if (layer.mlp.activation == Activation::xielu && layer.mlp.width > 0) {
+    return refuse(id, "an MLP activated by xIELU");
+  }
   if (!layer.attends()) return {};
   const SelfAttentionPlan& attention = layer.attention;
+  if (attention.qk_norm && attention.qk_norm_after_rope) {
+    return refuse(id, "a norm of q and k after they turn");
+  }
   if (attention.output_gate &&
       (layer.latent || attention.clip > 0.0f || attention.kv_from_layer >= 0)) {
     return refuse(id, "a gate after attention that is latent, clipped or reads another layer");

@@ -15,6 +15,8 @@ ActivationKind activation_kind(Activation activation) {
       return ActivationKind::relu;
     case Activation::relu_squared:
       return ActivationKind::relu_squared;
+    case Activation::xielu:  // refused by the executor
+      break;
   }
   return ActivationKind::silu;
 }

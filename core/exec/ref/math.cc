@@ -81,8 +81,17 @@ float activate(Activation activation, float value) {
       return std::max(value, 0.0f);
     case Activation::relu_squared:
       return x > 0.0 ? static_cast<float>(x * x) : 0.0f;
+    case Activation::xielu:
+      return value;
   }
   return value;
+}
+
+float xielu(const Xielu& by, float value) {
+  const double x = value;
+  const double curved =
+      x > 0.0 ? by.alpha_p * x * x : by.alpha_n * (std::expm1(std::min<double>(x, by.eps)) - x);
+  return static_cast<float>(curved + by.beta * x);
 }
 
 void clip(std::span<float> values, float limit) {

@@ -27,8 +27,11 @@ void rotate_halves(std::span<const float> cosine, std::span<const float> sine, f
 // Rotates the pairs (x[2i], x[2i + 1]), the order of the paper.
 void rotate_pairs(std::span<const float> cosine, std::span<const float> sine, float* head);
 // silu: x · σ(x) (arXiv:1702.03118); gelu: x · Φ(x), or its approximation by tanh
-// (arXiv:1606.08415); relu squared (arXiv:2109.08668).
+// (arXiv:1606.08415); relu squared (arXiv:2109.08668). xielu changes nothing here: its numbers are
+// those of a layer.
 float activate(Activation activation, float x);
+// As at Xielu (core/model/blocks/mlp.h).
+float xielu(const Xielu& by, float x);
 // Cuts values off at ±limit.
 void clip(std::span<float> values, float limit);
 // cap · tanh(x / cap) (arXiv:2408.00118)

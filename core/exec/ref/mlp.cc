@@ -15,6 +15,10 @@ void RefStep::mlp_in(uint32_t layer) {
   for (auto* values : {&inner_, &up_}) values->resize(size_t{batch_->rows} * mlp.width);
   multiply(w.up, w.up_bias, x, up_.data());
   if (mlp.gated) multiply(w.gate, w.gate_bias, x, inner_.data());
+  if (mlp.activation == Activation::xielu) {
+    const Xielu by = xielu_of(w.xielu);
+    for (float& value : mlp.gated ? inner_ : up_) value = ref::xielu(by, value);
+  }
   for (size_t i = 0; i < inner_.size(); ++i) {
     inner_[i] = mlp.gated ? ref::activate(mlp.activation, inner_[i]) * up_[i]
                           : ref::activate(mlp.activation, up_[i]);

@@ -11,8 +11,8 @@
 
 namespace tenon {
 
-// The norm of q and k in front of the rotation: of each head with one weight for all, of each head
-// with its own weight, or of all heads together.
+// The norm of q and k, usually before the rotation: of each head with one weight for all, of each
+// head with its own weight, or of all heads together.
 enum class QkNormExtent : uint8_t { head, own_head, whole };
 
 inline std::string_view name_of(QkNormExtent value) {
@@ -40,6 +40,7 @@ struct SelfAttentionPlan {
   bool output_gate = false;  // what is attended is multiplied by σ of a product of its own
   NormPlan qk_norm;
   QkNormExtent qk_norm_extent = QkNormExtent::head;
+  bool qk_norm_after_rope = false;
 
   uint32_t q_width() const { return heads * head_dim; }
   uint32_t kv_width() const { return kv_heads * head_dim; }
@@ -68,7 +69,8 @@ struct PlanFields<SelfAttentionPlan> {
       PlanField{&P::sinks, "whether scores have sinks", "a learned one a head"},
       PlanField{&P::output_gate, "the gate after attention", "'attn_output_gate'"},
       PlanField{&P::qk_norm, "the norm of q and k", ""},
-      PlanField{&P::qk_norm_extent, "the norm of q and k", "its extent"}};
+      PlanField{&P::qk_norm_extent, "the norm of q and k", "its extent"},
+      PlanField{&P::qk_norm_after_rope, "the norm of q and k", "whether it follows the rotation"}};
 };
 static_assert(kAllFieldsAreListed<SelfAttentionPlan>);
 

@@ -50,6 +50,10 @@ enum class Role : uint8_t {
   up,
   gate_up,  // one tensor in place of the two
   down,
+  xielu_alpha_p,
+  xielu_alpha_n,
+  xielu_beta,
+  xielu_eps,
   // experts.cc
   router,
   router_correction,
@@ -166,6 +170,7 @@ struct BlockTensor {
   std::string_view name = {};
   std::string_view stored = {};
   bool whole = false;
+  bool scalar = false;  // folders store its one number without a dimension
   // In this layer of the model; null: the tensor is a name alone.
   Extent (*extent)(const ModelPlan& model, const LayerPlan& layer) = nullptr;
   // The tensors of the block that it holds one after the other: with a name for it, a family has

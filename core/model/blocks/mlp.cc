@@ -1,11 +1,22 @@
 #include "core/model/blocks/mlp.h"
 
+#include <cmath>
+
 #include "core/model/blocks/block.h"
 
 namespace tenon {
 namespace {
 
 constexpr Role kGateAndUp[] = {Role::gate, Role::up};
+
+// One of the numbers of xIELU, by its place in MlpWeights::xielu.
+template <uint64_t place>
+void xielu_place(Model& model, uint32_t layer, std::vector<TensorPlace>& out) {
+  out.push_back({.rows = 1, .vector = &model.layers[layer].xielu, .first = place});
+}
+Extent xielu_extent(const ModelPlan&, const LayerPlan& l) {
+  return {.rows = l.mlp.activation == Activation::xielu ? uint64_t{1} : 0};
+}
 
 constexpr BlockTensor kTensors[] = {
     {.role = Role::gate_up,
@@ -43,10 +54,45 @@ constexpr BlockTensor kTensors[] = {
          },
      .in_layer = {.matrix = &LayerWeights::down, .bias = &LayerWeights::down_bias},
      .adapters = true},
+    {.role = Role::xielu_alpha_p,
+     .name = "mlp.act_fn.alpha_p",
+     .stored = "ffn_xielu_alpha_p",
+     .whole = true,
+     .extent = xielu_extent,
+     .places = xielu_place<0>},
+    {.role = Role::xielu_alpha_n,
+     .name = "mlp.act_fn.alpha_n",
+     .stored = "ffn_xielu_alpha_n",
+     .whole = true,
+     .extent = xielu_extent,
+     .places = xielu_place<1>},
+    {.role = Role::xielu_beta,
+     .name = "mlp.act_fn.beta",
+     .stored = "ffn_xielu_beta",
+     .whole = true,
+     .scalar = true,
+     .extent = xielu_extent,
+     .places = xielu_place<2>,
+     .draw = {.mean = 0.5, .deviation = 0.01}},
+    {.role = Role::xielu_eps,
+     .name = "mlp.act_fn.eps",
+     .stored = "ffn_xielu_eps",
+     .whole = true,
+     .scalar = true,
+     .extent = xielu_extent,
+     .places = xielu_place<3>,
+     .draw = {.mean = -1e-6, .deviation = 1e-9}},
 };
 
 }  // namespace
 
 constinit const Block kMlp{[](const LayerPlan& l) { return l.has_mlp() && !l.experts; }, kTensors};
+
+Xielu xielu_of(const std::vector<float>& stored) {
+  if (stored.size() < 4) return {};
+  const auto softplus = [](double x) { return x > 20.0 ? x : std::log1p(std::exp(x)); };
+  return {static_cast<float>(softplus(stored[0])),
+          static_cast<float>(stored[2] + softplus(stored[1])), stored[2], stored[3]};
+}
 
 }  // namespace tenon

@@ -11,12 +11,23 @@
 
 namespace tenon {
 
-enum class Activation : uint8_t { silu, gelu, gelu_tanh, relu, relu_squared };
+// xielu has four numbers of its own in each layer (Xielu).
+enum class Activation : uint8_t { silu, gelu, gelu_tanh, relu, relu_squared, xielu };
 inline std::string_view name_of(Activation value) {
-  constexpr std::array<std::string_view, 5> kNames = {"silu", "gelu", "gelu_pytorch_tanh", "relu",
-                                                      "relu2"};
+  constexpr std::array<std::string_view, 6> kNames = {"silu", "gelu",  "gelu_pytorch_tanh",
+                                                      "relu", "relu2", "xielu"};
   return kNames[static_cast<size_t>(value)];
 }
+
+// xIELU (arXiv:2411.13010):
+//   x > 0   alpha_p · x² + beta · x
+//   else    alpha_n · (e^min(x, eps) - 1 - x) + beta · x
+struct Xielu {
+  float alpha_p = 0.0f, alpha_n = 0.0f, beta = 0.0f, eps = 0.0f;
+};
+// `stored`: the numbers of a layer as checkpoints have them. The logarithms there keep alpha_p
+// above 0 and alpha_n above beta: alpha_p = softplus(stored), alpha_n = beta + softplus(stored).
+Xielu xielu_of(const std::vector<float>& stored);
 
 // gated: down(act(gate(x)) · up(x)); plain: down(act(up(x)))
 struct MlpPlan {
@@ -41,8 +52,9 @@ static_assert(kAllFieldsAreListed<MlpPlan>);
 
 struct MlpWeights {
   std::vector<float> gate_bias, up_bias, down_bias;
-  Weight gate, up;  // [width, hidden]; no gate in plain MLPs
-  Weight down;      // [hidden, width]
+  Weight gate, up;           // [width, hidden]; no gate in plain MLPs
+  Weight down;               // [hidden, width]
+  std::vector<float> xielu;  // [4], alpha_p, alpha_n, beta, eps as stored; empty with others
 };
 
 }  // namespace tenon

@@ -69,7 +69,7 @@ std::vector<float> rope_frequencies(const RopePlan& rope, uint32_t context_token
     if (scaling.kind == RopeScalingKind::yarn) frequency = scale_yarn(frequency, i, rope);
     if (scaling.kind == RopeScalingKind::longrope) frequency /= divisors[i];
     if (!rope.factors.empty()) frequency /= rope.factors[i];
-    frequencies[i] = static_cast<float>(frequency);
+    frequencies[i] = static_cast<float>(rope.backward ? -frequency : frequency);
   }
   return frequencies;
 }

@@ -55,8 +55,9 @@ static_assert(kAllFieldsAreListed<RopeScaling>);
 
 // One setting of the rotary embedding (arXiv:2104.09864).
 struct RopePlan {
-  uint32_t dim = 0;    // leading elements of a head that turn, even; the others stay
-  bool pairs = false;  // neighbours (0, 1), (2, 3), … turn together; else the halves' elements
+  uint32_t dim = 0;       // leading elements of a head that turn, even; the others stay
+  bool pairs = false;     // neighbours (0, 1), (2, 3), … turn together; else the halves' elements
+  bool backward = false;  // by the negative of the usual angles
   double theta = 10000.0;
   RopeScaling scaling;
   std::vector<float> factors;  // [dim / 2] divide the frequencies; empty = none
@@ -68,6 +69,7 @@ struct PlanFields<RopePlan> {
   static constexpr std::tuple kAll{
       PlanField{&P::dim, "the elements of a head that turn", "'partial_rotary_factor'"},
       PlanField{&P::pairs, "whether neighbours turn together", "'rope_interleave'"},
+      PlanField{&P::backward, "whether heads turn backward", "the family"},
       PlanField{&P::theta, "the base", "'rope_theta'"},
       PlanField{&P::scaling, "the scaling", "'rope_scaling'"},
       PlanField{&P::factors, "the divisors of frequencies", "a tensor"}};

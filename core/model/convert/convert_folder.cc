@@ -138,6 +138,7 @@ PlannedTensor plan_vector(const ModelTensor& tensor, DType dtype) {
     store_values(values.data() + first * columns, rows * columns, *type, out);
   };
   if (!tensor.spec.shape.empty()) return {tensor.spec.name, dtype, tensor.spec.shape, fill};
+  if (tensor.spec.tensor->scalar) return {tensor.spec.name, dtype, {}, fill};
   return {tensor.spec.name, dtype, {tensor.spec.rows}, fill};
 }
 

@@ -138,6 +138,7 @@ std::vector<PlannedTensor> plan_tensors(const ModelPlan& plan, const SynthesisOp
     drawn.push_back({spec.name, {spec.rows}, &spec});
     if (spec.columns != 0) drawn.back().shape.push_back(spec.columns);
     if (!spec.shape.empty()) drawn.back().shape = spec.shape;
+    if (spec.tensor->scalar) drawn.back().shape.clear();
   }
   std::vector<PlannedTensor> tensors;
   uint64_t key = options.seed * 0x9e3779b97f4a7c15u;

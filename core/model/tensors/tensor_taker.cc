@@ -152,6 +152,7 @@ std::vector<float> TensorTaker::stored_values(const TensorSpec& spec,
                        attention->qk_norm_extent == QkNormExtent::own_head;
   const std::string own = name(spec.name);
   if (!spec.shape.empty()) return values_of(own, folder_ ? spec.shape : spec.stored_shape);
+  if (spec.tensor->scalar && folder_) return values_of(own, {});
   if (!by_head) return values_of(own, std::array{spec.rows});
   const uint64_t dim = attention->head_dim, heads = spec.rows / dim;
   const size_t dot = own.rfind('.');
