@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <functional>
 #include <map>
@@ -13,6 +14,7 @@
 #include "core/files/gguf_parts.h"
 #include "core/files/git_lfs.h"
 #include "core/model/blocks/block.h"
+#include "core/model/checkpoint/gguf_lists.h"
 #include "core/model/checkpoint/gguf_order.h"
 #include "core/model/families/family.h"
 #include "core/model/formats/quant_format.h"
@@ -117,6 +119,24 @@ class GgufCheckpoint final : public Checkpoint {
       Entry entry = make_entry(tensor, files_.bytes_of(tensor).data());
       if (is_single_row(tensor)) set_shape(entry.view, std::array{uint64_t{1}, tensor.extents[0]});
       entries_.emplace(names_.name_of_stored(tensor.name), std::move(entry));
+    }
+  }
+
+  // Numbers that stand in lists of all layers become tensors. A list of another length is none, so
+  // that its tensors are missed.
+  void take_lists(const ModelPlan& plan) {
+    for (const TensorSpec& spec : list_tensors(plan)) {
+      const std::string_view key = gguf_list_key(spec.role);
+      const GgufValue* list = key.empty() ? nullptr : files_.file().find(key);
+      const auto numbers = list != nullptr ? list->reals() : std::nullopt;
+      if (!numbers || numbers->size() != plan.layers.size()) continue;
+      Entry entry;
+      entry.copy = std::make_unique_for_overwrite<std::byte[]>(sizeof(float));
+      std::memcpy(entry.copy.get(), &(*numbers)[static_cast<size_t>(spec.layer)], sizeof(float));
+      entry.view.data = entry.copy.get();
+      entry.view.dtype = DType::f32;
+      set_shape(entry.view, std::array{uint64_t{1}});
+      entries_.emplace(spec.name, std::move(entry));
     }
   }
 
@@ -262,6 +282,7 @@ Result<OpenedGguf> open_gguf(const std::string& path) try {
   warn_of_rest(files);
   auto checkpoint = std::make_unique<GgufCheckpoint>(std::move(files), path, opened.config.plan);
   checkpoint->put_in_order(opened.config.plan);
+  checkpoint->take_lists(opened.config.plan);
   opened.checkpoint = std::move(checkpoint);
   return opened;
 } catch (const std::bad_alloc&) {

@@ -1,10 +1,12 @@
 #include <algorithm>
 #include <filesystem>
+#include <map>
 
 #include "core/base/quote.h"
 #include "core/files/gguf_parts.h"
 #include "core/model/checkpoint/gguf_checkpoint.h"
 #include "core/model/checkpoint/gguf_config.h"
+#include "core/model/checkpoint/gguf_lists.h"
 #include "core/model/checkpoint/gguf_planner.h"
 #include "core/model/convert/convert.h"
 #include "core/model/convert/convert_check.h"
@@ -221,7 +223,17 @@ Result<WrittenGguf> write_gguf_model(const Model& model, const std::string& path
   GgufMetadata metadata;
   TENON_RETURN_IF_ERROR(add_model(model, type, tokenizer, ends_to_write(model, options), metadata));
   GgufPlanner planner(model, attention_of(model.plan).head_dim, options);
-  for (const ModelTensor& tensor : model_tensors(model)) planner.add(tensor);
+  std::map<std::string_view, std::vector<float>> lists;
+  for (const ModelTensor& tensor : model_tensors(model)) {
+    const std::string_view key = gguf_list_key(tensor.spec.role);
+    const ConstTensorPlace& place = tensor.places.front();
+    if (key.empty()) {
+      planner.add(tensor);
+    } else {
+      lists[key].push_back((*place.vector)[place.first]);
+    }
+  }
+  for (const auto& [key, numbers] : lists) metadata.add_reals(key, numbers);
   add_stored_factors(model.plan, planner);
   WrittenGguf written;
   TENON_ASSIGN_OR_RETURN(written.files, write_gguf(path, metadata, planner.planned(),

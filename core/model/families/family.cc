@@ -9,16 +9,36 @@ namespace tenon {
 namespace {
 
 constexpr const Family* kFamilies[] = {
-    &kLlama,      &kMistral,          &kQwen2,         &kQwen3,
-    &kGemma2,     &kGemma3,           &kPhi3,          &kOlmo2,
-    &kGranite,    &kSmolLm3,          &kStarcoder2,    &kGpt2,
-    &kGptNeox,    &kStableLm,         &kCohere,        &kMpt,
-    &kBloom,      &kFalcon,           &kOlmo,          &kPhi,
-    &kNemotron,   &kMixtral,          &kQwen2Moe,      &kQwen3Moe,
-    &kOlmoe,      &kGptOss,           &kDeepseekV2,    &kDeepseekV3,
-    &kMamba,      &kMamba2,           &kGraniteHybrid, &kLlada,
-    &kGraniteMoe, &kGraniteMoeShared, &kQwen3Next,     &kQwen35,
-    &kQwen35Moe,
+    &kLlama,         &kMistral,
+    &kQwen2,         &kQwen3,
+    &kGemma2,        &kGemma3,
+    &kPhi3,          &kOlmo2,
+    &kGranite,       &kSmolLm3,
+    &kStarcoder2,    &kGpt2,
+    &kGptNeox,       &kStableLm,
+    &kCohere,        &kMpt,
+    &kBloom,         &kFalcon,
+    &kOlmo,          &kPhi,
+    &kNemotron,      &kMixtral,
+    &kQwen2Moe,      &kQwen3Moe,
+    &kOlmoe,         &kGptOss,
+    &kDeepseekV2,    &kDeepseekV3,
+    &kMamba,         &kMamba2,
+    &kGraniteHybrid, &kLlada,
+    &kGraniteMoe,    &kGraniteMoeShared,
+    &kQwen3Next,     &kQwen35,
+    &kQwen35Moe,     &kOlmo3,
+    &kErnie45,       &kSeedOss,
+    &kArcee,         &kJais2,
+    &kApertus,       &kHelium,
+    &kExaone,        &kExaone4,
+    &kCohere2,       &kGlm,
+    &kGlm4,          &kHunyuanDense,
+    &kCwm,           &kGemma,
+    &kVaultGemma,    &kHyperClovaX,
+    &kGraniteSwa,    &kIquestCoder,
+    &kInternLm3,     &kMinistral,
+    &kNanochat,
 };
 
 // Early Llama checkpoints write "LLaMAForCausalLM".
@@ -38,37 +58,25 @@ const Family* find_family(std::string_view model_type) {
   return found == std::end(kFamilies) ? nullptr : *found;
 }
 
-const Family* find_family_by_class(std::string_view class_name) {
-  for (const Family* family : kFamilies) {
-    for (const char* kind : {"ForCausalLM", "Model", "LMHeadModel", "ModelLM"}) {
-      if (equal_but_case(class_name, std::string(family->class_stem) + kind)) return family;
+bool is_class_of(const Family& family, std::string_view class_name) {
+  for (const std::string_view stem : {family.class_stem, family.other_stem}) {
+    for (const char* kind : {"ForCausalLM", "Model", "LMHeadModel", "ModelLM", "_ForCausalLM"}) {
+      if (!stem.empty() && equal_but_case(class_name, std::string(stem) + kind)) return true;
     }
   }
-  return nullptr;
+  return false;
+}
+
+const Family* find_family_by_class(std::string_view class_name) {
+  const auto found = std::ranges::find_if(
+      kFamilies, [&](const Family* family) { return is_class_of(*family, class_name); });
+  return found == std::end(kFamilies) ? nullptr : *found;
 }
 
 const Family* find_family_by_architecture(std::string_view architecture) {
   if (architecture.empty()) return nullptr;
   const auto found = std::ranges::find(kFamilies, architecture, &Family::architecture);
   return found == std::end(kFamilies) ? find_family(architecture) : *found;
-}
-
-std::string family_names() {
-  std::string names;
-  for (const Family* family : kFamilies) {
-    names += (names.empty() ? "" : ", ") + std::string(family->model_type);
-  }
-  return names;
-}
-
-std::string family_architectures() {
-  std::string names;
-  for (const Family* family : kFamilies) {
-    const std::string name(family->architecture);
-    if (name.empty() || find_family_by_architecture(name) != family) continue;
-    names += (names.empty() ? "" : ", ") + name;
-  }
-  return names;
 }
 
 const Family& family_of(const ModelPlan& plan) {

@@ -37,6 +37,9 @@ struct Family {
 
   FamilyTensors tensors = {};
 
+  // Another stem: that of the class of transformers that runs the family under its own model_type.
+  std::string_view other_stem = {};
+
   // GGUF files: whether the rows of q and k stand in pairs (0, half, 1, half + 1, …), because ggml
   // rotates neighbours there.
   bool gguf_pairs_rows = false;
@@ -58,16 +61,14 @@ struct Family {
                   GgufMetadata& out) = nullptr;
 };
 
-// All of them, in the order in which messages list them.
+// All of them.
 std::span<const Family* const> families();
 // Null when no family has that name.
 const Family* find_family(std::string_view model_type);
 const Family* find_family_by_class(std::string_view class_name);
+bool is_class_of(const Family& family, std::string_view class_name);
 // Of GGUF files, which may have a model_type instead; where families share a name, the first.
 const Family* find_family_by_architecture(std::string_view architecture);
-// "llama, mistral, qwen2, qwen3, …"
-std::string family_names();
-std::string family_architectures();
 // That of a plan. Plans always name one.
 const Family& family_of(const ModelPlan& plan);
 

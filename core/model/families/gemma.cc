@@ -1,5 +1,6 @@
-// Gemma 2 and 3 (their text models): norms before and behind each half, whose weights are stored
-// less one; embeddings scaled by the root of their width; windows in most layers.
+// Gemma 1 to 3 (their text models) and VaultGemma. Gemma 2 and 3: norms before and behind each
+// half, whose weights are stored less one; embeddings scaled by the root of their width; windows in
+// most layers.
 #include <cmath>
 
 #include "core/model/families/families.h"
@@ -36,6 +37,21 @@ constexpr ShapeDefaults kGemma3Shape{.vocabulary = 262208,
                                      .bos = 2,
                                      .eos = 1,
                                      .tied = true};
+
+// VaultGemma is Gemma 2 without norms after the halves.
+constexpr TensorName kVaultNames[] = {{Role::mlp_norm, "pre_feedforward_layernorm"}};
+
+constexpr ShapeDefaults kGemmaShape{.vocabulary = 256000,
+                                    .hidden = 3072,
+                                    .intermediate = 24576,
+                                    .layers = 28,
+                                    .heads = 16,
+                                    .kv_heads = 16,
+                                    .head_dim = 256,
+                                    .context_tokens = 8192,
+                                    .bos = 2,
+                                    .eos = 1,
+                                    .tied = true};
 
 LayerPlan read_layer(const JsonFields& config, const Shape& shape, ModelPlan& plan) {
   LayerPlan layer = llama_layer(shape, read_eps(config, "rms_norm_eps", 1e-6));
@@ -81,6 +97,26 @@ void read_gemma2(const JsonFields& config, ModelPlan& plan) {
   plan.ropes = {read_rope(config, {}, shape.head_dim, plan.context_tokens)};
   plan.layers.assign(shape.layers, layer);
   read_windows(config, 2, plan);
+}
+
+void read_vault(const JsonFields& config, ModelPlan& plan) {
+  read_gemma2(config, plan);
+  for (LayerPlan& layer : plan.layers) layer.attention_post_norm = layer.mlp_post_norm = {};
+}
+
+void read_gemma(const JsonFields& config, ModelPlan& plan) {
+  const Shape shape = read_shape(config, kGemmaShape, plan);
+  LayerPlan layer = llama_layer(shape, read_eps(config, "rms_norm_eps", 1e-6));
+  layer.attention_norm.plus_one = true;
+  layer.mlp_norm = plan.final_norm = layer.attention_norm;
+  // Published files say "gelu" where they mean its approximation; hidden_activation is overlooked.
+  layer.mlp.activation = read_activation(config, {"hidden_act"}, "gelu_pytorch_tanh");
+  if (layer.mlp.activation == Activation::gelu) layer.mlp.activation = Activation::gelu_tanh;
+  (void)config.find("hidden_activation");
+  layer.attention.qkv_bias = layer.attention.output_bias = config.flag("attention_bias", false);
+  plan.embedding_scale = static_cast<float>(std::sqrt(static_cast<double>(shape.hidden)));
+  plan.ropes = {read_rope(config, {}, shape.head_dim, plan.context_tokens)};
+  plan.layers.assign(shape.layers, layer);
 }
 
 // Settings of their own for layers with a window and without: in rope_parameters by the type of
@@ -160,6 +196,16 @@ void to_gguf(const ModelPlan& plan, const std::string& architecture, GgufMetadat
 
 }  // namespace gemma_family
 
+const Family kGemma{.model_type = "gemma",
+                    .class_stem = "Gemma",
+                    .architecture = "gemma",
+                    .read = gemma_family::read_gemma,
+                    .gguf_adds_one = true};
+const Family kVaultGemma{.model_type = "vaultgemma",
+                         .class_stem = "VaultGemma",
+                         .architecture = "",
+                         .read = gemma_family::read_vault,
+                         .tensors = {.names = gemma_family::kVaultNames}};
 const Family kGemma2{.model_type = "gemma2",
                      .class_stem = "Gemma2",
                      .architecture = "gemma2",

@@ -8,8 +8,9 @@
 
 namespace tenon {
 
-LayerPlan read_granite_layer(const JsonFields& config, const Shape& shape, ModelPlan& plan) {
-  LayerPlan layer = llama_layer(shape, read_eps(config, "rms_norm_eps", 1e-6));
+LayerPlan read_granite_layer(const JsonFields& config, const Shape& shape, ModelPlan& plan,
+                             double usual_eps) {
+  LayerPlan layer = llama_layer(shape, read_eps(config, "rms_norm_eps", usual_eps));
   layer.attention.qkv_bias = layer.attention.output_bias = config.flag("attention_bias", false);
   layer.attention.scale = read_multiplier(config, "attention_multiplier");
   layer.residual_scale = read_multiplier(config, "residual_multiplier");

@@ -8,7 +8,8 @@
 namespace tenon {
 
 // Llama's layer with the multipliers on scores and residuals; sets what the plan has of all layers.
-LayerPlan read_granite_layer(const JsonFields& config, const Shape& shape, ModelPlan& plan);
+LayerPlan read_granite_layer(const JsonFields& config, const Shape& shape, ModelPlan& plan,
+                             double usual_eps = 1e-6);
 
 // Experts of `width` beside an MLP that sees every token (`shared_width`, 0: none).
 ExpertsPlan read_granite_experts(const JsonFields& config, uint32_t width, uint32_t shared_width);

@@ -67,6 +67,18 @@ void read_ends(const JsonFields& config, const ShapeDefaults& defaults, ModelPla
   plan.eos = config.token_ids("eos_token_id", ids(defaults.eos), plan.vocabulary);
 }
 
+void read_default_ends(const JsonFields& config, std::initializer_list<TokenId> ends,
+                       ModelPlan& plan) {
+  if (config.has("eos_token_id")) return;
+  for (const TokenId id : ends) {
+    if (id < static_cast<int64_t>(plan.vocabulary)) plan.eos.push_back(id);
+  }
+}
+
+uint32_t head_dim_unless_null(const JsonFields& config, uint32_t fallback) {
+  return config.is_null("head_dim") ? 0 : fallback;
+}
+
 const char* general_or(const JsonFields& config, const char* general, const char* own) {
   return config.has(general) ? general : own;
 }
@@ -159,6 +171,19 @@ std::vector<bool> read_sliding_layers(const JsonFields& config, size_t layers) {
 void set_windows(const std::vector<bool>& sliding, uint32_t window, ModelPlan& plan) {
   for (size_t i = 0; i < sliding.size() && i < plan.layers.size(); ++i) {
     plan.layers[i].attention.window_tokens = sliding[i] ? window : 0;
+  }
+}
+
+void windows_from_gguf(const GgufFields& fields, nlohmann::ordered_json& config) {
+  config.erase("use_sliding_window");
+  const uint32_t window = fields.count(".attention.sliding_window", 0, 0, kMaxWidth);
+  if (window == 0) return;
+  config["sliding_window"] = window;
+  const GgufValue* pattern = fields.find(".attention.sliding_window_pattern");
+  const auto slides = pattern != nullptr ? pattern->integers() : std::nullopt;
+  if (!slides || config.contains("layer_types")) return;
+  for (const int64_t each : *slides) {
+    config["layer_types"].push_back(each != 0 ? "sliding_attention" : "full_attention");
   }
 }
 

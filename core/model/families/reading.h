@@ -55,6 +55,13 @@ Shape read_shape(const JsonFields& config, const ShapeDefaults& defaults, ModelP
 // bos_token_id and eos_token_id, among the plan's vocabulary.
 void read_ends(const JsonFields& config, const ShapeDefaults& defaults, ModelPlan& plan);
 
+// Several ends of a text, of a family whose configs need not name them.
+void read_default_ends(const JsonFields& config, std::initializer_list<TokenId> ends,
+                       ModelPlan& plan);
+// The size of heads of a family that has `fallback` where the key is missing, but hidden / heads (0
+// in ShapeDefaults) where it is null.
+uint32_t head_dim_unless_null(const JsonFields& config, uint32_t fallback);
+
 // `key` as a number in (0, 1).
 float read_eps(const JsonFields& config, const char* key, double fallback);
 // "silu", "gelu_pytorch_tanh", …, at the first of the keys that is there.
@@ -75,6 +82,9 @@ struct RopeDefaults {
 // The rotary settings in any of their three spellings.
 RopePlan read_rope(const JsonFields& config, const RopeDefaults& defaults, uint32_t head_dim,
                    uint32_t context_tokens);
+// As above; a config without either object has `usual`, JSON, whatever else it says.
+RopePlan read_rope_or(const JsonFields& config, std::string_view usual,
+                      const RopeDefaults& defaults, uint32_t head_dim, uint32_t context_tokens);
 // Whether yarn's ends are whole numbers. Only where the key is missing does that go without
 // saying: transformers takes a null for no.
 bool truncates(const JsonFields& rope);
@@ -94,6 +104,10 @@ float read_multiplier(const JsonFields& config, const char* key);
 std::vector<bool> read_sliding_layers(const JsonFields& config, size_t layers);
 // The window of those layers whose flag is set.
 void set_windows(const std::vector<bool>& sliding, uint32_t window, ModelPlan& plan);
+
+// For families whose windows decide more than what a layer sees: config.json's `sliding_window` and
+// `layer_types` as a GGUF file has them, also where the context ends before the window does.
+void windows_from_gguf(const GgufFields& fields, nlohmann::ordered_json& config);
 
 // ALiBi in place of rotary embedding. `heads_key` is what config.json calls the heads.
 void use_alibi(const JsonFields& config, const char* heads_key, float max_bias,

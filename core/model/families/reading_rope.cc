@@ -165,6 +165,18 @@ RopePlan plain_rope(const JsonFields& config, const RopeDefaults& defaults, uint
   return read_rope_object(config, JsonFields(kNothing, config.faults()), defaults, head_dim, 0);
 }
 
+RopePlan read_rope_or(const JsonFields& config, std::string_view usual,
+                      const RopeDefaults& defaults, uint32_t head_dim, uint32_t context_tokens) {
+  if (config.has("rope_scaling") || config.has("rope_parameters")) {
+    return read_rope(config, defaults, head_dim, context_tokens);
+  }
+  (void)config.find(defaults.theta_key);
+  const json rope = json::parse(usual);
+  const json nothing = json::object();
+  return read_rope_object(JsonFields(nothing, config.faults()), JsonFields(rope, config.faults()),
+                          defaults, head_dim, context_tokens);
+}
+
 // Old files have rope_theta beside rope_scaling, newer ones all of it in rope_parameters. Where
 // both stand, rope_scaling counts, as in transformers.
 RopePlan read_rope(const JsonFields& config, const RopeDefaults& defaults, uint32_t head_dim,
