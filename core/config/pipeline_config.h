@@ -56,6 +56,7 @@ struct PipelineConfig {
   std::string path;  // of the outermost file; empty when it was read from text
 
   Configured<std::string> model_path;  // absolute, or relative to the current folder for --set
+  Configured<std::string> model_as;    // the family to read an unknown model_type as; empty: none
 
   std::vector<NamedAdapter> adapters;  // by name
 

@@ -318,6 +318,9 @@ std::vector<ConfigKey> make_keys() {
   using C = PipelineConfig;
   std::vector<ConfigKey> keys = {
       path<&C::model_path>("model.path", "folder of the model"),
+      unless_default<&C::model_as>(
+          key<&C::model_as>("model.as", OptionType::text,
+                            "family whose arithmetic runs a model_type that none is for")),
       with_default(key<&C::executor>("executor.plugin", OptionType::text,
                                      "what runs the model: cpu, or ref (slow, exact)"),
                    "cpu"),

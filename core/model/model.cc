@@ -89,12 +89,15 @@ Status take_weights(Model& model) {
   return tensors.status();
 }
 
-Status read_configs(Model& model) {
+Status read_configs(Model& model, std::string_view as) {
   const std::string config_path = model.path + "/config.json";
   TENON_ASSIGN_OR_RETURN(std::string config, read_text_file(config_path, kMaxConfigBytes));
   TENON_ASSIGN_OR_RETURN(
       model.config_json,
       published::with_modelopt_config(with_spelled_infinity(std::move(config)), model.path));
+  if (!as.empty()) {
+    TENON_ASSIGN_OR_RETURN(model.config_json, read_config_as(model.config_json, as, config_path));
+  }
   TENON_ASSIGN_OR_RETURN(model.plan, parse_model_config(model.config_json, config_path));
   const std::string generation_path = model.path + "/generation_config.json";
   if (!is_there(generation_path)) return {};
@@ -258,10 +261,16 @@ uint64_t Model::weight_bytes() const {
   return bytes + vector_bytes;
 }
 
-Result<std::unique_ptr<Model>> open_model(const std::string& path) {
+Result<std::unique_ptr<Model>> open_model(const std::string& path, std::string_view as) {
   auto model = std::make_unique<Model>();
   model->path = path;
   if (is_model_file(path)) {
+    if (!as.empty()) {
+      return unsupported(path_in_quotes(path) +
+                         " is a GGUF file, whose family its metadata names; "
+                         "only a folder can be read as another family's ('" +
+                         std::string(as) + "')");
+    }
     TENON_ASSIGN_OR_RETURN(OpenedGguf opened, open_gguf(path));
     model->plan = std::move(opened.config.plan);
     model->config_json = std::move(opened.config.json);
@@ -272,7 +281,7 @@ Result<std::unique_ptr<Model>> open_model(const std::string& path) {
     model->checkpoint = std::move(opened.checkpoint);
     TENON_RETURN_IF_ERROR(read_gguf_nvfp4(*model));
   } else {
-    TENON_RETURN_IF_ERROR(read_configs(*model));
+    TENON_RETURN_IF_ERROR(read_configs(*model, as));
     TENON_ASSIGN_OR_RETURN(model->checkpoint, open_safetensors_folder(path));
     TENON_RETURN_IF_ERROR(check_generation(*model));
     TENON_RETURN_IF_ERROR(keep_text_part(*model));

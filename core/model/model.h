@@ -12,6 +12,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/base/text_end.h"
@@ -67,6 +68,9 @@ struct Model {
 // file (docs/formats/gguf.md). Every tensor that the plan needs must be there with its shape, as
 // f32, f16 or bf16 (matrices of a GGUF file also in blocks, core/model/formats/quant_format.h), and
 // the layers must have no other; the message names the first ones at fault.
-Result<std::unique_ptr<Model>> open_model(const std::string& path);
+//
+// `as` names a family whose arithmetic is used where no family has the folder's model_type
+// (read_config_as); empty: such a folder is refused.
+Result<std::unique_ptr<Model>> open_model(const std::string& path, std::string_view as = {});
 
 }  // namespace tenon

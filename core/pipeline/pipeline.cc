@@ -77,7 +77,7 @@ Status open_inputs(const PipelineRequest& request, OpenedModels& pipeline) {
     return invalid_argument(
         "no model is configured; set model.path to a model's folder or GGUF file");
   }
-  Result<std::unique_ptr<Model>> model = open_model(path.value);
+  Result<std::unique_ptr<Model>> model = open_model(path.value, request.config.model_as.value);
   if (!model.ok()) return with_context(path.origin.text(), model.status());
   pipeline.model = *std::move(model);
   TENON_RETURN_IF_ERROR(open_adapters(pipeline));

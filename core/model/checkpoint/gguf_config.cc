@@ -9,6 +9,7 @@
 #include "core/model/checkpoint/gguf_source.h"
 #include "core/model/config/model_config.h"
 #include "core/model/families/family.h"
+#include "core/model/families/nearest.h"
 #include "core/model/families/reading.h"
 
 namespace tenon {
@@ -275,8 +276,8 @@ Result<GgufConfig> gguf_model_config(const GgufFile& file, const GgufBytes& byte
   const std::string architecture = GgufFields(file, "", faults).text("general.architecture", "");
   const Family* family = family_of_file(file, architecture, faults);
   if (family == nullptr) {
-    faults.unsupported("'general.architecture' is " + in_quotes(architecture) + "; there are " +
-                       family_architectures());
+    faults.unsupported("'general.architecture' is " + in_quotes(architecture) +
+                       ", which is not built" + nearest_family(architecture));
     return faults.status(name);
   }
   const GgufFields fields(file, architecture, faults);

@@ -1,9 +1,11 @@
 #include "core/model/config/model_config.h"
 
+#include "core/base/log.h"
 #include "core/base/quote.h"
 #include "core/model/config/json_fields.h"
 #include "core/model/config/text_part.h"
 #include "core/model/families/family.h"
+#include "core/model/families/nearest.h"
 #include "core/model/families/reading.h"
 #include "core/model/published/reader.h"
 
@@ -18,8 +20,8 @@ const Family* read_family(const JsonFields& config) {
   const std::string type = config.text("model_type", "");
   const Family* family = type.empty() ? nullptr : find_family(type);
   if (!type.empty() && family == nullptr) {
-    config.faults().unsupported("model_type " + in_quotes(type) + " is not built; there are " +
-                                family_names());
+    config.faults().unsupported("model_type " + in_quotes(type) + " is not built" +
+                                nearest_family(type));
     return nullptr;
   }
   const json* classes = config.find("architectures");
@@ -33,7 +35,8 @@ const Family* read_family(const JsonFields& config) {
   const std::string name =
       classes->front().is_string() ? classes->front().get<std::string>() : describe(*classes);
   const Family* by_class = find_family_by_class(name);
-  if (by_class == nullptr || (family != nullptr && by_class != family)) {
+  if (family != nullptr && is_class_of(*family, name)) return family;
+  if (by_class == nullptr || family != nullptr) {
     config.faults().unsupported(
         "architecture " + in_quotes(name) + " is not built" +
         (family ? " for model_type " + in_quotes(type) + "; expected '" : "; expected one like '") +
@@ -164,7 +167,43 @@ void check_other_kinds(const JsonFields& config) {
   }
 }
 
+Status check_as(const json& config, std::string_view as, std::string_view name) {
+  const std::string wanted = "model.as is " + in_quotes(as);
+  if (find_family(as) == nullptr) {
+    return invalid_argument(wanted + ", which is no family that runs" + nearest_family(as));
+  }
+  const auto type = config.find("model_type");
+  if (type == config.end() || !type->is_string()) return {};
+  const std::string& own = type->get_ref<const std::string&>();
+  if (find_family(own) == nullptr && !is_whole_model(own)) return {};
+  return invalid_argument(std::string(name) + ": model_type " + in_quotes(own) +
+                          " runs as what it is; " + wanted + " – leave it out");
+}
+
 }  // namespace
+
+Result<std::string> read_config_as(std::string_view text, std::string_view as,
+                                   std::string_view name) {
+  Result<json> parsed = parse_json_object(text);
+  if (!parsed.ok()) return with_context(name, parsed.status());
+  TENON_RETURN_IF_ERROR(check_as(*parsed, as, name));
+  nlohmann::ordered_json config = in_order(text);
+  const std::string own =
+      config.contains("model_type") ? describe((*parsed)["model_type"]) : "missing";
+  config["model_type"] = as;
+  config.erase("architectures");
+  TENON_ASSIGN_OR_RETURN(const ModelPlan plan, parse_model_config(config.dump(), name));
+  std::string unread;
+  for (const std::string& key : plan.ignored_keys) {
+    unread += (unread.empty() ? "; not read: " : ", ") + in_quotes(key);
+  }
+  log(LogLevel::warning, "model",
+      std::string(name) + ": model_type " + own + " is read as '" + std::string(as) +
+          "', as model.as says. Whether it computes the same is not known: compare its logits with "
+          "its own program's before you trust them" +
+          unread);
+  return config.dump();
+}
 
 Result<ModelPlan> parse_model_config(std::string_view text, std::string_view name) {
   Result<json> parsed = parse_json_object(text);

@@ -4,6 +4,7 @@
 
 #include "core/base/quote.h"
 #include "core/model/families/family.h"
+#include "core/model/families/nearest.h"
 
 namespace tenon {
 namespace {
@@ -36,12 +37,15 @@ constexpr WholeModel kWholeModels[] = {
     {"qwen3_vl", "Qwen3VLForConditionalGeneration", "qwen3", Ties::whole_or_not},
 };
 
+const WholeModel* find_whole(std::string_view model_type) {
+  const auto* found = std::ranges::find(kWholeModels, model_type, &WholeModel::model_type);
+  return found == std::end(kWholeModels) ? nullptr : found;
+}
+
 const WholeModel* find_whole(const json& config) {
   const auto type = config.find("model_type");
   if (type == config.end() || !type->is_string()) return nullptr;
-  const auto* found =
-      std::ranges::find(kWholeModels, type->get_ref<const std::string&>(), &WholeModel::model_type);
-  return found == std::end(kWholeModels) ? nullptr : found;
+  return find_whole(std::string_view(type->get_ref<const std::string&>()));
 }
 
 void check_class(const json& config, const WholeModel& whole, Faults& faults) {
@@ -77,8 +81,8 @@ void name_family(const WholeModel& whole, json& text, Faults& faults) {
   const bool named_after_whole =
       own.empty() || own == whole.model_type || own == std::string(whole.model_type) + "_text";
   if (!named_after_whole) {
-    faults.unsupported("'text_config.model_type' is " + in_quotes(own) +
-                       ", which is not built; there are " + family_names());
+    faults.unsupported("'text_config.model_type' is " + in_quotes(own) + ", which is not built" +
+                       nearest_family(own));
   }
   text["model_type"] = whole.text_type;
 }
@@ -161,6 +165,10 @@ std::vector<TextPartName> text_part_names() {
   std::vector<TextPartName> names;
   for (const WholeModel& whole : kWholeModels) names.push_back({whole.model_type, whole.text_type});
   return names;
+}
+
+bool is_whole_model(std::string_view model_type) {
+  return find_whole(model_type) != nullptr;
 }
 
 TextPart find_text_part(const json& config, Faults& faults) {

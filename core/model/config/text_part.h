@@ -19,6 +19,8 @@ struct TextPart {
   nlohmann::json config;  // config.json of the text model
 };
 
+bool is_whole_model(std::string_view model_type);
+
 // What `config`, a config.json, holds of a text model. What is not built is a fault.
 TextPart find_text_part(const nlohmann::json& config, Faults& faults);
 

@@ -215,13 +215,17 @@ void add_synth(Command model, Action& action) {
 
 void add_info(Command model, Action& action) {
   auto folder = std::make_shared<std::string>();
+  auto as = std::make_shared<std::string>();
   auto json = std::make_shared<bool>(false), plan = std::make_shared<bool>(false);
   Command command = model.add_subcommand("info", "Say what a checkpoint is");
   command.add_option("folder", *folder, "model folder or GGUF file").required();
+  add_text(command, "--as", *as, "family to read a model_type as that none is for");
   command.add_flag("--plan", *plan, "also every setting of the layers, with the key that says it");
   command.add_flag("--json", *json, "machine-readable output");
-  command.callback([folder, json, plan, &action] {
-    action = [folder, json, plan] { return finish(print_model_info(*folder, *json, *plan)); };
+  command.callback([folder, as, json, plan, &action] {
+    action = [folder, as, json, plan] {
+      return finish(print_model_info(*folder, *json, *plan, *as));
+    };
   });
 }
 

@@ -18,6 +18,7 @@ namespace {
 
 struct ConvertFlags {
   std::string in;
+  std::string as;
   std::string out;
   std::string type;
   SplitFlags split;
@@ -60,7 +61,7 @@ Status convert(const ConvertFlags& flags) {
                             " would be a folder, which is not written in parts; give a name that "
                             "ends in .gguf, or leave --split-max-size and --split-tensors out");
   }
-  TENON_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model, open_model(flags.in));
+  TENON_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model, open_model(flags.in, flags.as));
   TENON_ASSIGN_OR_RETURN(const bool tokenizer, has_tokenizer(flags.in));
   Progress progress("writing", Progress::Unit::bytes, true);
   ConvertOptions options{type,
@@ -84,6 +85,7 @@ void add_convert_command(Command model, Action& action) {
   Command command = model.add_subcommand("convert", "Write a model as a GGUF file, or as a folder");
   command.add_option("in", flags->in, "model folder or GGUF file").required();
   command.add_option("out", flags->out, "NAME.gguf, or a folder to make").required();
+  add_text(command, "--as", flags->as, "family to read a model_type as that none is for");
   add_text(command, "--type", flags->type,
            "of the matrices: f32, f16, bf16, q8_0, q4_0 (default: as they are)");
   add_text(command, "--split-max-size", flags->split.max_size,

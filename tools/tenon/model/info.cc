@@ -365,8 +365,8 @@ void print_plan(const ModelPlan& plan) {
 
 }  // namespace
 
-Status print_model_info(const std::string& folder, bool json, bool plan) {
-  Result<std::unique_ptr<Model>> opened = open_model(folder);
+Status print_model_info(const std::string& folder, bool json, bool plan, const std::string& as) {
+  Result<std::unique_ptr<Model>> opened = open_model(folder, as);
   if (!opened.ok() && is_model_file(folder)) {
     return print_unrunnable(folder, opened.status(), json);
   }

@@ -8,6 +8,6 @@
 namespace tenon {
 
 // Prints to standard output; with `plan`, also every setting of the layers that is not as usual.
-Status print_model_info(const std::string& folder, bool json, bool plan);
+Status print_model_info(const std::string& folder, bool json, bool plan, const std::string& as);
 
 }  // namespace tenon

@@ -34,6 +34,8 @@ void PipelineFlags::add_to(Command command) {
       .group(group);
   add_text(command, "--model", model, "model folder or GGUF file, instead of the pipeline's")
       .group(group);
+  add_text(command, "--as", as, "family to read a model_type as that none is for: --as llama")
+      .group(group);
   add_texts(command, "--plugin-path", plugin_path, "look for plugins here first").group(group);
   add_text(command, "--isa", isa, "highest instruction set to use: portable, avx2, avx512, …")
       .group(group);
@@ -71,6 +73,7 @@ Result<PipelineConfig> load_config(const PipelineFlags& flags) {
     source.settings.push_back({key, std::move(value), {flag, 0, 0}});
   };
   if (!flags.model.empty()) set("model.path", flags.model, flags.model_from);
+  if (!flags.as.empty()) set("model.as", flags.as, "--as");
   if (!flags.isa.empty()) set("executor.isa", flags.isa, "--isa");
   if (flags.threads) set("executor.threads", int64_t{*flags.threads}, "--threads");
   TENON_ASSIGN_OR_RETURN(PipelineConfig config, llm::read_config(source));

@@ -17,6 +17,7 @@ namespace tenon {
 struct PipelineFlags {
   std::string config;
   std::string model;
+  std::string as;  // the family to read a model_type as that none is for
   std::vector<std::string> overrides;
   std::vector<std::string> plugin_path;
   std::string isa;
