@@ -22,6 +22,7 @@ from transformers import (AutoModelForCausalLM, AutoModelForImageTextToText, Lla
                           Qwen3Config)
 
 import delta_cases
+import dense_cases
 import expert_cases
 import family_cases
 import latent_cases
@@ -39,9 +40,9 @@ LLAMA3 = dict(rope_type="llama3", factor=4.0, low_freq_factor=1.0, high_freq_fac
 
 
 def case(config, dtype=torch.float32, shard=None, spelling="new", mixed=False, fill=None,
-         patch=None):
+         patch=None, tokens=TOKENS):
     return dict(config=config, dtype=dtype, shard=shard, spelling=spelling, mixed=mixed, fill=fill,
-                patch=patch)
+                patch=patch, tokens=tokens)
 
 
 CASES = {
@@ -83,6 +84,8 @@ CASES = {
        for name, config in recurrent_cases.CASES.items()},
     **{name: case(config, fill=delta_cases.randomise)
        for name, config in delta_cases.CASES.items()},
+    **{name: case(config, fill=dense_cases.randomise, tokens=dense_cases.TOKENS)
+       for name, config in dense_cases.CASES.items()},
     **{name: case(config, fill=wide_cases.randomise)
        for name, config in wide_cases.CASES.items()},
     **{name: case(config, fill=expert_cases.randomise,
@@ -91,7 +94,7 @@ CASES = {
 }
 
 # New cases belong here.
-SEEDED = {*delta_cases.CASES}
+SEEDED = {*delta_cases.CASES, *dense_cases.CASES}
 
 
 def randomise(model, generator):
@@ -169,7 +172,7 @@ def make(name, spec, root):
     if spec["patch"]:
         spec["patch"].share(model)
     vocabulary = model.config.get_text_config().vocab_size
-    tokens = torch.randint(0, vocabulary, (TOKENS,), generator=generator)
+    tokens = torch.randint(0, vocabulary, (spec["tokens"],), generator=generator)
     with torch.no_grad():
         logits = model(tokens[None]).logits[0]
     np.save(folder / "tokens.npy", tokens.numpy().astype(np.int32))

@@ -68,8 +68,10 @@ def recipe_of(path):
         values = array.array("f", data[first:last])
         mean = sum(values) / len(values)
         spread = (sum((value - mean)**2 for value in values) / len(values))**0.5
+        # A single number spreads by a quarter of itself.
+        spread = abs(mean) / 4 if len(values) == 1 else spread
         # Uniform numbers from -128 to 127 have a standard deviation of 74.
-        step = 2.0**round_log2(max(spread, 2.0**-20) / 74)
+        step = 2.0**round_log2(max(spread, 2.0**-24) / 74)
         mean = max(-127, min(127, round(mean / step))) * step
         tensors.append({"name": name, "shape": entry["shape"], "mean": mean, "step": step})
     return {"tensors": tensors}

@@ -86,8 +86,10 @@ TEST(ModelConfig, the_architecture_stands_in_for_a_missing_model_type) {
 }
 
 TEST(ModelConfig, unknown_families_and_heads_of_other_tasks_are_refused) {
-  EXPECT_EQ(refusal({{"model_type", "\"bert\""}}),
-            "c.json: model_type 'bert' is not built; there are " + family_names());
+  EXPECT_EQ(
+      refusal({{"model_type", "\"bert\""}}),
+      "c.json: model_type 'bert' is not built: it reads texts, and does not go on writing them; "
+      "docs/formats/model-folder.md lists what runs");
   EXPECT_THAT(refusal({{"architectures", "[\"LlamaForSequenceClassification\"]"}}),
               HasSubstr("architecture 'LlamaForSequenceClassification' is not built for model_type "
                         "'llama'; expected 'LlamaForCausalLM'"));

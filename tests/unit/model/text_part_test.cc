@@ -107,8 +107,10 @@ TEST(TextPart, axes_of_positions_are_one_for_text) {
 }
 
 TEST(TextPart, what_is_not_built_is_refused_by_name) {
-  EXPECT_THAT(refusal(R"({"model_type":"llava","text_config":{"model_type":"opt"}})"),
-              HasSubstr("'text_config.model_type' is 'opt', which is not built; there are llama"));
+  EXPECT_THAT(
+      refusal(R"({"model_type":"llava","text_config":{"model_type":"opt"}})"),
+      HasSubstr("'text_config.model_type' is 'opt', which is not built; the nearest family that "
+                "runs is 'gpt2', but this is another: its positions begin at the third"));
   EXPECT_THAT(refusal(R"({"model_type":"gemma3","architectures":["Gemma3ForTokenClassification"],
                           "text_config":{}})"),
               HasSubstr("is not built for model_type 'gemma3'; expected "
