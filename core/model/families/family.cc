@@ -9,36 +9,9 @@ namespace tenon {
 namespace {
 
 constexpr const Family* kFamilies[] = {
-    &kLlama,         &kMistral,
-    &kQwen2,         &kQwen3,
-    &kGemma2,        &kGemma3,
-    &kPhi3,          &kOlmo2,
-    &kGranite,       &kSmolLm3,
-    &kStarcoder2,    &kGpt2,
-    &kGptNeox,       &kStableLm,
-    &kCohere,        &kMpt,
-    &kBloom,         &kFalcon,
-    &kOlmo,          &kPhi,
-    &kNemotron,      &kMixtral,
-    &kQwen2Moe,      &kQwen3Moe,
-    &kOlmoe,         &kGptOss,
-    &kDeepseekV2,    &kDeepseekV3,
-    &kMamba,         &kMamba2,
-    &kGraniteHybrid, &kLlada,
-    &kGraniteMoe,    &kGraniteMoeShared,
-    &kQwen3Next,     &kQwen35,
-    &kQwen35Moe,     &kOlmo3,
-    &kErnie45,       &kSeedOss,
-    &kArcee,         &kJais2,
-    &kApertus,       &kHelium,
-    &kExaone,        &kExaone4,
-    &kCohere2,       &kGlm,
-    &kGlm4,          &kHunyuanDense,
-    &kCwm,           &kGemma,
-    &kVaultGemma,    &kHyperClovaX,
-    &kGraniteSwa,    &kIquestCoder,
-    &kInternLm3,     &kMinistral,
-    &kNanochat,
+#define TENON_FAMILY(family) &family,
+#include "core/model/families/families.def"
+#undef TENON_FAMILY
 };
 
 // Early Llama checkpoints write "LLaMAForCausalLM".

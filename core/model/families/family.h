@@ -1,5 +1,5 @@
 // A model family: how a checkpoint of one architecture is read. Each is one file in
-// core/model/families and one line in the table of family.cc.
+// core/model/families and one line in families.def.
 //
 // GGUF files are read through the same door: their metadata is put into the keys of a config.json.
 #pragma once
