@@ -1,11 +1,11 @@
 #include "core/exec/batch_check.h"
 
 #include <algorithm>
-#include <iterator>
 #include <string>
 #include <string_view>
 
 #include "core/base/quote.h"
+#include "core/base/text.h"
 #include "core/model/blocks/recurrence.h"
 
 namespace tenon {
@@ -186,11 +186,6 @@ Status check_sequence(const BatchView& batch, size_t index, const BatchLimits& l
   return {};
 }
 
-bool is_known_recurrence(std::string_view kind) {
-  constexpr Recurrence kKnown[] = {Recurrence::mamba, Recurrence::mamba2, Recurrence::gated_delta};
-  return std::ranges::find(kKnown, kind, recurrence_name) != std::end(kKnown);
-}
-
 }  // namespace
 
 Status check_decoder_shape(const ModelShape& shape) {
@@ -198,6 +193,7 @@ Status check_decoder_shape(const ModelShape& shape) {
     return unsupported("the model's positions have " + number(shape.position_axes) +
                        " numbers; this executor rotates by one");
   }
+  const std::vector<std::string> recurrences = recurrence_names();
   for (LayerId id = 0; id < shape.layer_count; ++id) {
     const LayerShape& layer = shape.layers[id];
     if (layer.group == kNoGroup && layer.state_group == kNoGroup) {
@@ -205,10 +201,13 @@ Status check_decoder_shape(const ModelShape& shape) {
                          " neither attends nor keeps a recurrent state; this executor runs layers "
                          "that do one or both");
     }
-    if (layer.state_group == kNoGroup || is_known_recurrence(layer.state_kind)) continue;
+    if (layer.state_group == kNoGroup ||
+        std::ranges::find(recurrences, layer.state_kind) != recurrences.end()) {
+      continue;
+    }
     return unsupported("layer " + number(id) + " keeps a recurrent state of the kind " +
-                       in_quotes(layer.state_kind) +
-                       "; this executor runs mamba, mamba2 and gated_delta");
+                       in_quotes(layer.state_kind) + "; this executor runs " +
+                       join_and(recurrences));
   }
   return {};
 }

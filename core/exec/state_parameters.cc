@@ -1,12 +1,12 @@
 #include "core/exec/state_parameters.h"
 
 #include <algorithm>
-#include <initializer_list>
+#include <utility>
 
 namespace tenon {
 namespace {
 
-TensorView view_of(const float* values, std::initializer_list<uint64_t> extents) {
+TensorView view_of(const float* values, std::span<const uint64_t> extents) {
   TensorView view;
   view.data = values;
   view.dtype = DType::f32;
@@ -23,11 +23,6 @@ TensorView view_of(const float* values, std::initializer_list<uint64_t> extents)
 }  // namespace
 
 StateParameters::StateParameters(const Model& model) {
-  size_t widest = 0;
-  for (const LayerPlan& layer : model.plan.layers) {
-    if (layer.recurrent) widest = std::max<size_t>(widest, layer.recurrent.channels());
-  }
-  zeros_.assign(widest, 0.0f);
   for (size_t i = 0; i < model.layers.size(); ++i) {
     const RecurrentPlan& recurrent = model.plan.layers[i].recurrent;
     std::vector<TensorView>& views = layers_.emplace_back();
@@ -38,23 +33,16 @@ StateParameters::StateParameters(const Model& model) {
 
 void StateParameters::add_layer(const RecurrentPlan& recurrent, const LayerWeights& weights,
                                 std::vector<TensorView>& views) {
-  const uint64_t channels = recurrent.channels(), heads = recurrent.heads;
-  const std::vector<float>& bias = weights.ssm_conv_bias;
-  views = {view_of(weights.ssm_conv.data(), {channels, recurrent.width}),
-           view_of(bias.empty() ? zeros_.data() : bias.data(), {channels}),
-           recurrent.kind == Recurrence::mamba
-               ? view_of(weights.ssm_a.data(), {heads, recurrent.state})
-               : view_of(weights.ssm_a.data(), {heads}),
-           view_of(weights.ssm_dt_bias.data(), {recurrent.steps()})};
-  if (recurrent.kind == Recurrence::gated_delta) {
-    limits_.push_back({recurrent.strongest_decay, 0.0f});
-    views.push_back(view_of(limits_.back().data(), {1}));
-    return;
+  for (RecurrentParameter& one : recurrence_kind(recurrent.kind).parameters(recurrent, weights)) {
+    const float* values = one.values.data();
+    if (one.values.empty()) {
+      uint64_t count = 1;
+      for (const uint64_t extent : one.extents) count *= extent;
+      one.own.resize(count);
+      values = own_.emplace_back(std::move(one.own)).data();
+    }
+    views.push_back(view_of(values, one.extents));
   }
-  views.push_back(view_of(weights.ssm_d.data(), {heads}));
-  if (recurrent.kind != Recurrence::mamba2) return;
-  limits_.push_back({recurrent.least_step, recurrent.most_step});
-  views.push_back(view_of(limits_.back().data(), {2}));
 }
 
 }  // namespace tenon

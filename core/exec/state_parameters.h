@@ -4,7 +4,6 @@
 
 #include <tenon/types.h>
 
-#include <array>
 #include <deque>
 #include <span>
 #include <vector>
@@ -32,8 +31,7 @@ class StateParameters {
 
   std::deque<std::vector<TensorView>> layers_;
   std::vector<std::span<const TensorView>> views_;
-  std::deque<std::array<float, 2>> limits_;  // of steps or decays
-  std::vector<float> zeros_;                 // where a convolution has no bias
+  std::deque<std::vector<float>> own_;  // what is no weight
 };
 
 }  // namespace tenon

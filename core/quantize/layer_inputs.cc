@@ -5,6 +5,7 @@
 #include <cmath>
 #include <utility>
 
+#include "core/model/blocks/block.h"
 #include "core/quantize/blocks/row_shares.h"
 #include "core/quantize/methods/linear_algebra.h"
 #include "core/quantize/one_layer.h"
@@ -60,38 +61,47 @@ ref::Multiply multiply_by(const LayerValues& values, const InputSites* sites, ui
 
 }  // namespace
 
-InputSites input_sites(const LayerPlan& plan, const LayerWeights& w) {
+namespace {
+
+// Later stages read what earlier ones made.
+uint32_t stage_of(Reads reads) {
+  return static_cast<uint32_t>(reads) - static_cast<uint32_t>(Reads::mixer_input);
+}
+
+// The site of those matrices that read the same.
+void add_site(const Weight& weight, Reads reads, std::map<Reads, uint32_t>& of_block,
+              InputSites& sites) {
+  if (weight.n_out == 0 || reads == Reads::other) return;
+  const auto [site, added] = of_block.emplace(reads, static_cast<uint32_t>(sites.first.size()));
+  if (added) {
+    sites.first.push_back(&weight);
+    sites.stage.push_back(stage_of(reads));
+  }
+  sites.of[key_of(weight)] = site->second;
+}
+
+}  // namespace
+
+InputSites input_sites(const ModelPlan& plan, uint32_t layer, const LayerWeights& w) {
   InputSites sites;
-  const auto add = [&sites](uint32_t stage, std::initializer_list<const Weight*> together) {
-    bool first = true;
-    for (const Weight* weight : together) {
-      if (weight->n_out == 0) continue;
-      if (first) {
-        sites.first.push_back(weight);
-        sites.stage.push_back(stage);
-      }
-      first = false;
-      sites.of[key_of(*weight)] = static_cast<uint32_t>(sites.first.size() - 1);
+  const LayerPlan& own = plan.layers[layer];
+  for (const Block* block : layer_blocks()) {
+    if (!block->is_in(own)) continue;
+    std::map<Reads, uint32_t> shared;
+    for (const BlockTensor& tensor : block->tensors) {
+      // Blocks have tensors of which a layer has one or the other, for the same matrix.
+      const bool there = tensor.extent != nullptr && tensor.extent(plan, own).rows > 0;
+      if (!there || tensor.in_layer.matrix == nullptr) continue;
+      add_site(w.*tensor.in_layer.matrix, tensor.reads, shared, sites);
     }
-  };
-  const bool two_steps = plan.latent && plan.latent.q_rank > 0;
-  if (two_steps) {
-    add(0, {&w.kv_a, &w.q_a});
-    add(1, {&w.q});
-  } else {
-    add(0, {&w.q, &w.k, &w.v, &w.output_gate, &w.kv_a});
   }
-  add(2, {&w.output});
-  add(0, {&w.ssm_in, &w.ssm_gate, &w.ssm_step, &w.ssm_beta});
-  add(2, {&w.ssm_out});
-  add(3, {&w.up, &w.gate});
-  add(4, {&w.down});
   for (const ExpertWeights& expert : w.experts) {
-    add(3, {&expert.gate, &expert.up});
-    add(4, {&expert.down});
+    std::map<Reads, uint32_t> shared;
+    for (const BlockTensor& tensor : kExperts.tensors) {
+      if (tensor.in_experts.matrix == nullptr) continue;
+      add_site(expert.*tensor.in_experts.matrix, tensor.reads, shared, sites);
+    }
   }
-  add(3, {&w.shared_gate, &w.shared_up});
-  add(4, {&w.shared_down});
   return sites;
 }
 

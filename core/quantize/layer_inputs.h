@@ -43,7 +43,7 @@ struct InputSites {
   std::map<const void*, uint32_t> of;  // site of each weight, by key_of()
 };
 // Of the layer's matrices that quantising is about.
-InputSites input_sites(const LayerPlan& plan, const LayerWeights& weights);
+InputSites input_sites(const ModelPlan& plan, uint32_t layer, const LayerWeights& weights);
 
 class LayerInputs {
  public:

@@ -14,7 +14,7 @@ class LayerWork {
   LayerWork(const Model& model, uint32_t layer, const MethodOptions& options, LayerInputs* inputs,
             WorkerPool& pool)
       : weights_(model.layers[layer]),
-        sites_(input_sites(model.plan.layers[layer], weights_)),
+        sites_(input_sites(model.plan, layer, weights_)),
         options_(options),
         inputs_(inputs),
         pool_(pool),

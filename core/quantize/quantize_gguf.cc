@@ -64,7 +64,7 @@ Result<Importance> measure_importance(const Model& model, std::vector<std::vecto
   const auto layers = static_cast<uint32_t>(model.layers.size());
   for (uint32_t layer = 0; layer < layers; ++layer) {
     const LayerWeights& weights = model.layers[layer];
-    const InputSites sites = input_sites(model.plan.layers[layer], weights);
+    const InputSites sites = input_sites(model.plan, layer, weights);
     LayerValues values;
     for (const auto& [key, site] : sites.of) values[key] = {};
     for (const Weight* weight : weights.matrices()) {

@@ -143,8 +143,8 @@ class ModelQuantizer {
   // Before anything is written.
   Status check_layers() const {
     const UnitFinder finder(model_);
-    for (size_t i = 0; i < model_.layers.size(); ++i) {
-      const InputSites sites = input_sites(model_.plan.layers[i], model_.layers[i]);
+    for (uint32_t i = 0; i < model_.layers.size(); ++i) {
+      const InputSites sites = input_sites(model_.plan, i, model_.layers[i]);
       TENON_ASSIGN_OR_RETURN(const std::vector<Unit> units, finder.units(sites, model_.layers[i]));
       for (const Unit& unit : units) {
         TENON_RETURN_IF_ERROR(

@@ -13,13 +13,14 @@ void CpuWorker::qkv(uint32_t layer) {
   const CpuBuffers& to = step_.buffers;
   std::array<Product, kMostProducts> products;
   size_t count = 0;
-  products[count++] = {&w.q, b.q_bias, to.q.floats()};
+  products[count++] = {&w[&LayerWeights::q], b.q_bias, to.q.floats()};
   if (plan(layer).attention.output_gate) {
-    products[count++] = {&w.output_gate, b.output_gate_bias, to.attention_gate.floats()};
+    products[count++] = {&w[&LayerWeights::output_gate], b.output_gate_bias,
+                         to.attention_gate.floats()};
   }
   if (!shares_kv(layer)) {
-    products[count++] = {&w.k, b.k_bias, to.k.floats()};
-    products[count++] = {&w.v, b.v_bias, to.v.floats()};
+    products[count++] = {&w[&LayerWeights::k], b.k_bias, to.k.floats()};
+    products[count++] = {&w[&LayerWeights::v], b.v_bias, to.v.floats()};
   }
   multiply(input(plan(layer).attention_norm), std::span(products).first(count));
   if (!alone()) return;
@@ -141,7 +142,7 @@ void CpuWorker::attention_output(uint32_t layer) {
   if (rows_ == 0) return;
   const LayerWeights& w = vectors(layer);
   const HostMemory& x = plan(layer).latent ? step_.buffers.expanded : step_.buffers.attended;
-  add_to_stream(layer, x.floats(), step_.weights.layer(layer).output, w.output_bias,
+  add_to_stream(layer, x.floats(), step_.weights.layer(layer)[&LayerWeights::output], w.output_bias,
                 plan(layer).attention_post_norm, w.attention_post_norm, w.attention_post_norm_bias);
 }
 

@@ -111,8 +111,8 @@ Status CpuExecutor::load(const ExecutorSetup& setup) {
   step_.scores.load(*setup.shape, setup.scored);
   TENON_RETURN_IF_ERROR(step_.states.load(setup.state, *setup.model, *setup.shape, kv_.states(),
                                           {setup.max_rows, setup.max_sequences, pool_->size()}));
-  TENON_RETURN_IF_ERROR(step_.weights.load(*setup.model, *setup.shape, setup.adapters, setup.linear,
-                                           *pool_, setup.progress, setup.sharing));
+  TENON_RETURN_IF_ERROR(step_.weights.load(*setup.model, setup.adapters, setup.linear, *pool_,
+                                           setup.progress, setup.sharing));
   TENON_RETURN_IF_ERROR(load_workers(setup.max_rows));
   prefault_memory();
   loaded_ = true;

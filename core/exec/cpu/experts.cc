@@ -16,8 +16,9 @@ void CpuWorker::route(uint32_t layer, const float* x) {
   const LayerWeights& b = vectors(layer);
   const ExpertsPlan& experts = plan(layer).experts;
   float* scores = step_.buffers.scores.floats();
-  const Product products[] = {{&w.router, b.router_bias, scores},
-                              {&w.shared_router, {}, scores + uint64_t{rows_} * experts.count}};
+  const Product products[] = {
+      {&w[&LayerWeights::router], b.router_bias, scores},
+      {&w[&LayerWeights::shared_router], {}, scores + uint64_t{rows_} * experts.count}};
   multiply(x, std::span(products).first(experts.shared_gate ? 2 : 1));
   // One row is not worth a barrier of its own.
   const Share mine = alone() ? Share{0, slice_.index == 0 ? 1u : 0u} : share_of(rows_, slice_);
@@ -83,12 +84,14 @@ void CpuWorker::experts_in(uint32_t layer) {
   const uint64_t chosen = uint64_t{rows_} * experts.chosen * experts.width;
   const uint64_t shared = uint64_t{rows_} * experts.shared_width;
   const bool shared_fused =
-      epilogue && shared > 0 && w.shared_gate.pairs_with(w.shared_up, *epilogue);
+      epilogue && shared > 0 &&
+      w[&LayerWeights::shared_gate].pairs_with(w[&LayerWeights::shared_up], *epilogue);
   parts_.clear();
   add_chosen(layer, fused ? &*epilogue : nullptr);
   if (shared > 0) {
-    const Part part = part_of(w.shared_gate, {}, step_.buffers.inner.floats() + chosen);
-    add_gated(part, w.shared_up, nullptr, shared_fused ? &*epilogue : nullptr);
+    const Part part =
+        part_of(w[&LayerWeights::shared_gate], {}, step_.buffers.inner.floats() + chosen);
+    add_gated(part, w[&LayerWeights::shared_up], nullptr, shared_fused ? &*epilogue : nullptr);
   }
   multiply_parts(x, rows_, parts_);
   if (!fused) activate_inner(experts, 0, chosen);
@@ -131,7 +134,8 @@ void CpuWorker::experts_out(uint32_t layer) {
   }
   multiply_parts(inner, places, parts_);
   if (experts.shared_width > 0) {
-    const Product shared{&w.shared_down, {}, routed + uint64_t{places} * plan().hidden};
+    const Product shared{
+        &w[&LayerWeights::shared_down], {}, routed + uint64_t{places} * plan().hidden};
     multiply(inner + uint64_t{places} * experts.width, {&shared, 1});
   }
   combine_experts(layer);

@@ -10,9 +10,9 @@ void CpuWorker::latent_qkv(uint32_t layer) {
   const LayerWeights& b = vectors(layer);
   const CpuBuffers& to = step_.buffers;
   const bool two_steps = plan(layer).latent.q_rank > 0;
-  const Product products[] = {
-      {&w.kv_a, b.kv_a_bias, to.k.floats()},
-      {two_steps ? &w.q_a : &w.q, b.q_a_bias, (two_steps ? to.low : to.expanded).floats()}};
+  const Product products[] = {{&w[&LayerWeights::kv_a], b.kv_a_bias, to.k.floats()},
+                              {two_steps ? &w[&LayerWeights::q_a] : &w[&LayerWeights::q],
+                               b.q_a_bias, (two_steps ? to.low : to.expanded).floats()}};
   multiply(input(plan(layer).attention_norm), products);
   if (alone()) {
     std::memcpy(own_k_.data(), to.k.data(), own_k_.bytes());
@@ -20,7 +20,7 @@ void CpuWorker::latent_qkv(uint32_t layer) {
   }
   latent_norms(layer);
   if (two_steps) {
-    const Product second{&w.q, {}, to.expanded.floats()};
+    const Product second{&w[&LayerWeights::q], {}, to.expanded.floats()};
     multiply(low(), {&second, 1});
   }
   if (alone()) std::memcpy(own_expanded_.data(), to.expanded.data(), own_expanded_.bytes());

@@ -19,12 +19,14 @@ void CpuWorker::mlp_in(uint32_t layer) {
   const float* x = input(plan(layer).mlp_input_norm());
   const std::optional<Epilogue> epilogue = gate_epilogue(mlp.activation);
   if (mlp.gated && epilogue) {
-    const Product gated{&w.gate, b.gate_bias, to.inner.floats(), *epilogue, &w.up, b.up_bias};
+    const Product gated{&w[&LayerWeights::gate], b.gate_bias, to.inner.floats(), *epilogue,
+                        &w[&LayerWeights::up],   b.up_bias};
     return multiply(x, {&gated, 1});
   }
   float* beside = mlp.gated ? to.product.floats() : nullptr;
-  const Product products[] = {{&w.up, b.up_bias, mlp.gated ? beside : to.inner.floats()},
-                              {&w.gate, b.gate_bias, to.inner.floats()}};
+  const Product products[] = {
+      {&w[&LayerWeights::up], b.up_bias, mlp.gated ? beside : to.inner.floats()},
+      {&w[&LayerWeights::gate], b.gate_bias, to.inner.floats()}};
   multiply(x, std::span(products).first(mlp.gated ? 2 : 1));
   const Share mine = share_of(uint64_t{rows_} * mlp.width, slice_);
   if (mlp.activation == Activation::xielu) {
@@ -43,7 +45,8 @@ void CpuWorker::mlp_out(uint32_t layer) {
   if (plan(layer).experts) {
     experts_out(layer);
   } else {
-    add_to_stream(layer, step_.buffers.inner.floats(), step_.weights.layer(layer).down, w.down_bias,
+    add_to_stream(layer, step_.buffers.inner.floats(),
+                  step_.weights.layer(layer)[&LayerWeights::down], w.down_bias,
                   plan(layer).mlp_post_norm, w.mlp_post_norm, w.mlp_post_norm_bias);
   }
 }

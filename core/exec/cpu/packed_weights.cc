@@ -9,6 +9,7 @@
 #include "core/base/quote.h"
 #include "core/base/sha256.h"
 #include "core/base/text.h"
+#include "core/model/blocks/block.h"
 #include "core/model/strange_values.h"
 #include "core/model/tensors/tensor_values.h"
 #include "core/model/tensors/weight_rows.h"
@@ -56,17 +57,24 @@ void release_pages(const Model& model, const Weight& weight) {
 
 }  // namespace
 
-Status PackedWeights::load(const Model& model, const ModelShape& shape,
-                           std::span<const Adapter* const> adapters, const LinearResolver& resolve,
-                           WorkerPool& pool, const LoadProgress& progress,
-                           const WeightSharing& sharing) {
+const PackedMatrix& PackedLayer::operator[](Weight LayerWeights::*which) const {
+  static const PackedMatrix kNone;
+  for (const auto& [member, matrix] : matrices_) {
+    if (member == which) return matrix;
+  }
+  return kNone;
+}
+
+Status PackedWeights::load(const Model& model, std::span<const Adapter* const> adapters,
+                           const LinearResolver& resolve, WorkerPool& pool,
+                           const LoadProgress& progress, const WeightSharing& sharing) {
   *this = PackedWeights();
   for (const Adapter* adapter : adapters) {
     for (const AdapterMatrix& matrix : adapter->matrices) {
       adapted_[matrix.target].pairs.resize(adapters.size());
     }
   }
-  TENON_RETURN_IF_ERROR(add_all(model, shape, resolve));
+  TENON_RETURN_IF_ERROR(add_all(model, resolve));
   TENON_RETURN_IF_ERROR(add_adapters(adapters, resolve));
   TENON_RETURN_IF_ERROR(place_and_pack(model, pool, progress, sharing));
   placements_.clear();
@@ -112,49 +120,31 @@ Status PackedWeights::place_and_pack(const Model& model, WorkerPool& pool,
   return {};
 }
 
-Status PackedWeights::add_all(const Model& model, const ModelShape& shape,
-                              const LinearResolver& resolve) {
+// Blocks share members, such as the output of attention: those are added once.
+Status PackedWeights::add_layer(const LayerWeights& from, const LinearResolver& resolve,
+                                PackedLayer& to) {
+  TENON_RETURN_IF_ERROR(add_heads(from.k_absorb, resolve, to.k_absorb));
+  TENON_RETURN_IF_ERROR(add_heads(from.v_expand, resolve, to.v_expand));
+  for (const Block* block : layer_blocks()) {
+    for (const BlockTensor& tensor : block->tensors) {
+      Weight LayerWeights::*const which = tensor.in_layer.matrix;
+      if (which == nullptr || (from.*which).n_out == 0) continue;
+      const auto known =
+          std::ranges::find(to.matrices_, which, &decltype(to.matrices_)::value_type::first);
+      if (known == to.matrices_.end()) to.matrices_.emplace_back(which, PackedMatrix());
+    }
+  }
+  // Placements point to them from here on.
+  for (auto& [which, matrix] : to.matrices_) {
+    TENON_RETURN_IF_ERROR(add(from.*which, resolve, matrix));
+  }
+  return add_experts(from.experts, resolve, to);
+}
+
+Status PackedWeights::add_all(const Model& model, const LinearResolver& resolve) {
   layers_.resize(model.layers.size());
   for (size_t i = 0; i < layers_.size(); ++i) {
-    const LayerWeights& from = model.layers[i];
-    PackedLayer& to = layers_[i];
-    const bool own_kv = shape.layers[i].shares_kv_with < 0;
-    TENON_RETURN_IF_ERROR(add_heads(from.k_absorb, resolve, to.k_absorb));
-    TENON_RETURN_IF_ERROR(add_heads(from.v_expand, resolve, to.v_expand));
-    const std::pair<const Weight*, PackedMatrix*> matrices[] = {
-        {&from.q, &to.q},
-        {own_kv ? &from.k : nullptr, &to.k},
-        {own_kv ? &from.v : nullptr, &to.v},
-        {&from.q_a, &to.q_a},
-        {&from.kv_a, &to.kv_a},
-        {&from.output, &to.output},
-        {&from.output_gate, &to.output_gate},
-        {&from.ssm_in, &to.ssm_in},
-        {&from.ssm_gate, &to.ssm_gate},
-        {&from.ssm_step, &to.ssm_step},
-        {&from.ssm_beta, &to.ssm_beta},
-        {&from.ssm_low, &to.ssm_low},
-        {&from.ssm_bc, &to.ssm_bc},
-        {&from.ssm_dt, &to.ssm_dt},
-        {&from.ssm_out, &to.ssm_out},
-        {&from.gate, &to.gate},
-        {&from.up, &to.up},
-        {&from.down, &to.down},
-    };
-    for (const auto& [weight, packed] : matrices) {
-      if (weight == nullptr || weight->n_out == 0) continue;
-      TENON_RETURN_IF_ERROR(add(*weight, resolve, *packed));
-    }
-    const std::pair<const Weight*, PackedMatrix*> of_experts[] = {
-        {&from.router, &to.router},
-        {&from.shared_gate, &to.shared_gate},
-        {&from.shared_up, &to.shared_up},
-        {&from.shared_down, &to.shared_down},
-        {&from.shared_router, &to.shared_router}};
-    for (const auto& [weight, matrix] : of_experts) {
-      if (weight->n_out != 0) TENON_RETURN_IF_ERROR(add(*weight, resolve, *matrix));
-    }
-    TENON_RETURN_IF_ERROR(add_experts(from.experts, resolve, to));
+    TENON_RETURN_IF_ERROR(add_layer(model.layers[i], resolve, layers_[i]));
   }
   embedding_source_ = &model.embedding;
   TENON_RETURN_IF_ERROR(add(model.head, resolve, head_));

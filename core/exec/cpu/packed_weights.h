@@ -61,25 +61,29 @@ struct PackedExpert {
   uint64_t stored_bytes = 0;  // of the three, in the checkpoint
 };
 
-struct PackedLayer {
-  PackedMatrix q, k, v, output, output_gate, gate, up, down;
-  // Latent attention, as LayerWeights has it.
-  PackedMatrix q_a, kv_a;
+// A layer's matrices, which are those that the blocks' tables list.
+class PackedLayer {
+ public:
+  // Without a kernel: the layer has no such matrix. Layers have few, so that they are gone through.
+  const PackedMatrix& operator[](Weight LayerWeights::*which) const;
+
+  // Of latent attention, as LayerWeights has them.
   std::vector<PackedMatrix> k_absorb, v_expand;  // [heads]
-  PackedMatrix ssm_in, ssm_gate, ssm_step, ssm_beta, ssm_low, ssm_bc, ssm_dt, ssm_out;
-  PackedMatrix router, shared_gate, shared_up, shared_down, shared_router;
   std::vector<PackedExpert> experts;
   bool experts_alike = false;  // all gates and ups have one kernel, preparation and format
+
+ private:
+  friend class PackedWeights;
+  std::vector<std::pair<Weight LayerWeights::*, PackedMatrix>> matrices_;
 };
 
 class PackedWeights {
  public:
   // Packs every matrix on all workers, straight from the mapped checkpoint into memory that is
   // first touched so, and drops each one's pages of the checkpoint behind it: memory peaks at the
-  // packed size. Layers that share another's K/V have no
-  // k and v. A plain embedding that is not the head stays in the checkpoint. What another executor
-  // has packed in the same way is used as it is.
-  Status load(const Model& model, const ModelShape& shape, std::span<const Adapter* const> adapters,
+  // packed size. A plain embedding that is not the head stays in the checkpoint. What another
+  // executor has packed in the same way is used as it is.
+  Status load(const Model& model, std::span<const Adapter* const> adapters,
               const LinearResolver& resolve, WorkerPool& pool, const LoadProgress& progress,
               const WeightSharing& sharing = {});
 
@@ -109,7 +113,8 @@ class PackedWeights {
                    std::vector<PackedMatrix>& packed);
   Status add_experts(const std::vector<ExpertWeights>& from, const LinearResolver& resolve,
                      PackedLayer& to);
-  Status add_all(const Model& model, const ModelShape& shape, const LinearResolver& resolve);
+  Status add_layer(const LayerWeights& from, const LinearResolver& resolve, PackedLayer& to);
+  Status add_all(const Model& model, const LinearResolver& resolve);
   Status add_adapters(std::span<const Adapter* const> adapters, const LinearResolver& resolve);
   std::string name_of_layout(const WeightSharing& sharing) const;
   Status place_and_pack(const Model& model, WorkerPool& pool, const LoadProgress& progress,

@@ -1,5 +1,6 @@
 // The recurrent half of a layer: projections by linear kernels, what lies between by the state
 // kernel (docs/futures.md, "State kinds").
+#include <array>
 #include <vector>
 
 #include "core/exec/cpu/worker.h"
@@ -10,21 +11,27 @@ void CpuWorker::recur_in(uint32_t layer) {
   const PackedLayer& w = step_.weights.layer(layer);
   const LayerWeights& b = vectors(layer);
   const CpuBuffers& to = step_.buffers;
-  const Product products[] = {{&w.ssm_in, b.ssm_in_bias, to.x.floats()},
-                              {&w.ssm_gate, b.ssm_gate_bias, to.gate.floats()},
-                              {&w.ssm_step, b.ssm_step_bias, to.step.floats()},
-                              {&w.ssm_beta, {}, to.bc.floats()}};
-  const Recurrence kind = plan(layer).recurrent.kind;
-  const size_t count = kind == Recurrence::mamba ? 2 : kind == Recurrence::mamba2 ? 3 : 4;
+  const RecurrenceKind& kind = recurrence_kind(plan(layer).recurrent.kind);
+  std::array<Product, kMostRecurrentInputs + 1> products;
+  static_assert(kMostRecurrentInputs + 1 <= kMostProducts);
+  size_t count = 0;
+  for (const RecurrentProduct& product : kind.inputs) {
+    products[count] = {.matrix = &w[product.matrix], .y = to.recurrent[count].floats()};
+    if (product.bias != nullptr) products[count].bias = b.*product.bias;
+    ++count;
+  }
+  if (kind.gated)
+    products[count++] = {&w[&LayerWeights::ssm_gate], b.ssm_gate_bias, to.gate.floats()};
   multiply(input(plan(layer).attention_norm), std::span(products).first(count));
 }
 
 // Ends with a barrier, as each phase does.
-void CpuWorker::run_states(uint32_t layer, std::initializer_list<const void*> inputs, void* out) {
+void CpuWorker::run_states(uint32_t layer, std::span<const void* const> inputs,
+                           const HostMemory& out) {
   StateCall call;
   call.layer = layer;
-  call.inputs = {inputs.begin(), inputs.size()};
-  call.out = out;
+  call.inputs = inputs;
+  call.out = out.data();
   for (uint32_t phase = 0; phase < step_.states.phases(layer); ++phase) {
     keep(step_.states.run(call, phase, slice_));
     barrier();
@@ -35,12 +42,16 @@ void CpuWorker::run_states(uint32_t layer, std::initializer_list<const void*> in
 void CpuWorker::convolve_and_scan(uint32_t layer) {
   const PackedLayer& w = step_.weights.layer(layer);
   const CpuBuffers& b = step_.buffers;
-  run_states(layer, {b.x.data()}, b.mixed.data());
-  const Product products[] = {{&w.ssm_low, {}, b.low.floats()}, {&w.ssm_bc, {}, b.bc.floats()}};
+  const auto& [x, steps, bc] = b.recurrent;
+  const void* const entering[] = {x.data()};
+  run_states(layer, entering, b.mixed);
+  const Product products[] = {{&w[&LayerWeights::ssm_low], {}, b.low.floats()},
+                              {&w[&LayerWeights::ssm_bc], {}, bc.floats()}};
   multiply(b.mixed.floats(), products);
-  const Product steps{&w.ssm_dt, {}, b.step.floats()};
-  multiply(b.low.floats(), {&steps, 1});
-  run_states(layer, {b.mixed.data(), b.step.data(), b.bc.data()}, b.scanned.data());
+  const Product made{&w[&LayerWeights::ssm_dt], {}, steps.floats()};
+  multiply(b.low.floats(), {&made, 1});
+  const void* const later[] = {b.mixed.data(), steps.data(), bc.data()};
+  run_states(layer, later, b.scanned);
 }
 
 // gate = norm(silu(gate) · scanned), the norm of each group's heads together; or silu(gate) ·
@@ -66,22 +77,27 @@ void CpuWorker::gate_output(uint32_t layer) {
 
 void CpuWorker::recur(uint32_t layer) {
   const CpuBuffers& b = step_.buffers;
-  const RecurrentPlan& recurrent = plan(layer).recurrent;
-  if (recurrent.kind == Recurrence::mamba) {
+  const RecurrenceKind& kind = recurrence_kind(plan(layer).recurrent.kind);
+  if (!kind.later_inputs.empty()) {
     convolve_and_scan(layer);
-  } else if (recurrent.kind == Recurrence::mamba2) {
-    run_states(layer, {b.x.data(), b.step.data()}, b.scanned.data());
   } else {
-    run_states(layer, {b.x.data(), b.step.data(), b.bc.data()}, b.scanned.data());
+    std::array<const void*, kMostRecurrentInputs> inputs;
+    for (size_t i = 0; i < inputs.size(); ++i) inputs[i] = b.recurrent[i].data();
+    run_states(layer, std::span(inputs).first(kind.inputs.size()), b.scanned);
   }
-  gate_output(layer);
+  if (kind.gated) gate_output(layer);
   if (is_last(layer)) keep_wanted_rows(layer);
+}
+
+float* CpuWorker::recurred(uint32_t layer) const {
+  const bool gated = recurrence_kind(plan(layer).recurrent.kind).gated;
+  return (gated ? step_.buffers.gate : step_.buffers.scanned).floats();
 }
 
 void CpuWorker::recur_out(uint32_t layer) {
   if (rows_ == 0) return;
   const LayerWeights& w = vectors(layer);
-  add_to_stream(layer, step_.buffers.gate.floats(), step_.weights.layer(layer).ssm_out,
+  add_to_stream(layer, recurred(layer), step_.weights.layer(layer)[&LayerWeights::ssm_out],
                 w.ssm_out_bias, plan(layer).attention_post_norm, w.attention_post_norm,
                 w.attention_post_norm_bias);
 }

@@ -9,17 +9,23 @@ namespace {
 
 // The widest of all layers' recurrences.
 struct RecurrentWidths {
-  uint64_t channels = 0, steps = 0, inner = 0, step_rank = 0, bc = 0;
+  std::array<uint64_t, kMostRecurrentInputs> inputs = {};
+  uint64_t mixed = 0, low = 0, gate = 0, inner = 0;
 
-  void add(const RecurrentPlan& recurrent) {
+  void add(const RecurrentPlan& recurrent, const LayerWeights& weights) {
     if (!recurrent) return;
-    channels = std::max<uint64_t>(channels, recurrent.channels());
-    steps = std::max<uint64_t>(steps, recurrent.steps());
+    const RecurrenceKind& kind = recurrence_kind(recurrent.kind);
+    size_t at = 0;
+    for (const auto& products : {kind.inputs, kind.later_inputs}) {
+      for (const RecurrentProduct& product : products) {
+        inputs[at] = std::max<uint64_t>(inputs[at], (weights.*product.matrix).n_out);
+        ++at;
+      }
+    }
     inner = std::max<uint64_t>(inner, recurrent.inner());
-    if (recurrent.kind == Recurrence::gated_delta) bc = std::max<uint64_t>(bc, recurrent.heads);
-    if (recurrent.kind != Recurrence::mamba) return;
-    step_rank = std::max<uint64_t>(step_rank, recurrent.step_rank);
-    bc = std::max<uint64_t>(bc, 2 * uint64_t{recurrent.state});
+    gate = std::max<uint64_t>(gate, weights.ssm_gate.n_out);
+    low = std::max<uint64_t>(low, weights.ssm_low.n_out);
+    if (!kind.later_inputs.empty()) mixed = std::max<uint64_t>(mixed, recurrent.channels());
   }
 };
 
@@ -34,8 +40,9 @@ Status CpuBuffers::allocate(const Model& model, const PackedWeights& weights, ui
            expanded_width = 0;
   RecurrentWidths wide;
   uint64_t scores_width = 0, routed_width = 0, chosen = 1;
-  for (const LayerPlan& layer : plan.layers) {
-    wide.add(layer.recurrent);
+  for (size_t i = 0; i < plan.layers.size(); ++i) {
+    const LayerPlan& layer = plan.layers[i];
+    wide.add(layer.recurrent, model.layers[i]);
     heads = std::max<uint64_t>(heads, layer.attention.q_width());
     if (layer.attention.output_gate) gated = std::max<uint64_t>(gated, layer.attention.q_width());
     kv_heads = std::max<uint64_t>(kv_heads, layer.attention.kv_width());
@@ -63,14 +70,14 @@ Status CpuBuffers::allocate(const Model& model, const PackedWeights& weights, ui
       {&v, rows_of(kv_heads)},
       {&attended, rows_of(heads)},
       {&attention_gate, rows_of(gated)},
-      {&low, rows_of(std::max<uint64_t>(low_width, wide.step_rank))},
+      {&low, rows_of(std::max<uint64_t>(low_width, wide.low))},
       {&expanded, rows_of(expanded_width)},
       {&inner, rows_of(inner_width)},
-      {&x, rows_of(wide.channels)},
-      {&mixed, rows_of(wide.channels)},
-      {&step, rows_of(wide.steps)},
-      {&gate, rows_of(wide.inner)},
-      {&bc, rows_of(wide.bc)},
+      {&recurrent[0], rows_of(wide.inputs[0])},
+      {&recurrent[1], rows_of(wide.inputs[1])},
+      {&recurrent[2], rows_of(wide.inputs[2])},
+      {&mixed, rows_of(wide.mixed)},
+      {&gate, rows_of(wide.gate)},
       {&scanned, rows_of(wide.inner)},
       {&product, rows_of(std::max<uint64_t>(plan.hidden, inner_width))},
       {&scores, rows_of(scores_width)},

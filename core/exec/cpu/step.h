@@ -64,10 +64,9 @@ struct CpuBuffers {
   HostMemory expanded;  // latent attention: [rows, heads, nope + rope], later [rows, heads, v]
   HostMemory inner;  // [rows, MLP width]; gate and up combined; of experts [rows · chosen, width]
                      // and [rows, shared width] behind it
-  HostMemory x, mixed;  // [rows, channels]; in front of a convolution, and behind it
-  HostMemory step;      // [rows, steps]: Δ of a recurrence, or what its decays are made of
+  std::array<HostMemory, kMostRecurrentInputs> recurrent;  // what state kernels read
+  HostMemory mixed;     // [rows, channels]; Mamba's, after its convolution
   HostMemory gate;      // [rows, inner]; and the gated output
-  HostMemory bc;        // [rows, 2·state] of Mamba, or β of the gated delta rule: [rows, heads]
   HostMemory scanned;   // [rows, inner]
   HostMemory product;   // [rows, hidden] or as inner; where a kernel lacks an epilogue
   HostMemory scores;    // [rows, experts] and [rows], of the router and of the shared expert's
@@ -83,9 +82,10 @@ struct CpuBuffers {
   // Whether kernels kept to all but `attended`: these are linear kernels' to write.
   bool intact() const;
   std::array<const HostMemory*, 25> all() const {
+    const auto& [first, second, third] = recurrent;
     return {
         &hidden,        &normed, &q,        &k,      &v,      &attended, &low,          &expanded,
-        &inner,         &x,      &mixed,    &step,   &gate,   &bc,       &scanned,      &product,
+        &inner,         &first,  &mixed,    &second, &gate,   &third,    &scanned,      &product,
         &scores,        &routed, &prepared, &angles, &logits, &low_rank, &low_prepared, &low_beside,
         &attention_gate};
   }

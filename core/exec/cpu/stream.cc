@@ -166,9 +166,7 @@ void CpuWorker::keep_wanted_rows(uint32_t layer) {
   if (last.attends()) {
     gather(step_.kept, step_.buffers.attended.floats(), last.kernel_out_width());
   }
-  if (last.recurrent) {
-    gather(step_.kept, step_.buffers.gate.floats(), last.recurrent.inner());
-  }
+  if (last.recurrent) gather(step_.kept, recurred(layer), last.recurrent.inner());
   rows_ = static_cast<uint32_t>(step_.kept.size());
   rows_are_kept_ = true;
   barrier();

@@ -12,7 +12,6 @@
 #pragma once
 
 #include <cstdint>
-#include <initializer_list>
 #include <optional>
 #include <span>
 #include <vector>
@@ -104,8 +103,9 @@ class CpuWorker final : public CpuProducts, private DecoderOps {
 
   // recurrence.cc
   void convolve_and_scan(uint32_t layer);
-  void run_states(uint32_t layer, std::initializer_list<const void*> inputs, void* out);
+  void run_states(uint32_t layer, std::span<const void* const> inputs, const HostMemory& out);
   void gate_output(uint32_t layer);
+  float* recurred(uint32_t layer) const;  // what the output's product reads: [rows_, inner]
 
   // mlp.cc: kernels finish gates by SiLU and by GELU's approximation; others are made of two
   // products.

@@ -99,10 +99,25 @@ Status refuse(LayerId layer, std::string_view has) {
       ", which the executor 'cuda' does not run; choose [executor] plugin = \"cpu\"");
 }
 
+// The most numbers for each element of a state that the kernel of a kind keeps; 0: there is none.
+int most_state(Recurrence kind) {
+  switch (kind) {
+    case Recurrence::mamba:
+      return kMaxChannelState;
+    case Recurrence::mamba2:
+      return kMaxHeadState;
+    case Recurrence::gated_delta:
+      return kMaxDeltaState;
+    default:
+      return 0;
+  }
+}
+
 Status check_recurrence(const RecurrentPlan& recurrent, LayerId id) {
-  const int most = recurrent.kind == Recurrence::mamba    ? kMaxChannelState
-                   : recurrent.kind == Recurrence::mamba2 ? kMaxHeadState
-                                                          : kMaxDeltaState;
+  const int most = most_state(recurrent.kind);
+  if (most == 0) {
+    return refuse(id, "a recurrence of the kind " + std::string(recurrence_name(recurrent.kind)));
+  }
   if (recurrent.state <= static_cast<uint32_t>(most)) return {};
   return refuse(id, "a recurrence that keeps " + std::to_string(recurrent.state) +
                         " numbers for each element");

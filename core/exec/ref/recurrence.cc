@@ -9,6 +9,8 @@
 namespace tenon::ref {
 namespace {
 
+using Inputs = std::span<const float* const>;
+
 // log(1 + eˣ), without overflow.
 double softplus(double x) {
   return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x)));
@@ -52,18 +54,22 @@ void Recurrence::each_row(size_t first, size_t count, Advance advance) const {
   }
 }
 
-void Recurrence::convolve(const float* x, float* out) const {
-  const size_t channels = plan.channels(), before = plan.width - 1;
-  const std::vector<float>& conv = weights.ssm_conv;             // [channels, width]
-  each_row(0, before * channels, [&](size_t row, float* last) {  // last [width-1, channels]
+namespace {
+
+// The convolution of x [rows, channels], which is kept; finish(row, channel, sum) takes its sums.
+template <typename Input, typename Finish>
+void convolve(const Recurrence& r, Input input, Finish finish) {
+  const size_t channels = r.plan.channels(), width = r.plan.width, before = width - 1;
+  const std::vector<float>&conv = r.weights.ssm_conv, &bias = r.weights.ssm_conv_bias;
+  r.each_row(0, before * channels, [&](size_t row, float* last) {  // last [width-1, channels]
     for (size_t channel = 0; channel < channels; ++channel) {
-      const float now = x[row * channels + channel];
-      double sum = weights.ssm_conv_bias.empty() ? 0.0 : weights.ssm_conv_bias[channel];
+      const float now = input(row, channel);
+      double sum = bias.empty() ? 0.0 : bias[channel];
       for (size_t j = 0; j < before; ++j) {
-        sum += double{conv[channel * plan.width + j]} * last[j * channels + channel];
+        sum += double{conv[channel * width + j]} * last[j * channels + channel];
       }
-      sum += double{conv[channel * plan.width + before]} * now;
-      out[row * channels + channel] = activate(Activation::silu, rounded(sum));
+      sum += double{conv[channel * width + before]} * now;
+      finish(row, channel, sum);
       for (size_t j = 0; j + 1 < before; ++j) {
         last[j * channels + channel] = last[(j + 1) * channels + channel];
       }
@@ -72,12 +78,30 @@ void Recurrence::convolve(const float* x, float* out) const {
   });
 }
 
+// x [rows, channels] → silu(convolution of it); may be in place.
+void convolve_silu(const Recurrence& r, const float* x, float* out) {
+  const size_t channels = r.plan.channels();
+  convolve(
+      r, [&](size_t row, size_t channel) { return x[row * channels + channel]; },
+      [&](size_t row, size_t channel, double sum) {
+        out[row * channels + channel] = activate(Activation::silu, rounded(sum));
+      });
+}
+
+std::vector<float> convolved(const Recurrence& r, const float* x) {
+  std::vector<float> out(r.batch.rows * size_t{r.plan.channels()});
+  convolve_silu(r, x, out.data());
+  return out;
+}
+
 // h ← exp(Δ·a)·h + Δ·B·c,  y = C·h + d·c  for each channel.
-void Recurrence::scan_channels(const float* c, const float* step, const float* bc, float* y) const {
+void scan_channels(const Recurrence& r, Inputs inputs, float* y) {
+  const float *c = inputs[0], *step = inputs[1], *bc = inputs[2];
+  const RecurrentPlan& plan = r.plan;
   const size_t channels = plan.inner(), size = plan.state;
-  const LayerWeights& w = weights;
+  const LayerWeights& w = r.weights;
   const size_t first = size_t{plan.width - 1} * channels;
-  each_row(first, channels * size, [&](size_t row, float* h) {  // h [state, channels]
+  r.each_row(first, channels * size, [&](size_t row, float* h) {  // h [state, channels]
     const float* b = bc + row * 2 * size;
     for (size_t channel = 0; channel < channels; ++channel) {
       const double x = c[row * channels + channel];
@@ -95,13 +119,16 @@ void Recurrence::scan_channels(const float* c, const float* step, const float* b
 }
 
 // h ← exp(Δ·a)·h + Δ·x⊗B,  y = h·C + d·x  for each head; a group's heads share B and C.
-void Recurrence::scan_heads(const float* c, const float* step, float* y) const {
+void scan_heads(const Recurrence& r, Inputs inputs, float* y) {
+  const std::vector<float> c = convolved(r, inputs[0]);
+  const float* step = inputs[1];
+  const RecurrentPlan& plan = r.plan;
   const size_t heads = plan.heads, dim = plan.head_dim, size = plan.state;
   const size_t inner = plan.inner(), channels = plan.channels();
-  const LayerWeights& w = weights;
+  const LayerWeights& w = r.weights;
   const size_t first = size_t{plan.width - 1} * channels;
-  each_row(first, inner * size, [&](size_t row, float* h) {  // h [heads, head_dim, state]
-    const float* x = c + row * channels;
+  r.each_row(first, inner * size, [&](size_t row, float* h) {  // h [heads, head_dim, state]
+    const float* x = &c[row * channels];
     for (size_t head = 0; head < heads; ++head) {
       const float* b = x + inner + head * plan.groups / heads * size;
       const float* out = b + plan.groups * size;
@@ -122,9 +149,21 @@ void Recurrence::scan_heads(const float* c, const float* step, float* y) const {
   });
 }
 
+// g of element i of a head's keys.
+double log_decay(const Recurrence& r, const float* step, size_t row, size_t head, size_t i) {
+  const RecurrentPlan& plan = r.plan;
+  const size_t at = head * plan.decays + (plan.decays == 1 ? 0 : i);
+  const double x = double{step[row * plan.steps() + at]} + r.weights.ssm_dt_bias[at];
+  const double a = r.weights.ssm_a[head];
+  return plan.strongest_decay == 0 ? a * softplus(x) : plan.strongest_decay * sigmoid(-a * x);
+}
+
 // S ← e^g·S,  S ← S + k⊗β·(v - Sᵀk),  y = Sᵀq for each head of values; those of a group share q and
 // k, whose norms are 1, that of q 1/√k.
-void Recurrence::scan_delta(const float* c, const float* step, const float* beta, float* y) const {
+void scan_delta(const Recurrence& r, Inputs inputs, float* y) {
+  const std::vector<float> c = convolved(r, inputs[0]);
+  const float *step = inputs[1], *beta = inputs[2];
+  const RecurrentPlan& plan = r.plan;
   const size_t heads = plan.heads, dim = plan.head_dim, size = plan.state;
   const size_t inner = plan.inner(), channels = plan.channels(), keys = plan.groups * size;
   const size_t first = size_t{plan.width - 1} * channels;
@@ -133,15 +172,15 @@ void Recurrence::scan_delta(const float* c, const float* step, const float* beta
     for (size_t i = 0; i < size; ++i) squares += double{x[i]} * x[i];
     return 1.0 / std::sqrt(squares + 1e-6);
   };
-  each_row(first, inner * size, [&](size_t row, float* all) {  // [heads, state, head_dim]
+  r.each_row(first, inner * size, [&](size_t row, float* all) {  // [heads, state, head_dim]
     for (size_t head = 0; head < heads; ++head) {
-      const float* q = c + row * channels + head * plan.groups / heads * size;
-      const float *k = q + keys, *v = c + row * channels + 2 * keys + head * dim;
+      const float* q = &c[row * channels] + head * plan.groups / heads * size;
+      const float *k = q + keys, *v = &c[row * channels] + 2 * keys + head * dim;
       const double of_q = factor_of(q) / std::sqrt(static_cast<double>(size)), of_k = factor_of(k);
       const double written = sigmoid(beta[row * heads + head]);
       float* s = all + head * size * dim;
       for (size_t i = 0; i < size; ++i) {
-        const double decay = std::exp(log_decay(step, row, head, i));
+        const double decay = std::exp(log_decay(r, step, row, head, i));
         for (size_t j = 0; j < dim; ++j) s[i * dim + j] = rounded(decay * s[i * dim + j]);
       }
       for (size_t j = 0; j < dim; ++j) {
@@ -159,12 +198,20 @@ void Recurrence::scan_delta(const float* c, const float* step, const float* beta
   });
 }
 
-// g of element i of a head's keys.
-double Recurrence::log_decay(const float* step, size_t row, size_t head, size_t i) const {
-  const size_t at = head * plan.decays + (plan.decays == 1 ? 0 : i);
-  const double x = double{step[row * plan.steps() + at]} + weights.ssm_dt_bias[at];
-  const double a = weights.ssm_a[head];
-  return plan.strongest_decay == 0 ? a * softplus(x) : plan.strongest_decay * sigmoid(-a * x);
+}  // namespace
+
+void Recurrence::run(Inputs inputs, float* y) const {
+  switch (plan.kind) {
+    case tenon::Recurrence::mamba:
+      return inputs.size() == 1 ? convolve_silu(*this, inputs[0], y)
+                                : scan_channels(*this, inputs, y);
+    case tenon::Recurrence::mamba2:
+      return scan_heads(*this, inputs, y);
+    case tenon::Recurrence::gated_delta:
+      return scan_delta(*this, inputs, y);
+    case tenon::Recurrence::none:
+      return;
+  }
 }
 
 namespace {
@@ -194,38 +241,47 @@ namespace tenon {
 void RefStep::recur_in(uint32_t layer) {
   const LayerWeights& w = model_->layers[layer];
   const RecurrentPlan& recurrent = plan(layer).recurrent;
-  const size_t rows = batch_->rows;
+  const RecurrenceKind& kind = recurrence_kind(recurrent.kind);
   const float* x = input(plan(layer).attention_norm).data();
-  x_.resize(rows * recurrent.channels());
-  for (auto* values : {&gate_, &scanned_}) values->resize(rows * recurrent.inner());
-  step_.resize(rows * recurrent.steps());
-  multiply(w.ssm_in, w.ssm_in_bias, x, x_.data());
+  for (size_t i = 0; i < kind.inputs.size(); ++i) {
+    const RecurrentProduct& product = kind.inputs[i];
+    recurrent_[i].resize(batch_->rows * size_t{(w.*product.matrix).n_out});
+    const std::span<const float> bias =
+        product.bias == nullptr ? std::span<const float>() : w.*product.bias;
+    multiply(w.*product.matrix, bias, x, recurrent_[i].data());
+  }
+  scanned_.resize(batch_->rows * size_t{recurrent.inner()});
+  if (!kind.gated) return;
+  gate_.resize(scanned_.size());
   multiply(w.ssm_gate, w.ssm_gate_bias, x, gate_.data());
-  if (recurrent.kind == Recurrence::mamba) return;
-  multiply(w.ssm_step, w.ssm_step_bias, x, step_.data());
-  if (recurrent.kind != Recurrence::gated_delta) return;
-  beta_.resize(rows * recurrent.heads);
-  multiply(w.ssm_beta, {}, x, beta_.data());
 }
 
 void RefStep::recur(uint32_t layer) {
   const LayerWeights& w = model_->layers[layer];
   const RecurrentPlan& own = plan(layer).recurrent;
+  const RecurrenceKind& kind = recurrence_kind(own.kind);
   const ref::Recurrence recurrence{*shape_, kv_.states(), *batch_, own, w, layer};
-  recurrence.convolve(x_.data(), x_.data());
-  if (own.kind == Recurrence::mamba2) {
-    recurrence.scan_heads(x_.data(), step_.data(), scanned_.data());
-  } else if (own.kind == Recurrence::gated_delta) {
-    recurrence.scan_delta(x_.data(), step_.data(), beta_.data(), scanned_.data());
+  std::vector<const float*> inputs;
+  for (const std::vector<float>& values : recurrent_) inputs.push_back(values.data());
+  if (kind.later_inputs.empty()) {
+    recurrence.run(std::span(inputs).first(kind.inputs.size()), scanned_.data());
   } else {
-    const size_t rows = batch_->rows;
-    std::vector<float> low(rows * own.step_rank), bc(rows * 2 * own.state);
-    multiply_(w.ssm_low, {}, x_.data(), batch_->rows, low.data());
-    multiply_(w.ssm_bc, {}, x_.data(), batch_->rows, bc.data());
-    multiply_(w.ssm_dt, {}, low.data(), batch_->rows, step_.data());
-    recurrence.scan_channels(x_.data(), step_.data(), bc.data(), scanned_.data());
+    mamba(recurrence);
   }
-  ref::gate(own, w.ssm_norm, gate_.data(), batch_->rows, scanned_.data());
+  if (kind.gated) ref::gate(own, w.ssm_norm, gate_.data(), batch_->rows, scanned_.data());
+}
+
+// Makes Δ, B and C of what was convolved.
+void RefStep::mamba(const ref::Recurrence& recurrence) {
+  const LayerWeights& w = recurrence.weights;
+  const size_t rows = batch_->rows;
+  std::vector<float> low(rows * w.ssm_low.n_out), bc(rows * w.ssm_bc.n_out);
+  std::vector<float>&x = recurrent_[0], step(rows * w.ssm_dt.n_out);
+  recurrence.run({{x.data()}}, x.data());
+  multiply_(w.ssm_low, {}, x.data(), batch_->rows, low.data());
+  multiply_(w.ssm_bc, {}, x.data(), batch_->rows, bc.data());
+  multiply_(w.ssm_dt, {}, low.data(), batch_->rows, step.data());
+  recurrence.run({{x.data(), step.data(), bc.data()}}, scanned_.data());
 }
 
 void RefStep::recur_out(uint32_t layer) {

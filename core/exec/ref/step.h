@@ -4,6 +4,7 @@
 #include <tenon/batch.h>
 #include <tenon/model.h>
 
+#include <array>
 #include <span>
 #include <utility>
 #include <vector>
@@ -18,6 +19,9 @@
 #include "core/model/model.h"
 
 namespace tenon {
+namespace ref {
+struct Recurrence;
+}
 
 class RefStep final : private DecoderOps {
  public:
@@ -65,6 +69,7 @@ class RefStep final : private DecoderOps {
   void add_to_hidden(const LayerPlan& layer, const NormPlan& post_norm,
                      std::span<const float> scale, std::span<const float> bias);
   void latent_qkv(uint32_t layer);
+  void mamba(const ref::Recurrence& recurrence);
   void keep_hidden(uint32_t layer, const std::vector<float>& rows);
 
   const ref::Multiply multiply_;
@@ -85,9 +90,9 @@ class RefStep final : private DecoderOps {
   std::vector<float> expanded_;    // [rows, heads, …] as latent attention's weights have them
   std::vector<float> inner_, up_;  // [rows, MLP width]; experts: inner is their sum
   std::vector<float> update_;      // [rows, hidden]
-  std::vector<float> x_, step_, beta_;  // [rows, channels], [rows, steps], [rows, heads]
-  std::vector<float> gate_, scanned_;   // [rows, inner]
-  std::vector<float> logits_;           // [logits_rows, vocabulary]
+  std::array<std::vector<float>, kMostRecurrentInputs> recurrent_;  // of the state kernel
+  std::vector<float> gate_, scanned_;                               // [rows, inner]
+  std::vector<float> logits_;                                       // [logits_rows, vocabulary]
   HiddenRows kept_;
   EntryScores scores_;
   StepOutput output_;

@@ -64,24 +64,28 @@ constexpr BlockTensor kTensors[] = {
            return from_stream(m, l.attention.q_width(), l.attention.qkv_bias, Axis::heads);
          },
      .in_layer = {.matrix = &LayerWeights::q, .bias = &LayerWeights::q_bias},
+     .reads = Reads::mixer_input,
      .adapters = true},
     {.role = Role::output_gate,
      .extent =
          [](const ModelPlan& m, const LayerPlan& l) {
            return from_stream(m, gate_width(l.attention), l.attention.qkv_bias, Axis::heads);
          },
-     .in_layer = {.matrix = &LayerWeights::output_gate, .bias = &LayerWeights::output_gate_bias}},
+     .in_layer = {.matrix = &LayerWeights::output_gate, .bias = &LayerWeights::output_gate_bias},
+     .reads = Reads::mixer_input},
     {.role = Role::k,
      .name = "self_attn.k_proj",
      .stored = "attn_k",
      .extent = kv_extent,
      .in_layer = {.matrix = &LayerWeights::k, .bias = &LayerWeights::k_bias},
+     .reads = Reads::mixer_input,
      .adapters = true},
     {.role = Role::v,
      .name = "self_attn.v_proj",
      .stored = "attn_v",
      .extent = kv_extent,
      .in_layer = {.matrix = &LayerWeights::v, .bias = &LayerWeights::v_bias},
+     .reads = Reads::mixer_input,
      .adapters = true},
     {.role = Role::q_norm,
      .name = "self_attn.q_norm",
@@ -110,6 +114,7 @@ constexpr BlockTensor kTensors[] = {
            return to_stream(m, l.attention.q_width(), l.attention.output_bias, Axis::heads);
          },
      .in_layer = {.matrix = &LayerWeights::output, .bias = &LayerWeights::output_bias},
+     .reads = Reads::mixed,
      .adapters = true},
     {.role = Role::sinks,
      .name = "self_attn.sinks",

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/model/blocks/recurrence.h"
 #include "core/model/model.h"
 
 namespace tenon {
@@ -83,6 +84,16 @@ enum class Role : uint8_t {
   ssm_in_by_key_heads,  // gated_delta: x and gate in one tensor, key head by key head
   ssm_ba_by_key_heads,  // … and beta and step
   ssm_out,
+};
+
+// What a matrix multiplies. Matrices of a block that read the same are calibrated together.
+enum class Reads : uint8_t {
+  other,        // nothing that calibration looks at
+  mixer_input,  // what enters the layer's mixer
+  query_low,    // latent attention: what q is made of, where that takes two steps
+  mixed,        // what a mixer made
+  mlp_input,
+  mlp_inner,
 };
 
 // What a dimension of a tensor counts.
@@ -190,6 +201,7 @@ struct BlockTensor {
   // The matrices of single heads that it makes.
   std::vector<Weight> LayerWeights::*in_heads = nullptr;
 
+  Reads reads = Reads::other;
   bool adapters = false;        // executors multiply by it as it is, so that adapters may be added
   bool exact = false;           // kept in f32, since it decides who is chosen
   bool log_in_folders = false;  // folders store log(-x)
@@ -200,6 +212,7 @@ struct BlockTensor {
 struct Block {
   bool (*is_in)(const LayerPlan& layer);
   std::span<const BlockTensor> tensors;
+  const RecurrenceKind* recurrence = nullptr;  // that it is; null: none
 };
 
 // Each block is defined by the file of its name.

@@ -47,12 +47,14 @@ constexpr BlockTensor kTensors[] = {
      .extent = [](const ModelPlan& m,
                   const LayerPlan& l) { return from_stream(m, l.recurrent.channels()); },
      .in_layer = {.matrix = &LayerWeights::ssm_in},
+     .reads = Reads::mixer_input,
      .adapters = true},
     {.role = Role::ssm_in_gate,
      .stored = "attn_gate",
      .extent = [](const ModelPlan& m,
                   const LayerPlan& l) { return from_stream(m, l.recurrent.inner()); },
      .in_layer = {.matrix = &LayerWeights::ssm_gate},
+     .reads = Reads::mixer_input,
      .adapters = true},
     {.role = Role::ssm_ba_by_key_heads,
      .stored = "ssm_ba",
@@ -68,12 +70,14 @@ constexpr BlockTensor kTensors[] = {
      .extent = [](const ModelPlan& m,
                   const LayerPlan& l) { return from_stream(m, l.recurrent.heads); },
      .in_layer = {.matrix = &LayerWeights::ssm_beta},
+     .reads = Reads::mixer_input,
      .adapters = true},
     {.role = Role::ssm_in_step,
      .stored = "ssm_alpha",
      .extent = [](const ModelPlan& m,
                   const LayerPlan& l) { return from_stream(m, l.recurrent.steps()); },
      .in_layer = {.matrix = &LayerWeights::ssm_step},
+     .reads = Reads::mixer_input,
      .adapters = true},
     {.role = Role::ssm_conv,
      .stored = "ssm_conv1d",
@@ -111,12 +115,37 @@ constexpr BlockTensor kTensors[] = {
      .stored = "ssm_out",
      .extent = recurrence_out_extent,
      .in_layer = {.matrix = &LayerWeights::ssm_out, .bias = &LayerWeights::ssm_out_bias},
+     .reads = Reads::mixed,
      .adapters = true},
 };
+
+std::array<uint32_t, 8> dims(const RecurrentPlan& r) {
+  return {r.groups, r.heads, r.state, r.head_dim, r.width, r.decays};
+}
+
+std::vector<RecurrentParameter> parameters(const RecurrentPlan& r, const RecurrentWeights& w) {
+  return {{{r.channels(), r.width}, w.ssm_conv},
+          {{r.channels()}, w.ssm_conv_bias},
+          {{r.heads}, w.ssm_a},
+          {{r.steps()}, w.ssm_dt_bias},
+          {.extents = {1}, .own = {r.strongest_decay}}};
+}
+
+constexpr RecurrentProduct kInputs[] = {
+    {&RecurrentWeights::ssm_in, &RecurrentWeights::ssm_in_bias},
+    {&RecurrentWeights::ssm_step, &RecurrentWeights::ssm_step_bias},
+    {&RecurrentWeights::ssm_beta}};
+
+constexpr RecurrenceKind kKind{.kind = Recurrence::gated_delta,
+                               .name = "gated_delta",
+                               .dims = dims,
+                               .parameters = parameters,
+                               .inputs = kInputs};
 
 }  // namespace
 
 constinit const Block kGatedDelta{
-    [](const LayerPlan& l) { return l.recurrent.kind == Recurrence::gated_delta; }, kTensors};
+    [](const LayerPlan& l) { return l.recurrent.kind == Recurrence::gated_delta; }, kTensors,
+    &kKind};
 
 }  // namespace tenon

@@ -26,6 +26,7 @@ constexpr BlockTensor kTensors[] = {
      .extent = [](const ModelPlan& m,
                   const LayerPlan& l) { return from_stream(m, l.latent.q_rank, l.latent.bias); },
      .in_layer = {.matrix = &LayerWeights::q_a, .bias = &LayerWeights::q_a_bias},
+     .reads = Reads::mixer_input,
      .adapters = true},
     {.role = Role::q_a_norm,
      .name = "self_attn.q_a_layernorm",
@@ -45,6 +46,7 @@ constexpr BlockTensor kTensors[] = {
                          .columns_axis = Axis::other};
          },
      .in_layer = {.matrix = &LayerWeights::q, .bias = &LayerWeights::q_bias},
+     .reads = Reads::query_low,
      .adapters = true},
     {.role = Role::q,
      .name = "self_attn.q_proj",
@@ -55,6 +57,7 @@ constexpr BlockTensor kTensors[] = {
            return from_stream(m, two_steps ? 0 : uint64_t{l.attention.heads} * l.latent.q_dim());
          },
      .in_layer = {.matrix = &LayerWeights::q, .bias = &LayerWeights::q_bias},
+     .reads = Reads::mixer_input,
      .adapters = true},
     {.role = Role::kv_a,
      .name = "self_attn.kv_a_proj_with_mqa",
@@ -62,6 +65,7 @@ constexpr BlockTensor kTensors[] = {
      .extent = [](const ModelPlan& m,
                   const LayerPlan& l) { return from_stream(m, l.latent.row_dim(), l.latent.bias); },
      .in_layer = {.matrix = &LayerWeights::kv_a, .bias = &LayerWeights::kv_a_bias},
+     .reads = Reads::mixer_input,
      .adapters = true},
     {.role = Role::kv_a_norm,
      .name = "self_attn.kv_a_layernorm",
@@ -98,6 +102,7 @@ constexpr BlockTensor kTensors[] = {
                             l.attention.output_bias);
          },
      .in_layer = {.matrix = &LayerWeights::output, .bias = &LayerWeights::output_bias},
+     .reads = Reads::mixed,
      .adapters = true},
 };
 

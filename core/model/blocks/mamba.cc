@@ -25,11 +25,13 @@ constexpr BlockTensor kTensors[] = {
     {.role = Role::ssm_in_x,
      .extent = [](const ModelPlan& m,
                   const LayerPlan& l) { return from_stream(m, l.recurrent.inner()); },
-     .in_layer = {.matrix = &LayerWeights::ssm_in, .bias = &LayerWeights::ssm_in_bias}},
+     .in_layer = {.matrix = &LayerWeights::ssm_in, .bias = &LayerWeights::ssm_in_bias},
+     .reads = Reads::mixer_input},
     {.role = Role::ssm_in_gate,
      .extent = [](const ModelPlan& m,
                   const LayerPlan& l) { return from_stream(m, l.recurrent.inner()); },
-     .in_layer = {.matrix = &LayerWeights::ssm_gate, .bias = &LayerWeights::ssm_gate_bias}},
+     .in_layer = {.matrix = &LayerWeights::ssm_gate, .bias = &LayerWeights::ssm_gate_bias},
+     .reads = Reads::mixer_input},
     {.role = Role::ssm_conv,
      .stored = "ssm_conv1d",
      .extent = convolution_extent,
@@ -88,12 +90,37 @@ constexpr BlockTensor kTensors[] = {
      .stored = "ssm_out",
      .extent = recurrence_out_extent,
      .in_layer = {.matrix = &LayerWeights::ssm_out, .bias = &LayerWeights::ssm_out_bias},
+     .reads = Reads::mixed,
      .adapters = true},
 };
+
+std::array<uint32_t, 8> dims(const RecurrentPlan& r) {
+  return {r.heads, r.state, r.width};
+}
+
+std::vector<RecurrentParameter> parameters(const RecurrentPlan& r, const RecurrentWeights& w) {
+  return {{{r.channels(), r.width}, w.ssm_conv},
+          {{r.channels()}, w.ssm_conv_bias},
+          {{r.heads, r.state}, w.ssm_a},
+          {{r.steps()}, w.ssm_dt_bias},
+          {{r.heads}, w.ssm_d}};
+}
+
+constexpr RecurrentProduct kInputs[] = {
+    {&RecurrentWeights::ssm_in, &RecurrentWeights::ssm_in_bias}};
+constexpr RecurrentProduct kLaterInputs[] = {{&RecurrentWeights::ssm_dt},
+                                             {&RecurrentWeights::ssm_bc}};
+
+constexpr RecurrenceKind kKind{.kind = Recurrence::mamba,
+                               .name = "mamba",
+                               .dims = dims,
+                               .parameters = parameters,
+                               .inputs = kInputs,
+                               .later_inputs = kLaterInputs};
 
 }  // namespace
 
 constinit const Block kMambaMixer{
-    [](const LayerPlan& l) { return l.recurrent.kind == Recurrence::mamba; }, kTensors};
+    [](const LayerPlan& l) { return l.recurrent.kind == Recurrence::mamba; }, kTensors, &kKind};
 
 }  // namespace tenon

@@ -21,15 +21,18 @@ constexpr BlockTensor kTensors[] = {
     {.role = Role::ssm_in_gate,
      .extent = [](const ModelPlan& m,
                   const LayerPlan& l) { return from_stream(m, l.recurrent.inner()); },
-     .in_layer = {.matrix = &LayerWeights::ssm_gate, .bias = &LayerWeights::ssm_gate_bias}},
+     .in_layer = {.matrix = &LayerWeights::ssm_gate, .bias = &LayerWeights::ssm_gate_bias},
+     .reads = Reads::mixer_input},
     {.role = Role::ssm_in_x,
      .extent = [](const ModelPlan& m,
                   const LayerPlan& l) { return from_stream(m, l.recurrent.channels()); },
-     .in_layer = {.matrix = &LayerWeights::ssm_in, .bias = &LayerWeights::ssm_in_bias}},
+     .in_layer = {.matrix = &LayerWeights::ssm_in, .bias = &LayerWeights::ssm_in_bias},
+     .reads = Reads::mixer_input},
     {.role = Role::ssm_in_step,
      .extent = [](const ModelPlan& m,
                   const LayerPlan& l) { return from_stream(m, l.recurrent.heads); },
-     .in_layer = {.matrix = &LayerWeights::ssm_step, .bias = &LayerWeights::ssm_step_bias}},
+     .in_layer = {.matrix = &LayerWeights::ssm_step, .bias = &LayerWeights::ssm_step_bias},
+     .reads = Reads::mixer_input},
     {.role = Role::ssm_conv,
      .stored = "ssm_conv1d",
      .extent = convolution_extent,
@@ -78,12 +81,36 @@ constexpr BlockTensor kTensors[] = {
      .stored = "ssm_out",
      .extent = recurrence_out_extent,
      .in_layer = {.matrix = &LayerWeights::ssm_out, .bias = &LayerWeights::ssm_out_bias},
+     .reads = Reads::mixed,
      .adapters = true},
 };
+
+std::array<uint32_t, 8> dims(const RecurrentPlan& r) {
+  return {r.heads, r.head_dim, r.state, r.groups, r.width};
+}
+
+std::vector<RecurrentParameter> parameters(const RecurrentPlan& r, const RecurrentWeights& w) {
+  return {{{r.channels(), r.width}, w.ssm_conv},
+          {{r.channels()}, w.ssm_conv_bias},
+          {{r.heads}, w.ssm_a},
+          {{r.steps()}, w.ssm_dt_bias},
+          {{r.heads}, w.ssm_d},
+          {.extents = {2}, .own = {r.least_step, r.most_step}}};
+}
+
+constexpr RecurrentProduct kInputs[] = {
+    {&RecurrentWeights::ssm_in, &RecurrentWeights::ssm_in_bias},
+    {&RecurrentWeights::ssm_step, &RecurrentWeights::ssm_step_bias}};
+
+constexpr RecurrenceKind kKind{.kind = Recurrence::mamba2,
+                               .name = "mamba2",
+                               .dims = dims,
+                               .parameters = parameters,
+                               .inputs = kInputs};
 
 }  // namespace
 
 constinit const Block kMamba2Mixer{
-    [](const LayerPlan& l) { return l.recurrent.kind == Recurrence::mamba2; }, kTensors};
+    [](const LayerPlan& l) { return l.recurrent.kind == Recurrence::mamba2; }, kTensors, &kKind};
 
 }  // namespace tenon

@@ -35,6 +35,7 @@ constexpr BlockTensor kTensors[] = {
            return from_stream(m, l.mlp.gated ? l.mlp.width : 0, l.mlp.bias, Axis::intermediate);
          },
      .in_layer = {.matrix = &LayerWeights::gate, .bias = &LayerWeights::gate_bias},
+     .reads = Reads::mlp_input,
      .adapters = true},
     {.role = Role::up,
      .name = "mlp.up_proj",
@@ -44,6 +45,7 @@ constexpr BlockTensor kTensors[] = {
            return from_stream(m, l.mlp.width, l.mlp.bias, Axis::intermediate);
          },
      .in_layer = {.matrix = &LayerWeights::up, .bias = &LayerWeights::up_bias},
+     .reads = Reads::mlp_input,
      .adapters = true},
     {.role = Role::down,
      .name = "mlp.down_proj",
@@ -53,6 +55,7 @@ constexpr BlockTensor kTensors[] = {
            return to_stream(m, l.mlp.width, l.mlp.bias, Axis::intermediate);
          },
      .in_layer = {.matrix = &LayerWeights::down, .bias = &LayerWeights::down_bias},
+     .reads = Reads::mlp_inner,
      .adapters = true},
     {.role = Role::xielu_alpha_p,
      .name = "mlp.act_fn.alpha_p",

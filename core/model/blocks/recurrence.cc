@@ -5,17 +5,23 @@
 namespace tenon {
 
 std::string_view recurrence_name(Recurrence kind) {
-  constexpr std::string_view kNames[] = {"", "mamba", "mamba2", "gated_delta"};
-  return kNames[static_cast<size_t>(kind)];
+  return kind == Recurrence::none ? "" : recurrence_kind(kind).name;
 }
 
-std::array<uint32_t, 8> state_dims(const RecurrentPlan& r) {
-  if (r.kind == Recurrence::mamba) return {r.heads, r.state, r.width};
-  if (r.kind == Recurrence::mamba2) return {r.heads, r.head_dim, r.state, r.groups, r.width};
-  if (r.kind == Recurrence::gated_delta) {
-    return {r.groups, r.heads, r.state, r.head_dim, r.width, r.decays};
+const RecurrenceKind& recurrence_kind(Recurrence kind) {
+  const RecurrenceKind* found = nullptr;
+  for (const Block* block : layer_blocks()) {
+    if (block->recurrence != nullptr && block->recurrence->kind == kind) found = block->recurrence;
   }
-  return {};
+  return *found;
+}
+
+std::vector<std::string> recurrence_names() {
+  std::vector<std::string> names;
+  for (const Block* block : layer_blocks()) {
+    if (block->recurrence != nullptr) names.emplace_back(block->recurrence->name);
+  }
+  return names;
 }
 
 Extent convolution_extent(const ModelPlan&, const LayerPlan& l) {

@@ -4,6 +4,8 @@
 #include <array>
 #include <cstdint>
 #include <limits>
+#include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -79,9 +81,6 @@ struct PlanFields<RecurrentPlan> {
 };
 static_assert(kAllFieldsAreListed<RecurrentPlan>);
 
-// In the order that docs/futures.md gives under "State kinds".
-std::array<uint32_t, 8> state_dims(const RecurrentPlan& recurrent);
-
 // Vectors are as docs/futures.md has them, "State kinds".
 struct RecurrentWeights {
   std::vector<float> ssm_gate_bias, ssm_in_bias, ssm_step_bias, ssm_out_bias;
@@ -95,5 +94,40 @@ struct RecurrentWeights {
   Weight ssm_dt;                // mamba: [inner, step_rank]
   Weight ssm_out;               // [hidden, inner]
 };
+
+// A product that enters a state kernel, or the gate.
+struct RecurrentProduct {
+  Weight RecurrentWeights::*matrix = nullptr;
+  std::vector<float> RecurrentWeights::*bias = nullptr;  // null: never one
+};
+
+// A parameter as state kernels take it.
+struct RecurrentParameter {
+  std::vector<uint64_t> extents;
+  std::span<const float> values = {};  // the weights'; empty: `own`, or zeros where that is, too
+  std::vector<float> own = {};
+};
+
+// What executors need to know of a kind. The file of its block defines it, and the block points to
+// it; docs/futures.md, "State kinds", says what a kernel does with all of this.
+struct RecurrenceKind {
+  Recurrence kind = Recurrence::none;
+  std::string_view name;  // as kernels are asked for it
+  std::array<uint32_t, 8> (*dims)(const RecurrentPlan& recurrent) = nullptr;
+  std::vector<RecurrentParameter> (*parameters)(const RecurrentPlan& recurrent,
+                                                const RecurrentWeights& weights) = nullptr;
+  // Products of what the layer reads, which are the kernel's inputs.
+  std::span<const RecurrentProduct> inputs;
+  // Where the executor multiplies in between: products of what the kernel made of the first inputs,
+  // which are those of a second call, after that itself.
+  std::span<const RecurrentProduct> later_inputs = {};
+  bool gated = true;  // the output is multiplied by SiLU of ssm_gate's product
+};
+inline constexpr size_t kMostRecurrentInputs = 3;  // of both calls
+
+// `kind` is not none.
+const RecurrenceKind& recurrence_kind(Recurrence kind);
+// "mamba, mamba2 and …": of all blocks.
+std::vector<std::string> recurrence_names();
 
 }  // namespace tenon

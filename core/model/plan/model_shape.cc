@@ -73,7 +73,7 @@ void ModelShapeStorage::add_recurrence(const RecurrentPlan& recurrent, LayerShap
   layer.state_offset = group.state_bytes;
   layer.state_bytes = recurrent.state_bytes();
   group.state_bytes += layer.state_bytes;
-  std::ranges::copy(state_dims(recurrent), layer.state_dims);
+  std::ranges::copy(recurrence_kind(recurrent.kind).dims(recurrent), layer.state_dims);
 }
 
 ModelShapeStorage::ModelShapeStorage(const ModelShape& target, const ModelShape& draft)

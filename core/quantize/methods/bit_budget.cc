@@ -21,7 +21,7 @@ class LayerLosses {
   LayerLosses(const Model& model, uint32_t layer, const MethodOptions& options, LayerInputs& inputs,
               WorkerPool& pool)
       : weights_(model.layers[layer]),
-        sites_(input_sites(model.plan.layers[layer], weights_)),
+        sites_(input_sites(model.plan, layer, weights_)),
         options_(options),
         inputs_(inputs),
         pool_(pool) {}
@@ -158,7 +158,7 @@ Result<BitsOf> choose_bits(const Model& model, const MethodOptions& options, dou
                               .measure(finder, stems, choices, [&](double share) {
                                 if (progress) progress((layer + share) / layers);
                               }));
-    const InputSites sites = input_sites(model.plan.layers[layer], model.layers[layer]);
+    const InputSites sites = input_sites(model.plan, layer, model.layers[layer]);
     for (const Weight* weight : model.layers[layer].matrices()) {
       if (sites.of.contains(key_of(*weight))) values += uint64_t{weight->n_out} * weight->k_in;
     }

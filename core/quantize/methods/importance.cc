@@ -41,7 +41,7 @@ Result<std::vector<LayerImportance>> measure_parts(const Model& model,
   for (size_t layer = 0; layer < model.layers.size(); ++layer) {
     const LayerWeights& w = model.layers[layer];
     const SelfAttentionPlan& attention = model.plan.layers[layer].attention;
-    const InputSites sites = input_sites(model.plan.layers[layer], w);
+    const InputSites sites = input_sites(model.plan, layer, w);
     LayerValues values;
     for (const Weight* weight : w.matrices()) {
       if (!sites.of.contains(key_of(*weight))) continue;

@@ -129,6 +129,32 @@ TEST(Blocks, pieces_of_a_tensor_are_its_parts_rows_once_each) {
   EXPECT_EQ(seen, 3u);
 }
 
+TEST(Blocks, recurrences_have_inputs_that_their_tables_list) {
+  size_t seen = 0;
+  for (const Block* block : layer_blocks()) {
+    if (block->recurrence == nullptr) continue;
+    const RecurrenceKind& kind = *block->recurrence;
+    EXPECT_EQ(&recurrence_kind(kind.kind), &kind);
+    EXPECT_EQ(recurrence_name(kind.kind), kind.name);
+    EXPECT_GE(kind.inputs.size(), 1u) << kind.name;
+    EXPECT_LE(kind.inputs.size() + kind.later_inputs.size(), kMostRecurrentInputs) << kind.name;
+    const auto is_listed = [&](Weight LayerWeights::*matrix) {
+      return std::ranges::any_of(block->tensors, [&](const BlockTensor& tensor) {
+        return tensor.in_layer.matrix == matrix;
+      });
+    };
+    for (const auto& products : {kind.inputs, kind.later_inputs}) {
+      for (const RecurrentProduct& product : products) {
+        EXPECT_TRUE(is_listed(product.matrix)) << kind.name;
+      }
+    }
+    EXPECT_EQ(is_listed(&LayerWeights::ssm_gate), kind.gated) << kind.name;
+    ++seen;
+  }
+  EXPECT_EQ(seen, recurrence_names().size());
+  EXPECT_EQ(recurrence_name(Recurrence::none), "");
+}
+
 TEST(Blocks, members_of_the_weights_are_their_own) {
   LayerWeights layer;
   std::set<const void*> seen;

@@ -265,7 +265,7 @@ TEST(LayerInputs, sums_of_inputs_are_those_of_all_rows) {
   const std::unique_ptr<Model> model = test::make_tiny_model(options);
   const std::vector<TokenId> window = test::some_tokens(16, model->plan.vocabulary);
   const auto one = threads(1), three = threads(3);
-  const InputSites sites = input_sites(model->plan.layers[0], model->layers[0]);
+  const InputSites sites = input_sites(model->plan, 0, model->layers[0]);
   ASSERT_EQ(sites.first.size(), 4);
   std::vector<std::vector<double>> grams;
   for (WorkerPool* pool : {one.get(), three.get()}) {

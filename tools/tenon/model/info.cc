@@ -113,7 +113,7 @@ void add_recurrences(const ModelPlan& plan, std::vector<std::string>& features) 
   std::string text = std::string(recurrence_name(own.kind)) + " in " +
                      std::to_string(std::ranges::count_if(plan.layers, recurs)) + " of " +
                      std::to_string(plan.layers.size()) + " layers (";
-  if (own.kind == Recurrence::mamba) {
+  if (own.head_dim == 1) {
     text += std::to_string(own.heads) + " channels";
   } else {
     const bool keys = own.kind == Recurrence::gated_delta;
@@ -123,8 +123,8 @@ void add_recurrences(const ModelPlan& plan, std::vector<std::string>& features) 
              : own.groups == 1 ? " group"
                                : " groups");
   }
-  features.push_back(text + ", states of " + std::to_string(own.state) + ", convolution of " +
-                     std::to_string(own.width) + ")");
+  if (own.state > 0) text += ", states of " + std::to_string(own.state);
+  features.push_back(text + ", convolution of " + std::to_string(own.width) + ")");
 }
 
 void add_experts(const ModelPlan& plan, std::vector<std::string>& features) {
