@@ -149,12 +149,47 @@ StateKind gated_delta(std::string_view what, uint32_t decays, void (*settle)(Arr
           .rows = delta_rows};
 }
 
+// A row of the input is B, C and x: C · (bias + the convolution of B · x).
+std::vector<double> short_conv_rows(const StateKind&, const Arrays& parameters,
+                                    const Arrays& inputs, uint32_t rows) {
+  const auto input = [&](uint32_t t, uint32_t part, uint32_t channel) {
+    return double{inputs[0][(uint64_t{t} * 3 + part) * kChannels + channel]};
+  };
+  std::vector<double> y;
+  for (uint32_t t = 0; t < rows; ++t) {
+    for (uint32_t channel = 0; channel < kChannels; ++channel) {
+      double sum = parameters[1][channel];
+      for (uint32_t j = 0; j < kWidth && j <= t; ++j) {
+        sum += double{parameters[0][(channel + 1) * kWidth - 1 - j]} * input(t - j, 0, channel) *
+               input(t - j, 2, channel);
+      }
+      y.push_back(sum * input(t, 1, channel));
+    }
+  }
+  return y;
+}
+
+StateKind short_conv() {
+  return {.what = "short_conv",
+          .state_kind = "short_conv",
+          .dims = {kChannels, kWidth},
+          .channels = kChannels,
+          .width = kWidth,
+          .state_floats = 0,
+          .out = kChannels,
+          .inputs = {3 * kChannels},
+          .parameters = {kChannels * kWidth, kChannels},
+          .settle = [](Arrays&) {},
+          .rows = short_conv_rows};
+}
+
 }  // namespace
 
 std::span<const StateKind> state_kinds() {
   static const StateKind kKinds[] = {
       mamba(), gated_delta("gated_delta", 1, free_decay),
-      gated_delta("gated_delta with a decay for each element of a key", kKeys, bound_decay)};
+      gated_delta("gated_delta with a decay for each element of a key", kKeys, bound_decay),
+      short_conv()};
   return kKinds;
 }
 

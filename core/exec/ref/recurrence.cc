@@ -94,6 +94,22 @@ std::vector<float> convolved(const Recurrence& r, const float* x) {
   return out;
 }
 
+// bcx [rows, 3·channels]: y = C · conv(B · x).
+void short_conv(const Recurrence& r, Inputs inputs, float* y) {
+  const size_t channels = r.plan.channels();
+  const auto at = [&](size_t row, size_t part, size_t channel) {
+    return double{inputs[0][(3 * row + part) * channels + channel]};
+  };
+  convolve(
+      r,
+      [&](size_t row, size_t channel) {
+        return rounded(at(row, 0, channel) * at(row, 2, channel));
+      },
+      [&](size_t row, size_t channel, double sum) {
+        y[row * channels + channel] = rounded(at(row, 1, channel) * sum);
+      });
+}
+
 // h ← exp(Δ·a)·h + Δ·B·c,  y = C·h + d·c  for each channel.
 void scan_channels(const Recurrence& r, Inputs inputs, float* y) {
   const float *c = inputs[0], *step = inputs[1], *bc = inputs[2];
@@ -209,6 +225,8 @@ void Recurrence::run(Inputs inputs, float* y) const {
       return scan_heads(*this, inputs, y);
     case tenon::Recurrence::gated_delta:
       return scan_delta(*this, inputs, y);
+    case tenon::Recurrence::short_conv:
+      return short_conv(*this, inputs, y);
     case tenon::Recurrence::none:
       return;
   }

@@ -32,9 +32,9 @@ Extent of_numbers(std::vector<uint64_t> shape, std::vector<uint64_t> stored_shap
 }
 
 std::span<const Block* const> layer_blocks() {
-  static constexpr std::array kBlocks = {&kMixerNorm,   &kAttention,  &kLatent,        &kMambaMixer,
-                                         &kMamba2Mixer, &kGatedDelta, &kMixerPostNorm, &kMlpNorm,
-                                         &kExperts,     &kMlp,        &kMlpPostNorm};
+  static constexpr std::array kBlocks = {&kMixerNorm,   &kAttention,  &kLatent,    &kMambaMixer,
+                                         &kMamba2Mixer, &kGatedDelta, &kShortConv, &kMixerPostNorm,
+                                         &kMlpNorm,     &kExperts,    &kMlp,       &kMlpPostNorm};
   return kBlocks;
 }
 

@@ -66,7 +66,7 @@ enum class Role : uint8_t {
   shared_down,
   shared_gate_up,  // one tensor in place of the two
   shared_router,
-  // mamba.cc, mamba2.cc, gated_delta.cc
+  // mamba.cc, mamba2.cc, gated_delta.cc, short_conv.cc
   ssm_in,  // one tensor of those that follow; mamba: x, gate; mamba2: gate, x with B and C, Δ
   ssm_in_gate,
   ssm_in_x,
@@ -217,7 +217,8 @@ struct Block {
 
 // Each block is defined by the file of its name.
 extern const Block kMixerNorm, kMixerPostNorm, kMlpNorm, kMlpPostNorm;  // stream.cc
-extern const Block kAttention, kLatent, kMambaMixer, kMamba2Mixer, kGatedDelta, kMlp, kExperts;
+extern const Block kAttention, kLatent, kMambaMixer, kMamba2Mixer, kGatedDelta, kShortConv, kMlp,
+    kExperts;
 
 // All of them, in the order in which a layer uses them.
 std::span<const Block* const> layer_blocks();

@@ -17,15 +17,16 @@ namespace tenon {
 // mamba   a selective scan: each channel decays by steps of its own          (arXiv:2312.00752)
 // mamba2  one decay a head; heads of a group share what is written and read  (arXiv:2405.21060)
 // gated_delta  what a key reads is taken out before its value is written     (arXiv:2412.06464)
+// short_conv   a few tokens of x, gated before and after                     (LFM2)
 // docs/futures.md, "State kinds", has the formulas of what lies between the projections.
-enum class Recurrence : uint8_t { none, mamba, mamba2, gated_delta };
+enum class Recurrence : uint8_t { none, mamba, mamba2, gated_delta, short_conv };
 // As kernels are asked for it; empty: none.
 std::string_view recurrence_name(Recurrence kind);
 
 struct RecurrentPlan {
   Recurrence kind = Recurrence::none;
-  uint32_t heads = 0;      // mamba: channels, as heads of 1; gated_delta: of values
-  uint32_t head_dim = 0;   // mamba: 1; gated_delta: of values
+  uint32_t heads = 0;      // mamba, short_conv: channels, as heads of 1; gated_delta: of values
+  uint32_t head_dim = 0;   // mamba, short_conv: 1; gated_delta: of values
   uint32_t state = 0;      // numbers that are kept for each element of a head; the width of keys
   uint32_t groups = 0;     // of heads that share B and C; mamba: 1; gated_delta: heads of keys
   uint32_t width = 0;      // of the convolution, in tokens
@@ -86,7 +87,7 @@ struct RecurrentWeights {
   std::vector<float> ssm_gate_bias, ssm_in_bias, ssm_step_bias, ssm_out_bias;
   std::vector<float> ssm_conv, ssm_conv_bias, ssm_a, ssm_dt_bias, ssm_d;
   std::vector<float> ssm_norm;  // [inner]; gated_delta: [head_dim]
-  Weight ssm_in;                // [channels, hidden]
+  Weight ssm_in;                // [channels, hidden]; short_conv: [3·channels, hidden]
   Weight ssm_gate;              // [inner, hidden]
   Weight ssm_step;              // mamba2, gated_delta: [steps, hidden]
   Weight ssm_beta;              // gated_delta: [heads, hidden]

@@ -1,10 +1,11 @@
-// Recurrences of the kinds "mamba", "mamba2" and "gated_delta" (docs/futures.md, "State kinds") on
-// host memory, a row after the other, so that the bits of a row depend on nothing but its sequence.
+// Recurrences of the kinds "mamba", "mamba2", "gated_delta" and "short_conv" (docs/futures.md,
+// "State kinds") on host memory, a row after the other, so that the bits of a row depend on nothing
+// but its sequence.
 //
 // Mamba-2 and the gated delta rule have two phases: the convolution into the workspace, channels
 // shared out; then the heads, shared out. Mamba's layers are called twice, once for each, since the
-// executor multiplies in between. States are advanced in the slot that they end in: nothing is
-// copied.
+// executor multiplies in between. A short convolution is one phase. States are advanced in the slot
+// that they end in: nothing is copied.
 #include <tenon/sdk/isa.h>
 #include <tenon/sdk/plugin.h>
 #include <tenon/state.h>
@@ -35,6 +36,15 @@ float softplus(float x) {
 }
 float sigmoid(float x) {
   return 1.0f / (1.0f + std::exp(-x));
+}
+
+// Channels [first, last) of bias + Σⱼ weights[j] · taps[j].
+void add_taps(const Convolution& row, uint32_t first, uint32_t last) {
+  std::copy(row.bias + first, row.bias + last, row.out + first);
+  for (uint32_t j = 0; j < row.width; ++j) {
+    const float *weights = row.weights + uint64_t{j} * row.channels, *tap = row.taps[j];
+    for (uint32_t i = first; i < last; ++i) row.out[i] += weights[i] * tap[i];
+  }
 }
 
 // One layer's call.
@@ -159,7 +169,9 @@ class CpuStates {
       if (phase == 0) convolve(task, convolved, slice);
       if (phase == 1) scan_heads(task, convolved, beside, slice);
     } else if (phase == 0) {
-      if (call.inputs.size() == 1) {
+      if (layer.kind == Kind::short_conv) {
+        convolve_gated(task, convolved, slice);
+      } else if (call.inputs.size() == 1) {
         convolve(task, static_cast<float*>(call.out), slice);
       } else {
         scan_channels(task, beside, slice);
@@ -199,7 +211,7 @@ class CpuStates {
     Group& group = groups_[shape.state_group];
     const uint64_t rows = binding_.max_rows;
     if (layer.kind != Kind::mamba) {
-      group.phases = 2;
+      if (layer.kind != Kind::short_conv) group.phases = 2;
       group.convolved_floats = std::max(group.convolved_floats, rows * layer.channels());
     }
     if (layer.kind == Kind::gated_delta) {
@@ -215,32 +227,64 @@ class CpuStates {
     return Status();
   }
 
-  // The row that stands `back` rows before row `done` of its sequence.
-  const float* row_before(const Task& task, const Part& part, uint32_t done, uint32_t back) const {
+  // The row of x that stands `back` rows before row `done` of its sequence.
+  const float* row_before(const Task& task, const float* x, const Part& part, uint32_t done,
+                          uint32_t back) const {
     const uint64_t channels = task.layer.channels();
-    if (back <= done) return task.input(0) + (part.first_row + done - back) * channels;
+    if (back <= done) return x + (part.first_row + done - back) * channels;
     if (part.from == kNoBlock) return zeros_.data();
     const uint32_t from_end = back - done;  // 1: the last one that is kept
     return task.slot(part.from) + (task.layer.width - 1 - from_end) * channels;
   }
 
-  // Blocks of channels are shared out, in turn for each sequence.
-  void convolve(const Task& task, float* out, Slice slice) const {
-    const Layer& layer = task.layer;
-    const uint32_t channels = layer.channels();
-    const uint32_t blocks = (channels + kBlockChannels - 1) / kBlockChannels;
+  // Calls run(part, first, last) for blocks of channels, which are shared out in turn for each
+  // sequence.
+  template <typename Run>
+  void share_channels(const Task& task, Slice slice, Run run) const {
+    const uint32_t channels = task.layer.channels();
     uint32_t turn = 0;
     for (const Part& part : task.plan.parts()) {
-      for (uint32_t block = 0; block < blocks; ++block, ++turn) {
+      for (uint32_t first = 0; first < channels; first += kBlockChannels, ++turn) {
         if (turn % slice.count != slice.index) continue;
-        const uint32_t first = block * kBlockChannels;
-        convolve_block(task, part, first, std::min(first + kBlockChannels, channels), out);
+        run(part, first, std::min(first + kBlockChannels, channels));
       }
     }
   }
 
+  void convolve(const Task& task, float* out, Slice slice) const {
+    share_channels(task, slice, [&](const Part& part, uint32_t first, uint32_t last) {
+      convolve_block(task, part, first, last, out);
+    });
+  }
   void convolve_block(const Task& task, const Part& part, uint32_t first, uint32_t last,
                       float* out) const {
+    convolve_block(task, task.input(0), kernels_.convolve, part, first, last, out);
+  }
+
+  // The input's rows are B, C and x. `made` [rows, channels] gets B · x.
+  void convolve_gated(const Task& task, float* made, Slice slice) const {
+    const uint64_t channels = task.layer.channels();
+    auto* out = static_cast<float*>(task.call.out);
+    share_channels(task, slice, [&](const Part& part, uint32_t first, uint32_t last) {
+      const auto each_row = [&](auto function) {
+        for (uint64_t row = part.first_row; row < part.first_row + part.rows; ++row) {
+          function(task.input(0) + 3 * row * channels, row * channels);
+        }
+      };
+      each_row([&](const float* bcx, uint64_t at) {
+        for (uint32_t i = first; i < last; ++i) made[at + i] = bcx[i] * bcx[2 * channels + i];
+      });
+      convolve_block(task, made, add_taps, part, first, last, out);
+      each_row([&](const float* bcx, uint64_t at) {
+        for (uint32_t i = first; i < last; ++i) out[at + i] *= bcx[channels + i];
+      });
+    });
+  }
+
+  using Sum = void (*)(const Convolution& row, uint32_t first, uint32_t last);
+  // x [rows, channels]
+  void convolve_block(const Task& task, const float* x, Sum sum, const Part& part, uint32_t first,
+                      uint32_t last, float* out) const {
     const Layer& layer = task.layer;
     const uint64_t channels = layer.channels();
     const float* taps[kMaxWidth];
@@ -248,15 +292,15 @@ class CpuStates {
                     nullptr, layer.width,       layer.channels()};
     for (uint32_t done = 0; done < part.rows; ++done) {
       for (uint32_t j = 0; j < layer.width; ++j) {
-        taps[j] = row_before(task, part, done, layer.width - 1 - j);
+        taps[j] = row_before(task, x, part, done, layer.width - 1 - j);
       }
       row.out = out + (part.first_row + done) * channels;
-      kernels_.convolve(row, first, last);
+      sum(row, first, last);
     }
     for (const End& end : task.plan.ends_of(part)) {
       float* to = task.slot(end.block);
       for (uint32_t back = layer.width - 1; back > 0; --back, to += channels) {
-        const float* from = row_before(task, part, end.rows, back);
+        const float* from = row_before(task, x, part, end.rows, back);
         std::copy(from + first, from + last, to + first);
       }
     }
@@ -432,7 +476,8 @@ constexpr PluginDescriptor base_descriptor() {
   base.id = "cpu";
   base.version = "0.1.0";
   base.summary =
-      "runs the recurrences of Mamba, Mamba-2 and gated delta rules on host memory, row by row";
+      "runs the recurrences of Mamba, Mamba-2, gated delta rules and short convolutions on host "
+      "memory, row by row";
   base.license = "Apache-2.0";
   base.score = [](const HostFacts&) noexcept -> uint32_t { return 10; };
   return base;

@@ -16,7 +16,7 @@ namespace {
 
 using testing::HasSubstr;
 
-enum class Kind : uint8_t { mamba, mamba2, gated_delta };
+enum class Kind : uint8_t { mamba, mamba2, gated_delta, short_conv };
 
 struct Sizes {
   Kind kind = Kind::mamba2;
@@ -24,18 +24,24 @@ struct Sizes {
   uint32_t decays = 1;                                            // gated_delta: of a head
   float strongest_decay = 0;                                      // gated_delta
 
-  uint32_t inner() const { return kind == Kind::mamba ? heads : heads * dim; }
-  uint32_t channels() const { return kind == Kind::mamba ? inner() : inner() + 2 * groups * state; }
+  bool has_channels() const { return kind == Kind::mamba || kind == Kind::short_conv; }
+  uint32_t inner() const { return has_channels() ? heads : heads * dim; }
+  uint32_t channels() const { return has_channels() ? inner() : inner() + 2 * groups * state; }
+  // Of a row of the first input.
+  uint32_t first() const { return kind == Kind::short_conv ? 3 * heads : channels(); }
   uint32_t steps() const { return heads * decays; }
   // Of a row of the third input.
   uint32_t third() const { return kind == Kind::gated_delta ? heads : 2 * state; }
   std::vector<uint32_t> dims() const {
     if (kind == Kind::mamba) return {heads, state, width};
     if (kind == Kind::mamba2) return {heads, dim, state, groups, width};
+    if (kind == Kind::short_conv) return {heads, width};
     return {groups, heads, state, dim, width, decays};
   }
   uint64_t kept() const { return uint64_t{width - 1} * channels(); }
-  uint64_t floats() const { return kept() + uint64_t{inner()} * state; }
+  uint64_t floats() const {
+    return kept() + (kind == Kind::short_conv ? 0 : uint64_t{inner()} * state);
+  }
 };
 
 // Numbers that repeat nothing obvious, in [-1, 1).
@@ -65,6 +71,7 @@ class OneLayer {
     for (float& a : parameters_[2]) a = -std::exp(a);
     if (sizes.kind == Kind::mamba2) parameters_.push_back({0.3f, 0.9f});
     if (sizes.kind == Kind::gated_delta) parameters_[4] = {sizes.strongest_decay};
+    if (sizes.kind == Kind::short_conv) parameters_.resize(2);
     for (const auto& values : parameters_) {
       TensorView& view = views_.emplace_back();
       view.data = values.data();
@@ -75,7 +82,7 @@ class OneLayer {
     }
     layer_.group = kNoGroup;
     layer_.state_group = 0;
-    constexpr std::string_view kNames[] = {"mamba", "mamba2", "gated_delta"};
+    constexpr std::string_view kNames[] = {"mamba", "mamba2", "gated_delta", "short_conv"};
     layer_.state_kind = kNames[static_cast<size_t>(sizes.kind)];
     const std::vector<uint32_t> dims = sizes.dims();
     std::copy(dims.begin(), dims.end(), layer_.state_dims);
@@ -150,7 +157,7 @@ class OneLayer {
   const std::vector<float>& parameter(size_t i) const { return parameters_[i]; }
 
   // The inputs of all rows that tests have.
-  std::vector<float> x() const { return numbers(uint64_t{kRows} * sizes_.channels(), 7); }
+  std::vector<float> x() const { return numbers(uint64_t{kRows} * sizes_.first(), 7); }
   std::vector<float> step() const { return numbers(uint64_t{kRows} * sizes_.steps(), 8); }
   std::vector<float> third() const { return numbers(uint64_t{kRows} * sizes_.third(), 9); }
 
@@ -172,8 +179,10 @@ class OneLayer {
   std::vector<float> run_heads(uint32_t first, uint32_t rows, uint32_t phases) {
     const std::vector<float> all_x = x(), all_steps = step(), all_beta = third();
     std::vector<float> y(uint64_t{rows} * sizes_.inner());
-    std::vector<const void*> inputs = {&all_x[uint64_t{first} * sizes_.channels()],
-                                       &all_steps[uint64_t{first} * sizes_.steps()]};
+    std::vector<const void*> inputs = {&all_x[uint64_t{first} * sizes_.first()]};
+    if (sizes_.kind != Kind::short_conv) {
+      inputs.push_back(&all_steps[uint64_t{first} * sizes_.steps()]);
+    }
     if (sizes_.kind == Kind::gated_delta)
       inputs.push_back(&all_beta[uint64_t{first} * sizes_.heads]);
     call(std::move(inputs), y.data(), phases);
@@ -301,7 +310,26 @@ std::vector<double> expected_delta(const OneLayer& layer, const Sizes& s, uint32
   return y;
 }
 
+// The same of the short convolution: C · conv(B · x).
+std::vector<double> expected_convolution(const OneLayer& layer, const Sizes& s, uint32_t rows) {
+  const std::vector<float> bcx = layer.x();
+  std::vector<double> y;
+  for (uint32_t row = 0; row < rows; ++row) {
+    for (uint32_t channel = 0; channel < s.heads; ++channel) {
+      double sum = layer.parameter(1)[channel];
+      for (uint32_t j = 0; j < s.width; ++j) {
+        if (row + 1 + j < s.width) continue;
+        const float* of_row = &bcx[uint64_t{row + 1 + j - s.width} * 3 * s.heads + channel];
+        sum += double{layer.parameter(0)[channel * s.width + j]} * of_row[0] * of_row[2 * s.heads];
+      }
+      y.push_back(sum * bcx[(uint64_t{row} * 3 + 1) * s.heads + channel]);
+    }
+  }
+  return y;
+}
+
 std::vector<double> expected_rows(const OneLayer& layer, const Sizes& s, uint32_t rows) {
+  if (s.kind == Kind::short_conv) return expected_convolution(layer, s, rows);
   return s.kind == Kind::gated_delta ? expected_delta(layer, s, rows)
                                      : expected_scan(layer, s, rows);
 }
@@ -322,7 +350,9 @@ const std::vector<Sizes>& all_sizes() {
        .dim = 17,
        .groups = 3,
        .decays = 7,
-       .strongest_decay = -5}};
+       .strongest_decay = -5},
+      {.kind = Kind::short_conv, .heads = 131, .width = 3},
+      {.kind = Kind::short_conv, .heads = 70, .width = 7}};
   return kSizes;
 }
 

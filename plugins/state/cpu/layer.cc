@@ -32,11 +32,15 @@ Status read_dims(const LayerShape& shape, Layer& layer) {
     layer.kind = Kind::gated_delta;
     layer.groups = dims[0], layer.heads = dims[1], layer.state = dims[2], layer.dim = dims[3];
     layer.width = dims[4], layer.decays = dims[5];
+  } else if (shape.state_kind == "short_conv") {
+    layer.kind = Kind::short_conv;
+    layer.heads = dims[0], layer.width = dims[1];
   } else {
     return refuse("a layer keeps a state of the kind '" + std::string(shape.state_kind) +
-                  "'; \"cpu\" runs mamba, mamba2 and gated_delta");
+                  "'; \"cpu\" runs mamba, mamba2, gated_delta and short_conv");
   }
-  const bool sound = layer.heads > 0 && layer.dim > 0 && layer.state > 0 && layer.groups > 0 &&
+  const bool keeps_state = layer.state > 0 || layer.kind == Kind::short_conv;
+  const bool sound = layer.heads > 0 && layer.dim > 0 && keeps_state && layer.groups > 0 &&
                      layer.heads % layer.groups == 0;
   if (!sound || layer.width == 0 || layer.width > kMaxWidth) {
     return refuse("a layer of the kind " + std::string(shape.state_kind) + " has " +
@@ -55,7 +59,7 @@ Status read_dims(const LayerShape& shape, Layer& layer) {
 }
 
 Status read_parameters(std::span<const TensorView> parameters, Layer& layer) {
-  const size_t expected = layer.kind == Kind::mamba2 ? 6 : 5;
+  const size_t expected = layer.kind == Kind::mamba2 ? 6 : layer.kind == Kind::short_conv ? 2 : 5;
   if (parameters.size() != expected) {
     return broken("a recurrence has " + std::to_string(parameters.size()) +
                   " parameters; expected " + std::to_string(expected));
@@ -67,6 +71,7 @@ Status read_parameters(std::span<const TensorView> parameters, Layer& layer) {
   }
   layer.conv = transposed(values(0), layer.channels(), layer.width);
   layer.conv_bias = values(1);
+  if (layer.kind == Kind::short_conv) return Status();
   layer.dt_bias = values(3);
   if (layer.kind == Kind::mamba) {
     layer.a = transposed(values(2), layer.inner(), layer.state);

@@ -15,12 +15,13 @@ namespace tenon::state_cpu {
 
 inline constexpr uint32_t kMaxWidth = 64;  // of a convolution, in tokens
 
-enum class Kind : uint8_t { mamba, mamba2, gated_delta };
+enum class Kind : uint8_t { mamba, mamba2, gated_delta, short_conv };
 
 struct Layer {
   Kind kind = Kind::mamba;
-  // Mamba has channels as heads of 1. Of gated_delta heads and dim are those of values; a group is
-  // a head of keys, which are `state` wide.
+  // Mamba and short convolutions have channels as heads of 1, the latter without any state. Of
+  // gated_delta heads and dim are those of values; a group is a head of keys, which are `state`
+  // wide.
   uint32_t heads = 0, dim = 1, state = 0, groups = 1, width = 0;
   uint32_t decays = 1;      // of a head
   std::vector<float> conv;  // [width, channels]

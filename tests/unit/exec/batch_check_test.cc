@@ -228,7 +228,7 @@ TEST_F(BatchCheckTest, only_layers_that_attend_or_have_a_known_recurrence_are_ru
   layer_.state_kind = "acme.wave";
   EXPECT_THAT(std::string(check_decoder_shape(shape_).message()),
               HasSubstr("layer 0 keeps a recurrent state of the kind 'acme.wave'; this executor "
-                        "runs mamba, mamba2 and gated_delta"));
+                        "runs mamba, mamba2, gated_delta and short_conv"));
   layer_.group = layer_.state_group = kNoGroup;
   EXPECT_THAT(std::string(check_decoder_shape(shape_).message()),
               HasSubstr("layer 0 neither attends nor keeps a recurrent state"));
