@@ -1,5 +1,6 @@
 // The attention half of a layer.
 #include <array>
+#include <cmath>
 #include <cstring>
 
 #include "core/exec/cpu/worker.h"
@@ -112,6 +113,24 @@ void CpuWorker::rotate(uint32_t layer) {
   if (!alone()) barrier();
 }
 
+// Ends with a barrier.
+void CpuWorker::gate_attended(const SelfAttentionPlan& attention) {
+  float* attended = step_.buffers.attended.floats();
+  const float* gate = step_.buffers.attention_gate.floats();
+  const Share mine = share_of(uint64_t{rows_} * attention.gate_width(), slice_);
+  if (!attention.gate_by_head) {
+    step_.ops->sigmoid_mul(attended + mine.first, gate + mine.first,
+                           static_cast<uint32_t>(mine.last - mine.first));
+  } else {
+    for (uint64_t head = mine.first; head < mine.last; ++head) {
+      const float open = 1.0f / (1.0f + std::exp(-gate[head]));
+      float* values = attended + head * attention.head_dim;
+      for (uint32_t i = 0; i < attention.head_dim; ++i) values[i] *= open;
+    }
+  }
+  barrier();
+}
+
 void CpuWorker::attend(uint32_t layer) {
   const CpuBuffers& b = step_.buffers;
   AttentionCall call;
@@ -125,12 +144,7 @@ void CpuWorker::attend(uint32_t layer) {
     keep(step_.attention.run(call, phase, slice_));
     barrier();
   }
-  if (plan(layer).attention.output_gate) {
-    const Share mine = share_of(uint64_t{rows_} * plan(layer).attention.q_width(), slice_);
-    step_.ops->sigmoid_mul(b.attended.floats() + mine.first, b.attention_gate.floats() + mine.first,
-                           static_cast<uint32_t>(mine.last - mine.first));
-    barrier();
-  }
+  if (plan(layer).attention.output_gate) gate_attended(plan(layer).attention);
   if (const auto sums = step_.scores.rows(layer); !sums.empty()) {
     keep(step_.attention.score(call, sums, slice_));
     barrier();  // the next layer stores and rotates where this reads

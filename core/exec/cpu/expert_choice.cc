@@ -69,7 +69,7 @@ void make_values(ExpertScoring scoring, std::span<float> values) {
 void finish_factors(const ExpertsPlan& plan, std::span<float> factors) {
   if (plan.scoring == ExpertScoring::softmax_of_chosen) softmax(factors);
   if (plan.normalised) {
-    float sum = 1e-20f;
+    float sum = plan.sum_more;
     for (const float factor : factors) sum += factor;
     for (float& factor : factors) factor /= sum;
   }

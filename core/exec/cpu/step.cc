@@ -44,7 +44,7 @@ Status CpuBuffers::allocate(const Model& model, const PackedWeights& weights, ui
     const LayerPlan& layer = plan.layers[i];
     wide.add(layer.recurrent, model.layers[i]);
     heads = std::max<uint64_t>(heads, layer.attention.q_width());
-    if (layer.attention.output_gate) gated = std::max<uint64_t>(gated, layer.attention.q_width());
+    gated = std::max<uint64_t>(gated, layer.attention.gate_width());
     kv_heads = std::max<uint64_t>(kv_heads, layer.attention.kv_width());
     const ExpertsPlan& experts = layer.experts;
     inner_width = std::max<uint64_t>(

@@ -59,7 +59,7 @@ struct CpuBuffers {
   HostMemory q;               // [rows, heads, head_dim]
   HostMemory k, v;            // [rows, kv_heads, head_dim]
   HostMemory attended;        // [rows, heads, head_dim]
-  HostMemory attention_gate;  // … of layers whose attention has one
+  HostMemory attention_gate;  // … or [rows, heads], of layers whose attention has one
   HostMemory low;             // [rows, q_rank], or Mamba's [rows, step_rank]
   HostMemory expanded;  // latent attention: [rows, heads, nope + rope], later [rows, heads, v]
   HostMemory inner;  // [rows, MLP width]; gate and up combined; of experts [rows · chosen, width]

@@ -95,6 +95,7 @@ class CpuWorker final : public CpuProducts, private DecoderOps {
   template <typename Function>
   void for_each_head(uint32_t layer, Function&& function);
   void norm_all_heads(uint32_t layer);
+  void gate_attended(const SelfAttentionPlan& attention);
 
   // latent.cc
   void latent_qkv(uint32_t layer);

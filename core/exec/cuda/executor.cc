@@ -125,6 +125,9 @@ Status check_recurrence(const RecurrentPlan& recurrent, LayerId id) {
 
 Status check_layer(const LayerPlan& layer, LayerId id) {
   if (layer.recurrent) TENON_RETURN_IF_ERROR(check_recurrence(layer.recurrent, id));
+  if (layer.experts.normalised && layer.experts.sum_more > 1e-20f) {
+    return refuse(id, "experts whose factors are divided by more than their sum");
+  }
   if (layer.mlp.activation == Activation::xielu && layer.mlp.width > 0) {
     return refuse(id, "an MLP activated by xIELU");
   }
@@ -133,6 +136,7 @@ Status check_layer(const LayerPlan& layer, LayerId id) {
   if (attention.qk_norm && attention.qk_norm_after_rope) {
     return refuse(id, "a norm of q and k after they turn");
   }
+  if (attention.gate_by_head) return refuse(id, "a gate after attention with one number a head");
   if (attention.output_gate &&
       (layer.latent || attention.clip > 0.0f || attention.kv_from_layer >= 0)) {
     return refuse(id, "a gate after attention that is latent, clipped or reads another layer");

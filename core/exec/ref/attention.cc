@@ -224,7 +224,7 @@ void RefStep::qkv(uint32_t layer) {
   const float* x = input(plan(layer).attention_norm).data();
   multiply(w.q, w.q_bias, x, q_.data());
   if (attention.output_gate) {
-    attention_gate_.resize(q_.size());
+    attention_gate_.resize(rows * attention.gate_width());
     multiply(w.output_gate, w.output_gate_bias, x, attention_gate_.data());
   }
   if (shares_kv(layer)) return;
@@ -283,8 +283,10 @@ void RefStep::attend(uint32_t layer) {
   if (!shares_kv(layer)) attention.store(layer, k_.data(), v_.data());
   attention.attend(layer, q_.data(), attended_.data(), scores_.rows(layer));
   if (!plan(layer).attention.output_gate) return;
+  const SelfAttentionPlan& own = plan(layer).attention;
+  const size_t elements = own.gate_by_head ? own.head_dim : 1;
   for (size_t i = 0; i < attended_.size(); ++i) {
-    const double open = 1.0 / (1.0 + std::exp(-double{attention_gate_[i]}));
+    const double open = 1.0 / (1.0 + std::exp(-double{attention_gate_[i / elements]}));
     attended_[i] = static_cast<float>(attended_[i] * open);
   }
 }

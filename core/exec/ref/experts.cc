@@ -99,7 +99,7 @@ std::vector<Chosen> choose(const ExpertsPlan& plan, std::span<const float> score
   const double sum = std::accumulate(factors.begin(), factors.end(), 0.0);
   std::vector<Chosen> out;
   for (size_t i = 0; i < chosen.size(); ++i) {
-    const double factor = plan.normalised ? factors[i] / (sum + 1e-20) : factors[i];
+    const double factor = plan.normalised ? factors[i] / (sum + plan.sum_more) : factors[i];
     out.push_back({chosen[i], static_cast<float>(factor * plan.scale)});
   }
   return out;

@@ -11,10 +11,6 @@ namespace {
 constexpr Role kQkv[] = {Role::q, Role::k, Role::v};
 constexpr Role kQAndGate[] = {Role::q, Role::output_gate};
 
-uint64_t gate_width(const SelfAttentionPlan& attention) {
-  return attention.output_gate ? attention.q_width() : 0;
-}
-
 Extent kv_extent(const ModelPlan& m, const LayerPlan& l) {
   const SelfAttentionPlan& a = l.attention;
   return from_stream(m, a.kv_from_layer < 0 ? a.kv_width() : 0, a.qkv_bias, Axis::kv_heads);
@@ -45,7 +41,7 @@ constexpr BlockTensor kTensors[] = {
      .extent =
          [](const ModelPlan& m, const LayerPlan& l) {
            const SelfAttentionPlan& a = l.attention;
-           return from_stream(m, a.q_width() + gate_width(a), a.qkv_bias);
+           return from_stream(m, a.q_width() + a.gate_width(), a.qkv_bias);
          },
      .parts = kQAndGate,
      .pieces =
@@ -69,10 +65,12 @@ constexpr BlockTensor kTensors[] = {
     {.role = Role::output_gate,
      .extent =
          [](const ModelPlan& m, const LayerPlan& l) {
-           return from_stream(m, gate_width(l.attention), l.attention.qkv_bias, Axis::heads);
+           const SelfAttentionPlan& a = l.attention;
+           return from_stream(m, a.gate_width(), a.qkv_bias && !a.gate_by_head, Axis::heads);
          },
      .in_layer = {.matrix = &LayerWeights::output_gate, .bias = &LayerWeights::output_gate_bias},
-     .reads = Reads::mixer_input},
+     .reads = Reads::mixer_input,
+     .adapters = true},
     {.role = Role::k,
      .name = "self_attn.k_proj",
      .stored = "attn_k",

@@ -38,12 +38,15 @@ struct SelfAttentionPlan {
   float clip = 0.0f;         // 0 = none; else q, k and v are held in [-clip, clip], behind the norm
   bool sinks = false;        // a learned score a head that takes part in the softmax only
   bool output_gate = false;  // what is attended is multiplied by σ of a product of its own
+  bool gate_by_head =
+      false;  // that has one number for each head, without a bias, not for each element
   NormPlan qk_norm;
   QkNormExtent qk_norm_extent = QkNormExtent::head;
   bool qk_norm_after_rope = false;
 
   uint32_t q_width() const { return heads * head_dim; }
   uint32_t kv_width() const { return kv_heads * head_dim; }
+  uint32_t gate_width() const { return !output_gate ? 0 : gate_by_head ? heads : q_width(); }
   friend bool operator==(const SelfAttentionPlan&, const SelfAttentionPlan&) = default;
 };
 
@@ -68,6 +71,7 @@ struct PlanFields<SelfAttentionPlan> {
       PlanField{&P::clip, "the limit of q, k and v", "'clip_qkv'; 0: none"},
       PlanField{&P::sinks, "whether scores have sinks", "a learned one a head"},
       PlanField{&P::output_gate, "the gate after attention", "'attn_output_gate'"},
+      PlanField{&P::gate_by_head, "the gate after attention", "whether heads have one number each"},
       PlanField{&P::qk_norm, "the norm of q and k", ""},
       PlanField{&P::qk_norm_extent, "the norm of q and k", "its extent"},
       PlanField{&P::qk_norm_after_rope, "the norm of q and k", "whether it follows the rotation"}};
@@ -78,7 +82,7 @@ static_assert(kAllFieldsAreListed<SelfAttentionPlan>);
 struct AttentionWeights {
   Weight q, k, v;      // [heads or kv_heads · head_dim, hidden]
   Weight output;       // [hidden, heads · head_dim]
-  Weight output_gate;  // [heads · head_dim, hidden]
+  Weight output_gate;  // [heads · head_dim or heads, hidden]
   std::vector<float> q_bias, k_bias, v_bias, output_bias, output_gate_bias;
   std::vector<float> q_norm, k_norm;  // [head_dim], or [heads or kv_heads · head_dim]
   std::vector<float> q_norm_bias, k_norm_bias;

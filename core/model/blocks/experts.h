@@ -46,8 +46,9 @@ struct ExpertsPlan {
   ExpertScoring scoring = ExpertScoring::softmax;
   bool router_bias = false;  // on the scores
   bool correction = false;   // added to what experts are chosen by, not to their factors
-  bool normalised = false;   // a token's factors are divided by their sum
-  float scale = 1.0f;        // on the factors, behind that
+  bool normalised = false;   // a token's factors are divided by their sum and this
+  float sum_more = 1e-20f;
+  float scale = 1.0f;  // on the factors, behind that
   // Experts stand in equal groups; those of the best `groups_chosen` may be chosen.
   uint32_t groups = 1;
   uint32_t groups_chosen = 1;
@@ -75,6 +76,7 @@ struct PlanFields<ExpertsPlan> {
       PlanField{&P::router_bias, "the bias of the router", "a tensor"},
       PlanField{&P::correction, "the correction of the router", "a tensor"},
       PlanField{&P::normalised, "whether factors are divided by their sum", "'norm_topk_prob'"},
+      PlanField{&P::sum_more, "what is added to the sum of factors", "nothing"},
       PlanField{&P::scale, "the factor on experts", "'routed_scaling_factor'"},
       PlanField{&P::groups, "the number of groups of experts", "'n_group'"},
       PlanField{&P::groups_chosen, "the groups of a token", "'topk_group'"},
