@@ -21,6 +21,7 @@ import torch
 from transformers import (AutoModelForCausalLM, AutoModelForImageTextToText, LlamaConfig, MistralConfig, Qwen2Config,
                           Qwen3Config)
 
+import conv_cases
 import delta_cases
 import dense_cases
 import expert_cases
@@ -86,6 +87,8 @@ CASES = {
        for name, config in delta_cases.CASES.items()},
     **{name: case(config, fill=dense_cases.randomise, tokens=dense_cases.TOKENS)
        for name, config in dense_cases.CASES.items()},
+    **{name: case(config, fill=conv_cases.randomise)
+       for name, config in conv_cases.CASES.items()},
     **{name: case(config, fill=wide_cases.randomise)
        for name, config in wide_cases.CASES.items()},
     **{name: case(config, fill=expert_cases.randomise,
@@ -94,7 +97,7 @@ CASES = {
 }
 
 # New cases belong here.
-SEEDED = {*delta_cases.CASES, *dense_cases.CASES}
+SEEDED = {*delta_cases.CASES, *dense_cases.CASES, *conv_cases.CASES}
 
 
 def randomise(model, generator):

@@ -27,6 +27,8 @@ struct WholeModel {
 constexpr WholeModel kWholeModels[] = {
     {"gemma3", "Gemma3ForConditionalGeneration", "gemma3_text", Ties::whole_or_tied,
      "final_logit_softcapping"},
+    {"lfm2_vl", "Lfm2VlForConditionalGeneration", "lfm2", Ties::whole_or_tied},
+    {"lfm3_vl", "Lfm3VlForConditionalGeneration", "lfm3", Ties::whole_or_tied},
     {"llava", "LlavaForConditionalGeneration", "llama", Ties::either},
     {"llava_next", "LlavaNextForConditionalGeneration", "llama", Ties::either},
     {"mistral3", "Mistral3ForConditionalGeneration", "mistral", Ties::whole_or_tied},
@@ -94,6 +96,7 @@ bool is_true(const json& object, const char* key) {
 
 void settle_ties(const json& config, const WholeModel& whole, json& text) {
   const char* key = "tie_word_embeddings";
+  text.erase("tie_embedding");  // as LFM2 calls it
   const bool said = config.contains(key) && !config[key].is_null();
   bool tied = said ? is_true(config, key) : whole.ties == Ties::whole_or_tied;
   if (whole.ties == Ties::either) tied = tied || is_true(text, key);
