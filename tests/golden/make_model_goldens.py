@@ -97,7 +97,10 @@ CASES = {
 }
 
 # New cases belong here.
-SEEDED = {*delta_cases.CASES, *dense_cases.CASES, *conv_cases.CASES}
+SEEDED = {*delta_cases.CASES, *dense_cases.CASES, *conv_cases.CASES,
+          "cohere_norms", "falcon_serial", "gemma2_biases", "gemma3_capped", "granite4_stacked",
+          "granitemoeshared_stacked", "llama_shared_kv_biases", "mixtral_stacked", "olmo2_biases",
+          "olmo_biases"}
 
 
 def randomise(model, generator):
