@@ -32,6 +32,7 @@ class DecoderOps {
   virtual void qkv(uint32_t layer) = 0;
   virtual void qk_norm(uint32_t layer) = 0;  // norm of q and k, before or after they turn
   virtual void clip(uint32_t layer) = 0;     // holds q, k and v within ±clip
+  virtual void grow_q(uint32_t layer) = 0;   // q or expanded, times a factor of the position
   virtual void rotate(uint32_t layer) = 0;   // rotary embedding of q and k
   virtual void absorb(uint32_t layer) = 0;   // latent attention: expanded → q
   virtual void attend(uint32_t layer) = 0;   // stores k, v; q → attended, times σ of its gate
@@ -70,6 +71,7 @@ inline void run_layer(const LayerPlan& layer, uint32_t index, DecoderOps& ops) {
     const bool norm_last = layer.attention.qk_norm_after_rope;
     if (layer.attention.qk_norm && !norm_last) ops.qk_norm(index);
     if (layer.attention.clip > 0.0f) ops.clip(index);
+    if (layer.attention.q_growth) ops.grow_q(index);
     if (layer.attention.rope >= 0) ops.rotate(index);
     if (layer.attention.qk_norm && norm_last) ops.qk_norm(index);
     if (layer.latent) ops.absorb(index);

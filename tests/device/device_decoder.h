@@ -61,10 +61,11 @@ class DeviceDecoder final : public DecoderOps {
   void qkv(uint32_t layer) override;
   void qk_norm(uint32_t layer) override;
   void clip(uint32_t) override {}  // `load` refuses models that need it
+  void grow_q(uint32_t layer) override { refuse(layer, "a growing q"); }
   void rotate(uint32_t layer) override;
-  void absorb(uint32_t layer) override { refuse_latent(layer); }
+  void absorb(uint32_t layer) override { refuse(layer, "latent attention"); }
   void attend(uint32_t layer) override;
-  void expand(uint32_t layer) override { refuse_latent(layer); }
+  void expand(uint32_t layer) override { refuse(layer, "latent attention"); }
   void attention_output(uint32_t layer) override;
   // Its recurrences are the toy's, which `attend` runs.
   void recur_in(uint32_t) override {}
@@ -78,9 +79,8 @@ class DeviceDecoder final : public DecoderOps {
 
   const FlatConfig& config() const { return config_; }
   bool shares_kv(uint32_t layer) const { return shape_->layers[layer].shares_kv_with >= 0; }
-  void refuse_latent(uint32_t layer) {
-    keep(unsupported("layer " + std::to_string(layer) +
-                     " has latent attention, which is not built"));
+  void refuse(uint32_t layer, const std::string& has) {
+    keep(unsupported("layer " + std::to_string(layer) + " has " + has + ", which is not built"));
   }
   void keep(Status status);
   template <typename Operation>

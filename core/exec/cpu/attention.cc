@@ -102,6 +102,27 @@ void CpuWorker::clip(uint32_t layer) {
   barrier();
 }
 
+// In the shares of heads or rows that came before and come after.
+void CpuWorker::grow_q(uint32_t layer) {
+  const SelfAttentionPlan& attention = plan(layer).attention;
+  const auto grow = [&](uint64_t row, float* values, uint32_t count) {
+    const float factor = attention.q_growth.at(step_.batch->positions[row]);
+    if (factor != 1.0f) step_.ops->scale_and_cap(values, factor, 0.0f, count);
+  };
+  if (plan(layer).latent) {
+    const uint32_t width = attention.heads * plan(layer).latent.q_dim();
+    const Share mine = share_of(rows_, alone() ? Slice{} : slice_);
+    for (uint64_t row = mine.first; row < mine.last; ++row) {
+      grow(row, expanded() + row * width, width);
+    }
+    return;
+  }
+  for_each_head(layer, [&](uint64_t row, uint64_t, float* head, bool is_query) {
+    if (is_query) grow(row, head, attention.head_dim);
+  });
+  if (attention.rope < 0 && !alone()) barrier();
+}
+
 void CpuWorker::rotate(uint32_t layer) {
   if (plan(layer).latent) return rotate_latent(layer);
   const CpuRope& rope = step_.ropes[static_cast<size_t>(plan(layer).attention.rope)];

@@ -84,14 +84,17 @@ void CpuWorker::experts_in(uint32_t layer) {
   const uint64_t chosen = uint64_t{rows_} * experts.chosen * experts.width;
   const uint64_t shared = uint64_t{rows_} * experts.shared_width;
   const bool shared_fused =
-      epilogue && shared > 0 &&
+      epilogue && shared > 0 && !experts.shared_bias &&
       w[&LayerWeights::shared_gate].pairs_with(w[&LayerWeights::shared_up], *epilogue);
   parts_.clear();
   add_chosen(layer, fused ? &*epilogue : nullptr);
   if (shared > 0) {
-    const Part part =
-        part_of(w[&LayerWeights::shared_gate], {}, step_.buffers.inner.floats() + chosen);
-    add_gated(part, w[&LayerWeights::shared_up], nullptr, shared_fused ? &*epilogue : nullptr);
+    const LayerWeights& b = vectors(layer);
+    const Part part = part_of(w[&LayerWeights::shared_gate], b.shared_gate_bias,
+                              step_.buffers.inner.floats() + chosen);
+    add_gated(part, w[&LayerWeights::shared_up],
+              experts.shared_bias ? b.shared_up_bias.data() : nullptr,
+              shared_fused ? &*epilogue : nullptr);
   }
   multiply_parts(x, rows_, parts_);
   if (!fused) activate_inner(experts, 0, chosen);
@@ -134,8 +137,8 @@ void CpuWorker::experts_out(uint32_t layer) {
   }
   multiply_parts(inner, places, parts_);
   if (experts.shared_width > 0) {
-    const Product shared{
-        &w[&LayerWeights::shared_down], {}, routed + uint64_t{places} * plan().hidden};
+    const Product shared{&w[&LayerWeights::shared_down], b.shared_down_bias,
+                         routed + uint64_t{places} * plan().hidden};
     multiply(inner + uint64_t{places} * experts.width, {&shared, 1});
   }
   combine_experts(layer);
@@ -161,7 +164,8 @@ void CpuWorker::combine_experts(uint32_t layer) {
       step_.ops->add_scaled(sum, routed + place * width + column, factor, count);
     }
     if (experts.shared_width > 0) {
-      const float factor = experts.shared_gate ? 1.0f / (1.0f + std::exp(-gates[row])) : 1.0f;
+      const float open = experts.shared_gate ? 1.0f / (1.0f + std::exp(-gates[row])) : 1.0f;
+      const float factor = open * experts.shared_scale;
       step_.ops->add_scaled(sum, shared + row * width + column, factor, count);
     }
     at += count;

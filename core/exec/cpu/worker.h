@@ -42,6 +42,7 @@ class CpuWorker final : public CpuProducts, private DecoderOps {
   void qkv(uint32_t layer) override;
   void qk_norm(uint32_t layer) override;
   void clip(uint32_t layer) override;
+  void grow_q(uint32_t layer) override;
   void rotate(uint32_t layer) override;
   void absorb(uint32_t layer) override;
   void attend(uint32_t layer) override;

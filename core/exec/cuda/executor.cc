@@ -131,7 +131,11 @@ Status check_layer(const LayerPlan& layer, LayerId id) {
   if (layer.mlp.activation == Activation::xielu && layer.mlp.width > 0) {
     return refuse(id, "an MLP activated by xIELU");
   }
+  if (layer.experts.shared_bias || layer.experts.shared_scale != 1.0f) {
+    return refuse(id, "a shared expert with biases or a factor of its own");
+  }
   if (!layer.attends()) return {};
+  if (layer.attention.q_growth) return refuse(id, "a q that grows with the position");
   const SelfAttentionPlan& attention = layer.attention;
   if (attention.qk_norm && attention.qk_norm_after_rope) {
     return refuse(id, "a norm of q and k after they turn");

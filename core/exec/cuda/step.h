@@ -109,6 +109,7 @@ class CudaStep final : private DecoderOps {
   void qkv(uint32_t layer) override;
   void qk_norm(uint32_t layer) override;
   void clip(uint32_t layer) override;
+  void grow_q(uint32_t) override {}  // such layers are refused
   void rotate(uint32_t layer) override;
   void absorb(uint32_t layer) override;
   void attend(uint32_t layer) override;

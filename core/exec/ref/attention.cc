@@ -254,6 +254,15 @@ void RefStep::clip(uint32_t layer) {
   for (auto* values : {&q_, &k_, &v_}) ref::clip(*values, plan(layer).attention.clip);
 }
 
+void RefStep::grow_q(uint32_t layer) {
+  const LayerPlan& own = plan(layer);
+  std::vector<float>& q = own.latent ? expanded_ : q_;
+  const size_t width = q.size() / batch_->rows;
+  for (size_t i = 0; i < q.size(); ++i) {
+    q[i] *= own.attention.q_growth.at(batch_->positions[i / width]);
+  }
+}
+
 void RefStep::rotate(uint32_t layer) {
   const SelfAttentionPlan& attention = plan(layer).attention;
   const RopePlan& rope = plan().ropes[static_cast<size_t>(attention.rope)];

@@ -66,16 +66,18 @@ void add_expert(const ExpertsPlan& plan, const ExpertWeights& expert, const floa
 
 void add_shared(const ExpertsPlan& plan, const LayerWeights& w, const float* x, std::span<double> y,
                 const Multiply& multiply) {
-  double factor = 1.0;
+  double factor = plan.shared_scale;
   if (plan.shared_gate) {
     float score = 0;
     multiply(w.shared_router, {}, x, 1, &score);
-    factor = sigmoid(score);
+    factor *= sigmoid(score);
   }
   ExpertsPlan shared;
   shared.activation = plan.activation;
-  add_expert(shared, {w.shared_gate, w.shared_up, w.shared_down, {}, {}, {}}, x, factor, y,
-             multiply);
+  add_expert(shared,
+             {w.shared_gate, w.shared_up, w.shared_down, w.shared_gate_bias, w.shared_up_bias,
+              w.shared_down_bias},
+             x, factor, y, multiply);
 }
 
 }  // namespace

@@ -134,6 +134,11 @@ constexpr BlockTensor kTensors[] = {
 constinit const Block kAttention{[](const LayerPlan& l) { return l.attends() && !l.latent; },
                                  kTensors};
 
+float QGrowth::at(uint32_t position) const {
+  const uint32_t times = position / tokens;
+  return static_cast<float>(1.0 + beta * std::log1p(static_cast<double>(times)));
+}
+
 std::vector<float> alibi_slopes(uint32_t heads, float max_bias) {
   const uint32_t whole = std::bit_floor(heads);
   std::vector<float> slopes;

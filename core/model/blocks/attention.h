@@ -21,6 +21,26 @@ inline std::string_view name_of(QkNormExtent value) {
   return kNames[static_cast<size_t>(value)];
 }
 
+// A factor on q that grows with the position, so that scores of long texts stay apart: 1 + beta ·
+// ln(1 + ⌊position / tokens⌋), as Ministral 3 and Mistral Small 4 have it.
+struct QGrowth {
+  float beta = 0.0f;    // 0: none
+  uint32_t tokens = 0;  // before them q is as it is
+
+  float at(uint32_t position) const;
+  explicit operator bool() const { return beta != 0.0f; }
+  friend bool operator==(const QGrowth&, const QGrowth&) = default;
+};
+
+template <>
+struct PlanFields<QGrowth> {
+  using P = QGrowth;
+  static constexpr std::tuple kAll{
+      PlanField{&P::beta, "the growth of q", "'llama_4_scaling_beta'; 0: none"},
+      PlanField{&P::tokens, "the tokens before q grows", "'original_max_position_embeddings'"}};
+};
+static_assert(kAllFieldsAreListed<QGrowth>);
+
 // What the cache and its kernel see. A layer with latent attention is to them one KV head, whose
 // rows all query heads read (LatentAttentionPlan).
 struct SelfAttentionPlan {
@@ -43,6 +63,7 @@ struct SelfAttentionPlan {
   NormPlan qk_norm;
   QkNormExtent qk_norm_extent = QkNormExtent::head;
   bool qk_norm_after_rope = false;
+  QGrowth q_growth;
 
   uint32_t q_width() const { return heads * head_dim; }
   uint32_t kv_width() const { return kv_heads * head_dim; }
@@ -74,7 +95,8 @@ struct PlanFields<SelfAttentionPlan> {
       PlanField{&P::gate_by_head, "the gate after attention", "whether heads have one number each"},
       PlanField{&P::qk_norm, "the norm of q and k", ""},
       PlanField{&P::qk_norm_extent, "the norm of q and k", "its extent"},
-      PlanField{&P::qk_norm_after_rope, "the norm of q and k", "whether it follows the rotation"}};
+      PlanField{&P::qk_norm_after_rope, "the norm of q and k", "whether it follows the rotation"},
+      PlanField{&P::q_growth, "the growth of q", ""}};
 };
 static_assert(kAllFieldsAreListed<SelfAttentionPlan>);
 

@@ -17,7 +17,7 @@ Extent into_each(const ModelPlan& m, const LayerPlan& l) {
 }
 
 Extent into_shared(const ModelPlan& m, const LayerPlan& l) {
-  return from_stream(m, l.experts.shared_width);
+  return from_stream(m, l.experts.shared_width, l.experts.shared_bias);
 }
 
 constexpr BlockTensor kTensors[] = {
@@ -64,27 +64,29 @@ constexpr BlockTensor kTensors[] = {
      .stored = "ffn_gate_up_shexp",
      .extent =
          [](const ModelPlan& m, const LayerPlan& l) {
-           return from_stream(m, 2 * uint64_t{l.experts.shared_width});
+           return from_stream(m, 2 * uint64_t{l.experts.shared_width}, l.experts.shared_bias);
          },
      .parts = kSharedGateAndUp},
     {.role = Role::shared_gate,
      .name = "mlp.shared_experts.gate_proj",
      .stored = "ffn_gate_shexp",
      .extent = into_shared,
-     .in_layer = {.matrix = &LayerWeights::shared_gate},
+     .in_layer = {.matrix = &LayerWeights::shared_gate, .bias = &LayerWeights::shared_gate_bias},
      .reads = Reads::mlp_input},
     {.role = Role::shared_up,
      .name = "mlp.shared_experts.up_proj",
      .stored = "ffn_up_shexp",
      .extent = into_shared,
-     .in_layer = {.matrix = &LayerWeights::shared_up},
+     .in_layer = {.matrix = &LayerWeights::shared_up, .bias = &LayerWeights::shared_up_bias},
      .reads = Reads::mlp_input},
     {.role = Role::shared_down,
      .name = "mlp.shared_experts.down_proj",
      .stored = "ffn_down_shexp",
-     .extent = [](const ModelPlan& m,
-                  const LayerPlan& l) { return to_stream(m, l.experts.shared_width); },
-     .in_layer = {.matrix = &LayerWeights::shared_down},
+     .extent =
+         [](const ModelPlan& m, const LayerPlan& l) {
+           return to_stream(m, l.experts.shared_width, l.experts.shared_bias);
+         },
+     .in_layer = {.matrix = &LayerWeights::shared_down, .bias = &LayerWeights::shared_down_bias},
      .reads = Reads::mlp_inner},
     {.role = Role::shared_router,
      .name = "mlp.shared_expert_gate",

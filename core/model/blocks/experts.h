@@ -31,7 +31,7 @@ inline std::string_view name_of(GroupScore value) {
 
 // A router chooses experts for each token; their results are added, each times its factor. Of
 // experts that score alike the first ones are chosen. Beside them a shared expert may see every
-// token: a gated MLP without biases.
+// token: a gated MLP.
 struct ExpertsPlan {
   uint32_t count = 0;   // 0: the layer has one MLP (LayerPlan::mlp) instead
   uint32_t chosen = 0;  // for a token
@@ -56,6 +56,8 @@ struct ExpertsPlan {
 
   uint32_t shared_width = 0;  // 0: no shared expert
   bool shared_gate = false;   // its result is multiplied by the sigmoid of a score of its own
+  bool shared_bias = false;
+  float shared_scale = 1.0f;  // on its result
 
   explicit operator bool() const { return count > 0; }
   friend bool operator==(const ExpertsPlan&, const ExpertsPlan&) = default;
@@ -83,7 +85,10 @@ struct PlanFields<ExpertsPlan> {
       PlanField{&P::group_score, "what judges a group", "'topk_method'"},
       PlanField{&P::shared_width, "the width of the shared expert",
                 "'shared_expert_intermediate_size'; 0: none"},
-      PlanField{&P::shared_gate, "the gate of the shared expert", "a tensor"}};
+      PlanField{&P::shared_gate, "the gate of the shared expert", "a tensor"},
+      PlanField{&P::shared_bias, "the bias of the shared expert", "'use_bias', 'mlp_bias'"},
+      PlanField{&P::shared_scale, "the factor on the shared expert",
+                "'shared_expert_combination_strategy'"}};
 };
 static_assert(kAllFieldsAreListed<ExpertsPlan>);
 
@@ -102,7 +107,8 @@ struct ExpertsWeights {
   std::vector<float> router_correction;  // [experts]
   std::vector<ExpertWeights> experts;
   Weight shared_gate, shared_up, shared_down;
-  Weight shared_router;  // [1, hidden]
+  std::vector<float> shared_gate_bias, shared_up_bias, shared_down_bias;  // empty: none
+  Weight shared_router;                                                   // [1, hidden]
 };
 
 }  // namespace tenon
