@@ -104,7 +104,9 @@ void read_shape(GgufSource& source) {
   const GgufFields& fields = source.fields;
   const uint32_t hidden = fields.need_count(".embedding_length", 1, kMaxWidth);
   source.config["hidden_size"] = hidden;
-  source.layers = fields.need_count(".block_count", 1, kMaxLayers);
+  const uint32_t all = fields.need_count(".block_count", 1, kMaxLayers);
+  // Layers for drafts follow the others.
+  source.layers = all - fields.count(".nextn_predict_layers", 0, 0, all - 1);
   source.config["num_hidden_layers"] = source.layers;
   if (source.attends()) {
     // Models with experts alone need not have it.
@@ -155,7 +157,12 @@ void read_windows(GgufSource& source) {
                                 fields.name(".attention.sliding_window_pattern") + " beside it");
     return;
   }
-  const auto layers = pattern->integers();
+  auto layers = pattern->integers();
+  if (layers && layers->size() > source.layers) {
+    // Those for drafts may be among them.
+    const uint32_t drafts = fields.count(".nextn_predict_layers", 0, 0, kMaxLayers);
+    if (layers->size() == source.layers + drafts) layers->resize(source.layers);
+  }
   if (!layers || layers->size() != source.layers) {
     // A period of the family's own rule, which newer converters write.
     if (pattern->integer() && source.family.gguf_windows == GgufWindows::by_family) return;

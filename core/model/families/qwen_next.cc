@@ -165,15 +165,13 @@ void read_moe(const JsonFields& config, ModelPlan& plan) {
   }
 }
 
-// Layers for drafts follow the others. Which layers attend, the tensors tell.
+// Which layers attend, the tensors tell.
 void layers_from_gguf(const GgufFields& fields, ordered_json& config) {
-  const auto all = config["num_hidden_layers"].get<uint32_t>();
-  const uint32_t drafts = fields.count(".nextn_predict_layers", 0, 0, all - 1);
-  config["num_hidden_layers"] = all - drafts;
+  const auto layers = config["num_hidden_layers"].get<uint32_t>();
   config["layer_types"] = ordered_json::array();
   config["attention_bias"] = false;
   config["partial_rotary_factor"] = config.value("partial_rotary_factor", 1.0);
-  for (uint32_t i = 0; i < all - drafts; ++i) {
+  for (uint32_t i = 0; i < layers; ++i) {
     const std::string layer = "blk." + std::to_string(i) + ".";
     const bool recurs = fields.has_tensor(layer + "ssm_conv1d.weight");
     config["layer_types"].push_back(recurs ? "linear_attention" : "full_attention");

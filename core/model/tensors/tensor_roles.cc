@@ -95,6 +95,10 @@ class Lister {
     out_.push_back({tensor.role, layer, false, names_.full(tensor.role, layer, false), extent.rows,
                     extent.columns, extent.rows_axis, extent.columns_axis, extent.experts,
                     extent.shape, extent.stored_shape, &tensor});
+    const TensorName* name = names_.find(tensor.role);
+    if (name == nullptr || !name->row) return;
+    out_.back().shape = {1, extent.rows};
+    out_.back().stored_shape = {extent.rows};
   }
   void add_bias(const BlockTensor& tensor, const Extent& extent, int32_t layer) {
     out_.push_back({.role = tensor.role,

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/model/blocks/block.h"
@@ -34,6 +35,7 @@ struct TensorName {
   std::string_view name;         // "self_attn.q_proj"; empty: the family has no such tensor
   std::string_view stored = {};  // in GGUF files, with `whole`; empty: as in the block's table
   bool whole = false;            // both are complete: nothing follows
+  bool row = false;              // a vector that folders have as a matrix of one row
 };
 
 struct FamilyTensors {
@@ -54,6 +56,8 @@ struct FamilyTensors {
   // and what stands for the experts there.
   std::string_view part = {};
   std::string_view newer_part = {};
+  // Further such parts, which are called otherwise where that one is.
+  std::span<const std::pair<std::string_view, std::string_view>> more_parts = {};
   std::string_view newer_stacked_in = "gate_up_proj";
   std::string_view newer_stacked_out = "down_proj";
 };

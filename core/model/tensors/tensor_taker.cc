@@ -28,6 +28,11 @@ std::string shape_text(std::span<const uint64_t> shape) {
   return text + "]";
 }
 
+// "mtp.layers.0.…", and ERNIE's "model.mtp_block.0.…".
+bool is_of_drafts(const std::string& name) {
+  return name.starts_with("mtp.") || name.starts_with("model.mtp_");
+}
+
 std::vector<float> widen(const TensorView& view) {
   std::vector<float> values(element_count(view));
   for (size_t i = 0; i < values.size(); ++i) values[i] = element(view, i);
@@ -85,6 +90,7 @@ TensorTaker::TensorTaker(Model& model)
   outside_ = base_.empty() && !base.empty() ? base : names_.stem(Role::final_norm, -1) + ".";
   part_ = family.tensors.part;
   newer_part_ = family.tensors.newer_part;
+  more_parts_ = family.tensors.more_parts;
   newer_ = folder_ && has_newer_names();
   stacked_in_ = newer_ ? family.tensors.newer_stacked_in : family.tensors.stacked_in;
   stacked_out_ = newer_ ? family.tensors.newer_stacked_out : family.tensors.stacked_out;
@@ -104,9 +110,14 @@ bool TensorTaker::has_newer_names() const {
 
 std::string TensorTaker::name(const std::string& full) const {
   std::string own = !base_.empty() && full.starts_with(base_) ? full.substr(base_.size()) : full;
-  const size_t part = part_.empty() ? std::string::npos : own.find(part_);
-  if (part == std::string::npos || !newer_) return own;
-  return own.replace(part, part_.size(), newer_part_);
+  if (!newer_) return own;
+  const auto rename = [&own](std::string_view from, std::string_view to) {
+    const size_t part = own.find(from);
+    if (part != std::string::npos) own.replace(part, from.size(), to);
+  };
+  rename(part_, newer_part_);
+  for (const auto& [from, to] : more_parts_) rename(from, to);
+  return own;
 }
 
 bool TensorTaker::enough_faults() const {
@@ -405,6 +416,7 @@ const TensorView* TensorTaker::find(const std::string& name, std::span<const uin
 // Whether a tensor is one of the text model's, by its name: outside the layers, or of one that the
 // model has. Others, such as layers behind the last, are no part of it.
 bool TensorTaker::belongs_here(const std::string& name) const {
+  if (is_of_drafts(name)) return false;
   if (!name.starts_with(layers_)) return name.starts_with(head_) || name.starts_with(outside_);
   const std::optional<uint64_t> layer = layer_of(name);
   return layer && *layer < model_.plan.layers.size();
@@ -424,12 +436,12 @@ void TensorTaker::warn_of_layers_behind() const {
   uint64_t last = 0, of_drafts = 0;
   for (const std::string& name : checkpoint_.names()) {
     last = std::max(last, layer_of(name).value_or(0));
-    if (name.starts_with("mtp.")) ++of_drafts;
+    if (is_of_drafts(name)) ++of_drafts;
   }
   if (of_drafts > 0) {
     log(LogLevel::warning, "model",
         model_.path + ": " + std::to_string(of_drafts) +
-            " tensors of layers for drafts (mtp.…) are not used");
+            " tensors of layers for drafts (mtp…) are not used");
   }
   if (last < layers) return;
   log(LogLevel::warning, "model",

@@ -92,8 +92,9 @@ class TensorTaker {
   ExpertLayout experts_;
   std::string_view stacked_in_, stacked_out_;
   std::string part_, newer_part_;  // of names
-  bool newer_ = false;             // the checkpoint has newer_part_
-  bool adds_one_;                  // to norms whose plan says plus_one
+  std::span<const std::pair<std::string_view, std::string_view>> more_parts_;
+  bool newer_ = false;  // the checkpoint has newer_part_
+  bool adds_one_;       // to norms whose plan says plus_one
   std::set<std::string, std::less<>> taken_;
   uint64_t vector_bytes_ = 0;
   size_t faults_ = 0;
