@@ -96,6 +96,9 @@ constexpr ArithmeticKey kArithmeticKeys[] = {
     {"num_kv_shared_layers", 0, "K/V shared between layers"},
     {"use_cla", 0, "K/V shared between layers"},
     {"attention_chunk_size", 0, "attention in chunks"},
+    {"mlp_layer_types", 0, "layers without experts"},
+    {"router_scaling_factor", 1, "a scale of the experts' factors"},
+    {"moe_num_shared_experts", 0, "a shared expert"},
 };
 
 // Whether a value is absent in spirit: nothing at all, or the flag or number that changes nothing.

@@ -23,12 +23,15 @@ struct WholeModel {
   Ties ties;
   const char* overlooked =
       nullptr;  // key of the text model that transformers overlooks in the whole
+  std::string_view published_class = {};  // that other folders name instead
 };
 constexpr WholeModel kWholeModels[] = {
     {"gemma3", "Gemma3ForConditionalGeneration", "gemma3_text", Ties::whole_or_tied,
      "final_logit_softcapping"},
     {"lfm2_vl", "Lfm2VlForConditionalGeneration", "lfm2", Ties::whole_or_tied},
     {"lfm3_vl", "Lfm3VlForConditionalGeneration", "lfm3", Ties::whole_or_tied},
+    {"kimi_k25", "Kimi_K25ForConditionalGeneration", "deepseek_v3", Ties::whole_or_tied, nullptr,
+     "KimiK25ForConditionalGeneration"},
     {"llava", "LlavaForConditionalGeneration", "llama", Ties::either},
     {"llava_next", "LlavaNextForConditionalGeneration", "llama", Ties::either},
     {"mistral3", "Mistral3ForConditionalGeneration", "mistral", Ties::whole_or_tied},
@@ -54,6 +57,7 @@ void check_class(const json& config, const WholeModel& whole, Faults& faults) {
   const auto classes = config.find("architectures");
   if (classes == config.end() || !classes->is_array() || classes->empty()) return;
   if (classes->front() == whole.class_name) return;
+  if (!whole.published_class.empty() && classes->front() == whole.published_class) return;
   faults.unsupported("architecture " + describe(classes->front()) +
                      " is not built for model_type '" + std::string(whole.model_type) +
                      "'; expected '" + std::string(whole.class_name) + "'");
@@ -103,21 +107,26 @@ void settle_ties(const json& config, const WholeModel& whole, json& text) {
   text[key] = tied;
 }
 
-// Where a whole keeps the tensors that a text model calls "model.…" and "lm_head.…".
+// Where a whole keeps the tensors that a text model calls "model.…" and "lm_head.…", of which
+// "model.layers.…" may have another name still.
 struct TextNames {
   std::string_view model;
   std::string_view head;
+  std::string_view layers;
 };
-constexpr std::string_view kModel = "model.", kHead = "lm_head.";
-constexpr TextNames kTextNames[] = {{"language_model.model.", "language_model.lm_head."},
-                                    {"model.language_model.", kHead},
-                                    {kModel, kHead}};
+constexpr std::string_view kModel = "model.", kHead = "lm_head.", kLayers = "model.layers.";
+constexpr TextNames kTextNames[] = {
+    {"language_model.model.", "language_model.lm_head.", "language_model.model.layers."},
+    {"language_model.model.", "language_model.lm_head.", "language_model.model.blocks."},
+    {"model.language_model.", kHead, "model.language_model.layers."},
+    {kModel, kHead, kLayers}};
 
 TextNames names_in(const Checkpoint& whole) {
   const std::vector<std::string> all = whole.names();
   for (const TextNames& names : kTextNames) {
-    const std::string layers = std::string(names.model) + "layers.";
-    const auto is_of_layer = [&](const std::string& name) { return name.starts_with(layers); };
+    const auto is_of_layer = [&](const std::string& name) {
+      return name.starts_with(names.layers);
+    };
     if (std::ranges::any_of(all, is_of_layer)) return names;
   }
   return kTextNames[0];
@@ -141,7 +150,9 @@ class TextCheckpoint final : public Checkpoint {
   std::vector<std::string> names() const override {
     std::vector<std::string> names;
     for (const std::string& name : whole_->names()) {
-      if (name.starts_with(in_whole_.model)) {
+      if (name.starts_with(in_whole_.layers)) {
+        names.push_back(with_prefix(name, in_whole_.layers, kLayers));
+      } else if (name.starts_with(in_whole_.model)) {
         names.push_back(with_prefix(name, in_whole_.model, kModel));
       } else if (name.starts_with(in_whole_.head)) {
         names.push_back(with_prefix(name, in_whole_.head, kHead));
@@ -151,6 +162,7 @@ class TextCheckpoint final : public Checkpoint {
     return names;
   }
   std::string stored_name(std::string_view name) const override {
+    if (name.starts_with(kLayers)) return with_prefix(name, kLayers, in_whole_.layers);
     if (name.starts_with(kModel)) return with_prefix(name, kModel, in_whole_.model);
     if (name.starts_with(kHead)) return with_prefix(name, kHead, in_whole_.head);
     return std::string(name);

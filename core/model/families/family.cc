@@ -14,6 +14,11 @@ constexpr const Family* kFamilies[] = {
 #undef TENON_FAMILY
 };
 
+// Other names of a model_type, under which a family's checkpoints are published as well.
+constexpr std::pair<std::string_view, std::string_view> kOtherNames[] = {
+    {"kimi_k2", "deepseek_v3"},
+};
+
 // Early Llama checkpoints write "LLaMAForCausalLM".
 bool equal_but_case(std::string_view a, std::string_view b) {
   return std::ranges::equal(
@@ -27,6 +32,9 @@ std::span<const Family* const> families() {
 }
 
 const Family* find_family(std::string_view model_type) {
+  for (const auto& [other, name] : kOtherNames) {
+    if (model_type == other) model_type = name;
+  }
   const auto found = std::ranges::find(kFamilies, model_type, &Family::model_type);
   return found == std::end(kFamilies) ? nullptr : *found;
 }

@@ -78,6 +78,7 @@ struct RopeDefaults {
   bool pairs = false;
   bool axes = false;                     // positions of images have several, which for text are one
   uint32_t original_context_tokens = 0;  // where nothing says so; 0: the model's context
+  const nlohmann::json* settings = nullptr;  // of a config.json without any; null: the plain ones
 };
 // The rotary settings in any of their three spellings.
 RopePlan read_rope(const JsonFields& config, const RopeDefaults& defaults, uint32_t head_dim,
@@ -85,12 +86,17 @@ RopePlan read_rope(const JsonFields& config, const RopeDefaults& defaults, uint3
 // As above; a config without either object has `usual`, JSON, whatever else it says.
 RopePlan read_rope_or(const JsonFields& config, std::string_view usual,
                       const RopeDefaults& defaults, uint32_t head_dim, uint32_t context_tokens);
+// The object that those stand in, if there is one.
+std::optional<JsonFields> find_rope(const JsonFields& config);
 // Whether yarn's ends are whole numbers. Only where the key is missing does that go without
 // saying: transformers takes a null for no.
 bool truncates(const JsonFields& rope);
 // Those of one object: rope_parameters, or what it has for a type of layers.
 RopePlan read_rope_object(const JsonFields& config, const JsonFields& rope,
                           const RopeDefaults& defaults, uint32_t head_dim, uint32_t context_tokens);
+
+// For families whose reference fails where less than whole heads would turn: refuses it.
+void expect_whole_heads(const JsonFields& config, const RopePlan& rope, uint32_t head_dim);
 
 // Without any scaling.
 RopePlan plain_rope(const JsonFields& config, const RopeDefaults& defaults, uint32_t head_dim);

@@ -50,12 +50,44 @@ ExpertsPlan read_experts(const JsonFields& config, const ExpertDefaults& default
   const bool own = defaults.count_key != nullptr && config.has(defaults.count_key);
   const char* key = own ? defaults.count_key : count_key(config);
   experts.count = config.count(key, defaults.count, 0, kMaxExperts);
-  experts.chosen = config.count("num_experts_per_tok", defaults.chosen, 1, kMaxExperts);
+  const bool own_choice = defaults.chosen_key != nullptr && config.has(defaults.chosen_key);
+  const char* chosen_key = own_choice ? defaults.chosen_key : "num_experts_per_tok";
+  experts.chosen = config.count(chosen_key, defaults.chosen, 1, kMaxExperts);
   experts.width = defaults.width;
   if (defaults.width_key != nullptr) {
     experts.width = config.count(defaults.width_key, defaults.width, 1, kMaxWidth);
   }
   experts.activation = read_activation(config, {"hidden_act"}, "silu");
+  return experts;
+}
+
+void expect_value(const JsonFields& config, const char* key, std::string_view expected) {
+  const std::string value = config.text(key, expected);
+  if (value == expected) return;
+  config.faults().unsupported(config.name(key) + " is " + in_quotes(value) + "; of this family " +
+                              in_quotes(expected) + " is built");
+}
+
+void read_shared_experts(const JsonFields& config, const char* key, uint32_t count,
+                         ExpertsPlan& experts) {
+  const uint32_t most = kMaxWidth / std::max(experts.width, 1u);
+  experts.shared_width = config.count(key, count, 0, most) * experts.width;
+}
+
+ExpertsPlan read_sigmoid_router(const JsonFields& config, const RouterDefaults& defaults) {
+  ExpertsPlan experts = read_experts(config, defaults.experts);
+  experts.scoring = ExpertScoring::sigmoid;
+  experts.correction = true;
+  experts.group_score = GroupScore::best_two;
+  if (config.text("scoring_func", defaults.scoring) != defaults.scoring) {
+    expect_value(config, "scoring_func", "sigmoid");
+  }
+  expect_value(config, "topk_method", "noaux_tc");
+  experts.groups = config.count("n_group", defaults.groups, 1, kMaxWidth);
+  experts.groups_chosen = config.count("topk_group", defaults.groups_chosen, 1, kMaxWidth);
+  experts.normalised = config.flag("norm_topk_prob", defaults.normalised);
+  experts.scale = static_cast<float>(config.number(defaults.scale_key, defaults.scale));
+  read_shared_experts(config, defaults.shared_key, defaults.shared, experts);
   return experts;
 }
 
@@ -104,10 +136,41 @@ std::vector<bool> read_sparse_layers(const JsonFields& config, uint32_t layers) 
   return sparse;
 }
 
+std::vector<bool> read_sparse_after(const JsonFields& config, uint32_t dense, uint32_t layers) {
+  dense = config.count("first_k_dense_replace", dense, 0, kMaxLayers);
+  std::vector<bool> sparse(layers, false);
+  for (size_t layer = dense; layer < layers; ++layer) sparse[layer] = true;
+  return sparse;
+}
+
+std::vector<bool> read_mlp_types(const JsonFields& config, uint32_t dense, uint32_t layers) {
+  const char* key = "mlp_layer_types";
+  const json* types = config.find(key);
+  if (types == nullptr) return read_sparse_after(config, dense, layers);
+  const auto sound = [](const json& type) { return type == "dense" || type == "sparse"; };
+  if (!types->is_array() || types->size() != layers || !std::ranges::all_of(*types, sound)) {
+    config.faults().invalid(config.name(key) + " is " + describe(*types) + "; expected a list of " +
+                            std::to_string(layers) + ", each \"dense\" or \"sparse\"");
+    return std::vector<bool>(layers, false);
+  }
+  std::vector<bool> sparse;
+  for (const json& type : *types) sparse.push_back(type == "sparse");
+  // transformers writes both, and reads the list.
+  (void)config.find("first_k_dense_replace");
+  return sparse;
+}
+
 void set_experts(const std::vector<bool>& sparse, const ExpertsPlan& experts, ModelPlan& plan) {
   for (size_t i = 0; i < plan.layers.size(); ++i) {
     if (sparse[i]) plan.layers[i].experts = experts;
   }
+}
+
+void set_checked_experts(const JsonFields& config, const std::vector<bool>& sparse,
+                         const ExpertsPlan& experts, ModelPlan& plan) {
+  if (std::ranges::find(sparse, true) == sparse.end()) return;
+  check_experts(config, experts);
+  set_experts(sparse, experts, plan);
 }
 
 void experts_from_gguf(const GgufFields& fields, const GgufExpertKeys& keys, ordered_json& config) {
@@ -142,15 +205,24 @@ void experts_from_gguf(const GgufFields& fields, const GgufExpertKeys& keys, ord
   } else {
     check_gguf_number(fields, ".expert_group_count", 1.0, "groups of experts");
   }
-  if (keys.without == nullptr) return;
-  ordered_json without = ordered_json::array();
+  if (keys.shared_count != nullptr) {
+    // Some converters write the width alone.
+    const uint32_t wide = fields.count(".expert_shared_feed_forward_length", 0, 0, kMaxWidth);
+    const uint32_t by_width = wide / config[width].get<uint32_t>();
+    config[keys.shared_count] = fields.count(".expert_shared_count", by_width, 0, kMaxWidth);
+  }
+  if (keys.dense != nullptr) {
+    config[keys.dense] = fields.count(".leading_dense_block_count", 0, 0, kMaxLayers);
+  }
+  ordered_json without = ordered_json::array(), types = ordered_json::array();
   const auto layers = config["num_hidden_layers"].get<uint32_t>();
   for (uint32_t layer = 0; layer < layers; ++layer) {
-    if (!fields.has_tensor("blk." + std::to_string(layer) + ".ffn_gate_inp.weight")) {
-      without.push_back(layer);
-    }
+    const bool sparse = fields.has_tensor("blk." + std::to_string(layer) + ".ffn_gate_inp.weight");
+    types.push_back(sparse ? "sparse" : "dense");
+    if (!sparse) without.push_back(layer);
   }
-  config[keys.without] = std::move(without);
+  if (keys.without != nullptr) config[keys.without] = std::move(without);
+  if (keys.types != nullptr) config[keys.types] = std::move(types);
 }
 
 void experts_to_gguf(const ModelPlan& plan, const std::string& architecture, GgufMetadata& out) {
@@ -173,6 +245,17 @@ void experts_to_gguf(const ModelPlan& plan, const std::string& architecture, Ggu
     out.add_count(architecture + ".expert_group_count", experts.groups);
     out.add_count(architecture + ".expert_group_used_count", experts.groups_chosen);
   }
+}
+
+void router_to_gguf(const ModelPlan& plan, const std::string& architecture, GgufMetadata& out) {
+  experts_to_gguf(plan, architecture, out);
+  const auto found = std::ranges::find_if(
+      plan.layers, [](const LayerPlan& layer) { return static_cast<bool>(layer.experts); });
+  out.add_count(architecture + ".leading_dense_block_count",
+                static_cast<uint32_t>(found - plan.layers.begin()));
+  if (found == plan.layers.end()) return;
+  const ExpertsPlan& experts = found->experts;
+  out.add_count(architecture + ".expert_shared_count", experts.shared_width / experts.width);
 }
 
 }  // namespace tenon

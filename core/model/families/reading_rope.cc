@@ -160,6 +160,13 @@ RopePlan read_rope_object(const JsonFields& config, const JsonFields& rope,
   return out;
 }
 
+void expect_whole_heads(const JsonFields& config, const RopePlan& rope, uint32_t head_dim) {
+  if (rope.dim == head_dim) return;
+  config.faults().unsupported("'partial_rotary_factor' lets " + std::to_string(rope.dim) + " of " +
+                              std::to_string(head_dim) +
+                              " elements of a head turn; in this family all of them do");
+}
+
 RopePlan plain_rope(const JsonFields& config, const RopeDefaults& defaults, uint32_t head_dim) {
   static const json kNothing = json::object();
   return read_rope_object(config, JsonFields(kNothing, config.faults()), defaults, head_dim, 0);
@@ -179,12 +186,16 @@ RopePlan read_rope_or(const JsonFields& config, std::string_view usual,
 
 // Old files have rope_theta beside rope_scaling, newer ones all of it in rope_parameters. Where
 // both stand, rope_scaling counts, as in transformers.
-RopePlan read_rope(const JsonFields& config, const RopeDefaults& defaults, uint32_t head_dim,
-                   uint32_t context_tokens) {
+std::optional<JsonFields> find_rope(const JsonFields& config) {
   const json* scaling = config.find("rope_scaling");
   const bool old_style = scaling != nullptr && !(scaling->is_object() && scaling->empty());
-  const std::optional<JsonFields> rope =
-      config.object(old_style ? "rope_scaling" : "rope_parameters");
+  return config.object(old_style ? "rope_scaling" : "rope_parameters");
+}
+
+RopePlan read_rope(const JsonFields& config, const RopeDefaults& defaults, uint32_t head_dim,
+                   uint32_t context_tokens) {
+  std::optional<JsonFields> rope = find_rope(config);
+  if (!rope && defaults.settings != nullptr) rope.emplace(*defaults.settings, config.faults());
   if (!rope) return plain_rope(config, defaults, head_dim);
   return read_rope_object(config, *rope, defaults, head_dim, context_tokens);
 }

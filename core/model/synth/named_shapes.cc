@@ -8,6 +8,7 @@
 #include "core/model/synth/dense_shapes.h"
 #include "core/model/synth/expert_shapes.h"
 #include "core/model/synth/recurrent_shapes.h"
+#include "core/model/synth/router_shapes.h"
 
 namespace tenon {
 namespace {
@@ -305,6 +306,54 @@ constexpr NamedShape kShapes[] = {
     {"deepseek-v2-lite-dense",
      "2.61 B parameters; 16 heads over latent rows of 512 + 64, no experts",
      expert_shapes::deepseek_v2_lite_dense},
+    {"glm-4.5-air",
+     "107 B parameters, 12 B a token; GQA 96:8, biases of q, k and v, 8 of 128 experts and a "
+     "shared "
+     "one",
+     router_shapes::glm_4_5_air},
+    {"glm-4.7-flash",
+     "29.9 B parameters, 3 B a token; 20 heads over latent rows of 512 + 64, 4 of 64 experts and a "
+     "shared one",
+     router_shapes::glm_4_7_flash},
+    {"minimax-m2", "229 B parameters, 10 B a token; GQA 48:8, norms of q and k, 8 of 256 experts",
+     router_shapes::minimax_m2},
+    {"kimi-k2",
+     "1.03 T parameters, 32 B a token; 64 heads over latent rows of 512 + 64, 8 of 384 experts and "
+     "a shared one",
+     router_shapes::kimi_k2},
+    {"ministral-3-8b", "8.49 B parameters; GQA 32:8, a q that grows with the position",
+     router_shapes::ministral_3_8b},
+    {"mistral-small-4",
+     "119 B parameters, 6 B a token; 32 heads over latent rows of 256 + 64, a q that grows, 4 of "
+     "128 experts and a shared one",
+     router_shapes::mistral_small_4},
+    {"dots.llm1", "142 B parameters, 14 B a token; 32 heads, 6 of 128 experts and two shared ones",
+     router_shapes::dots_llm1},
+    {"ernie-4.5-21b-a3b",
+     "21.8 B parameters, 3 B a token; GQA 20:4, 6 of 64 experts and two shared ones, tied",
+     router_shapes::ernie_4_5_21b_a3b},
+    {"solar-open-100b",
+     "103 B parameters, 12 B a token; GQA 64:8, 8 of 128 experts and a shared one",
+     router_shapes::solar_open_100b},
+    {"k-exaone-236b-a23b",
+     "236 B parameters, 23 B a token; GQA 64:8, windows of 128 in three of four layers, 8 of 128 "
+     "experts and a shared one",
+     router_shapes::k_exaone_236b_a23b},
+    {"mellum-2-12b", "12 B parameters, 2.5 B a token; GQA 32:4, norms of q and k, 8 of 64 experts",
+     router_shapes::mellum_2_12b},
+    {"hy3", "295 B parameters, 21 B a token; GQA 64:8, 8 of 192 experts and a shared one",
+     router_shapes::hy3},
+    {"hunyuan-a13b",
+     "80 B parameters, 13 B a token; GQA 32:8, norms of q and k after they turn, 8 of 64 experts "
+     "and "
+     "a shared one, tied",
+     router_shapes::hunyuan_a13b},
+    {"command-a-plus",
+     "190 B parameters, 58 B a token (transformers' default sizes, no published model); 64 heads, "
+     "windows of 4096 in three of four layers, 2 of 8 experts, tied",
+     router_shapes::command_a_plus},
+    {"youtu-llm-2b", "1.96 B parameters; 16 heads over latent rows of 512 + 64, tied",
+     router_shapes::youtu_llm_2b},
     {"stories-15m", "15 M parameters; 6 heads, tied",
      [] {
        return llama({288, 768, 6, 6, 6, 48, 32000, 256}, true, 1, 2);
