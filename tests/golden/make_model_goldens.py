@@ -29,6 +29,7 @@ import family_cases
 import latent_cases
 import shared_kv_cases
 import recurrent_cases
+import router_cases
 import seeded_weights
 import wide_cases
 
@@ -89,6 +90,8 @@ CASES = {
        for name, config in dense_cases.CASES.items()},
     **{name: case(config, fill=conv_cases.randomise)
        for name, config in conv_cases.CASES.items()},
+    **{name: case(config, fill=router_cases.randomise)
+       for name, config in router_cases.CASES.items()},
     **{name: case(config, fill=wide_cases.randomise)
        for name, config in wide_cases.CASES.items()},
     **{name: case(config, fill=expert_cases.randomise,
@@ -97,10 +100,10 @@ CASES = {
 }
 
 # New cases belong here.
-SEEDED = {*delta_cases.CASES, *dense_cases.CASES, *conv_cases.CASES,
-          "cohere_norms", "falcon_serial", "gemma2_biases", "gemma3_capped", "granite4_stacked",
+SEEDED = {*delta_cases.CASES, *dense_cases.CASES, *conv_cases.CASES, "cohere_norms",
+          "falcon_serial", "gemma2_biases", "gemma3_capped", "granite4_stacked",
           "granitemoeshared_stacked", "llama_shared_kv_biases", "mixtral_stacked", "olmo2_biases",
-          "olmo_biases"}
+          "olmo_biases", *router_cases.CASES}
 
 
 def randomise(model, generator):
@@ -171,7 +174,8 @@ def make(name, spec, root):
 
     # What counts is what the folder says, so the logits come from the folder read back.
     # Experts one by one: batched products may choose by other bits.
-    chooses = hasattr(spec["config"].get_text_config(), "num_experts") or not with_images
+    text = spec["config"].get_text_config()
+    chooses = not with_images or hasattr(text, "num_experts") or hasattr(text, "n_routed_experts")
     eager = {"experts_implementation": "eager"} if chooses else {}
     model = kind.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager",
                                  **eager).eval()

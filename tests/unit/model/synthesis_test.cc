@@ -82,6 +82,21 @@ TEST(NamedShapes, counts_of_parameters_are_those_of_the_models) {
                                                     {"gpt-oss-20b", 20914757184},
                                                     {"deepseek-v2-lite", 15706484224},
                                                     {"deepseek-v3", 671026419200},
+                                                    {"glm-4.5-air", 106852251264},
+                                                    {"glm-4.7-flash", 29943393920},
+                                                    {"minimax-m2", 228689764864},
+                                                    {"kimi-k2", 1026408232448},
+                                                    {"ministral-3-8b", 8489553920},
+                                                    {"mistral-small-4", 118972826624},
+                                                    {"dots.llm1", 142774381696},
+                                                    {"ernie-4.5-21b-a3b", 21825437888},
+                                                    {"solar-open-100b", 102651799552},
+                                                    {"k-exaone-236b-a23b", 236571156352},
+                                                    {"mellum-2-12b", 12149923072},
+                                                    {"hy3", 295033543488},
+                                                    {"youtu-llm-2b", 1961560064},
+                                                    {"hunyuan-a13b", 80393183232},
+                                                    {"command-a-plus", 190004928512},
                                                     {"deepseek-v2-lite-dense", 2606624256}};
   for (const auto& [name, parameters] : expected) {
     const auto config = named_shape(name);

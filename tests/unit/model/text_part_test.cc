@@ -54,7 +54,7 @@ TEST(TextPart, each_family_says_which_flag_ties_embeddings) {
     for (const std::string outer : {"", "null", "false", "true"}) {
       SCOPED_TRACE(outer);
       const bool said = outer == "true" || outer == "false";
-      for (const std::string family : {"gemma3", "mistral3"}) {
+      for (const std::string family : {"gemma3", "mistral3", "kimi_k25"}) {
         EXPECT_EQ(tied(family, outer, inner), said ? outer == "true" : true) << family;
       }
       for (const std::string family : {"qwen3_vl", "qwen3_5", "qwen3_5_moe"}) {
