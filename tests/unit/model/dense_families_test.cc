@@ -44,7 +44,7 @@ TEST(DenseFamilies, exaone_4_turns_all_layers_where_none_has_a_window) {
   EXPECT_THAT(ropes(plan), ElementsAre(0, -1, 0));
   EXPECT_THAT(windows(plan), ElementsAre(8, 0, 8));
   EXPECT_THAT(refusal(sizes + R"("sliding_window_pattern":"LLLG"})"),
-              HasSubstr("'sliding_window_pattern' is 'LLLG'"));
+              HasSubstr("'sliding_window_pattern' is \"LLLG\"; expected an integer"));
 }
 
 TEST(DenseFamilies, command_r7b_turns_layers_with_a_window_alone) {

@@ -67,7 +67,7 @@ TEST_F(ReadAs, a_folder_of_another_name_opens_as_a_family_on_demand_and_with_a_w
   ASSERT_TRUE(model.ok()) << model.status().message();
   EXPECT_EQ((*model)->plan.architecture, "llama");
   EXPECT_THAT((*model)->config_json, Not(HasSubstr("lama2")));
-  EXPECT_THAT(told, HasSubstr("model_type 'lama2' is read as 'llama', as model.as says"));
+  EXPECT_THAT(told, HasSubstr("model_type \"lama2\" is read as 'llama', as model.as says"));
 }
 
 TEST_F(ReadAs, what_runs_as_it_is_and_what_is_no_family_are_refused) {
