@@ -58,9 +58,14 @@ Status check_groups(const BatchView& batch, const ModelShape& shape) {
 }
 
 // What enters in place of an embedded token.
-Status check_inputs(const BatchView& batch, const ModelShape& shape) {
+Status check_inputs(const BatchView& batch, const BatchLimits& limits) {
+  const ModelShape& shape = *limits.shape;
   const TensorView& inputs = batch.inputs;
   if (inputs.data == nullptr) return {};
+  if (limits.needs_tokens) {
+    return unsupported(
+        "rows that enter as they are have no token, which per-layer embeddings are looked up by");
+  }
   const bool fits = inputs.rank == 2 && inputs.shape[0] >= batch.rows &&
                     inputs.shape[1] == shape.hidden && inputs.stride[1] == 1;
   if (fits && inputs.dtype == DType::f32 && inputs.space == Space{}) return {};
@@ -72,7 +77,7 @@ Status check_inputs(const BatchView& batch, const ModelShape& shape) {
 
 Status check_tokens(const BatchView& batch, const BatchLimits& limits) {
   const ModelShape& shape = *limits.shape;
-  TENON_RETURN_IF_ERROR(check_inputs(batch, shape));
+  TENON_RETURN_IF_ERROR(check_inputs(batch, limits));
   for (const TokenId token : batch.tokens) {
     if (token == kNoToken && (limits.open_tokens || batch.inputs.data != nullptr)) continue;
     if (token < 0 || static_cast<uint32_t>(token) >= shape.vocabulary) {

@@ -16,13 +16,16 @@ struct BatchLimits {
   uint32_t max_sequences = 0;
   uint32_t adapters = 0;     // that were loaded: sequences name them 1 … adapters
   bool open_tokens = false;  // tokens may be kNoToken: they are not drawn yet
+  // Layers look tokens up (LayerInputPlan): no row may enter as it is.
+  bool needs_tokens = false;
 };
 
 // Whether the model is such as the decoder runs: each layer attends or has a recurrence of a kind
 // that the decoder knows, and positions are single numbers.
 Status check_decoder_shape(const ModelShape& shape);
 
-// invalid_argument for token ids outside the vocabulary; internal for everything that the engine
+// invalid_argument for token ids outside the vocabulary; unsupported for rows without a token that
+// need one; internal for everything that the engine
 // should have kept: arrays of the wrong length, rows that no sequence owns or that do not follow
 // each other, parents that come later, slots behind kv_tokens, table entries that are missing or no
 // block of the group.

@@ -13,6 +13,7 @@
 //   expanded   [rows, heads · …]         latent attention: heads as the weights have them, q before
 //                                        it is absorbed and what `attended` becomes
 //   inner      [rows, MLP width], or of each chosen expert
+//   inputs     [rows, layers, width]     per-layer embeddings
 //
 // A layer's mixer is attention, a recurrence, or both; a layer may have no MLP.
 #pragma once
@@ -26,17 +27,19 @@ namespace tenon {
 class DecoderOps {
  public:
   virtual void embed() = 0;                         // tokens → hidden; scaled, positions added
+  virtual void layer_inputs() = 0;                  // tokens and hidden → inputs of all layers
   virtual void attention_norm(uint32_t layer) = 0;  // hidden → normed
   // normed → q, k, v and the gate, biases added; of latent attention → expanded, k, with their
   // norms
   virtual void qkv(uint32_t layer) = 0;
-  virtual void qk_norm(uint32_t layer) = 0;  // norm of q and k, before or after they turn
-  virtual void clip(uint32_t layer) = 0;     // holds q, k and v within ±clip
-  virtual void grow_q(uint32_t layer) = 0;   // q or expanded, times a factor of the position
-  virtual void rotate(uint32_t layer) = 0;   // rotary embedding of q and k
-  virtual void absorb(uint32_t layer) = 0;   // latent attention: expanded → q
-  virtual void attend(uint32_t layer) = 0;   // stores k, v; q → attended, times σ of its gate
-  virtual void expand(uint32_t layer) = 0;   // latent attention: attended → expanded
+  // Norm of q and k, before or after they turn, and of V where that has one.
+  virtual void qk_norm(uint32_t layer) = 0;
+  virtual void clip(uint32_t layer) = 0;    // holds q, k and v within ±clip
+  virtual void grow_q(uint32_t layer) = 0;  // q or expanded, times a factor of the position
+  virtual void rotate(uint32_t layer) = 0;  // rotary embedding of q and k
+  virtual void absorb(uint32_t layer) = 0;  // latent attention: expanded → q
+  virtual void attend(uint32_t layer) = 0;  // stores k, v; q → attended, times σ of its gate
+  virtual void expand(uint32_t layer) = 0;  // latent attention: attended → expanded
   // hidden += scale · post_norm(attended · Woᵀ), of latent attention that of expanded
   virtual void attention_output(uint32_t layer) = 0;
   virtual void recur_in(uint32_t layer) = 0;   // normed → what enters a recurrence, and its gate
@@ -45,12 +48,18 @@ class DecoderOps {
   // hidden → normed, by the norm that attention has where the MLP has none of its own
   virtual void mlp_norm(uint32_t layer) = 0;
   // normed → inner: act(gate) · up, or act(up); of the experts that a router chooses, where the
-  // layer has some
+  // layer has them in place of an MLP
   virtual void mlp_in(uint32_t layer) = 0;
-  // hidden += scale · post_norm(inner · Wdownᵀ), or of the experts' results added up
+  // Experts next to an MLP: keeps the norm of inner · Wdownᵀ, then hidden → inner of the experts
+  virtual void experts_beside(uint32_t layer) = 0;
+  // hidden += scale · post_norm(inner · Wdownᵀ), or of the experts' results added up; next to an
+  // MLP of their norm and what was kept
   virtual void mlp_out(uint32_t layer) = 0;
-  virtual void layer_done(uint32_t layer) = 0;  // hidden is what the layer makes
-  virtual void logits() = 0;                    // wanted rows: final norm, head, scale and cap
+  // hidden += post_norm(act(hidden · Wgateᵀ) · inputs · Woutᵀ)
+  virtual void layer_input(uint32_t layer) = 0;
+  virtual void scale_layer(uint32_t layer) = 0;  // hidden times the layer's number
+  virtual void layer_done(uint32_t layer) = 0;   // hidden is what the layer makes
+  virtual void logits() = 0;                     // wanted rows: final norm, head, scale and cap
 
  protected:
   ~DecoderOps() = default;
@@ -83,15 +92,19 @@ inline void run_layer(const LayerPlan& layer, uint32_t index, DecoderOps& ops) {
   if (layer.has_mlp()) {
     if (layer.mlp_input_norm()) ops.mlp_norm(index);
     ops.mlp_in(index);
+    if (layer.experts.beside_norm) ops.experts_beside(index);
   }
   if (layer.parallel) run_mixer_out(layer, index, ops);
   if (layer.has_mlp()) ops.mlp_out(index);
+  if (layer.input) ops.layer_input(index);
+  if (layer.scaled) ops.scale_layer(index);
   ops.layer_done(index);
 }
 
 // One forward pass, called by every worker.
 inline void run_decoder(const ModelPlan& plan, DecoderOps& ops) {
   ops.embed();
+  if (plan.input()) ops.layer_inputs();
   for (uint32_t layer = 0; layer < plan.layers.size(); ++layer) {
     run_layer(plan.layers[layer], layer, ops);
   }

@@ -211,6 +211,8 @@ template <typename Visit>
 void for_each_matrix(const Model& model, Visit visit) {
   visit(model.embedding);
   visit(model.positions);
+  visit(model.layer_table);
+  visit(model.layer_projection);
   if (!model.plan.tied_embeddings) visit(model.head);
   for (const LayerWeights& layer : model.layers) {
     for (const Weight* weight : layer.matrices()) visit(*weight);

@@ -30,7 +30,8 @@ struct LayerWeights : StreamWeights,
                       LatentWeights,
                       RecurrentWeights,
                       MlpWeights,
-                      ExpertsWeights {
+                      ExpertsWeights,
+                      LayerInputWeights {
   // All that there are, in the order of the blocks' tables.
   std::vector<const Weight*> matrices() const;
 };
@@ -47,6 +48,10 @@ struct Model {
   Weight embedding;  // [vocabulary, hidden]
   Weight positions;  // [context, hidden], with learned positions
   Weight head;       // [vocabulary, hidden]; `embedding` when tied
+  // Per-layer embeddings (LayerInputPlan). The table stays in the checkpoint: a token reads a row.
+  Weight layer_table;                                      // [layer_input_tokens, layers · width]
+  Weight layer_projection;                                 // [layers · width, hidden]
+  std::vector<float> layer_projection_norm;                // [width]
   std::vector<float> embedding_norm, embedding_norm_bias;  // [hidden], where there is one
   std::vector<float> final_norm, final_norm_bias;          // [hidden]
   std::vector<float> head_bias;                            // [vocabulary], where there is one

@@ -113,6 +113,11 @@ LayerInputs::~LayerInputs() = default;
 Result<std::unique_ptr<LayerInputs>> LayerInputs::start(const Model& model,
                                                         std::vector<std::vector<TokenId>> windows,
                                                         WorkerPool& pool) {
+  if (model.plan.input()) {
+    return unsupported(
+        "layers with per-layer embeddings look tokens up; layers are calibrated by their inputs "
+        "alone: use a method without calibration");
+  }
   for (size_t i = 0; i < model.plan.layers.size(); ++i) {
     if (model.plan.layers[i].attention.kv_from_layer < 0) continue;
     return unsupported("layer " + std::to_string(i) +

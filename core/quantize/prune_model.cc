@@ -33,7 +33,7 @@ struct KeptParts {
 
 bool is_prunable(const LayerPlan& layer) {
   return layer.attends() && !layer.latent && !layer.attention.output_gate && !layer.recurrent &&
-         !layer.experts && layer.mlp.width > 0;
+         !layer.experts && layer.mlp.width > 0 && !layer.input && !layer.scaled;
 }
 
 Status check_prunable(const Model& model) {
@@ -50,8 +50,9 @@ Status check_prunable(const Model& model) {
   if (!std::ranges::all_of(model.plan.layers, is_prunable)) {
     return unsupported(
         "a " + model.plan.architecture +
-        " model with experts, recurrences, gated or latent attention is not pruned; expected "
-        "attention and one MLP in every layer");
+        " model with experts, recurrences, gated or latent attention, per-layer embeddings or "
+        "layers "
+        "that end with a factor is not pruned; expected attention and one MLP in every layer");
   }
   return {};
 }

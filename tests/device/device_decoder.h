@@ -74,6 +74,10 @@ class DeviceDecoder final : public DecoderOps {
   void mlp_norm(uint32_t layer) override;
   void mlp_in(uint32_t layer) override;
   void mlp_out(uint32_t layer) override;
+  void layer_inputs() override {}
+  void experts_beside(uint32_t) override {}
+  void layer_input(uint32_t) override {}
+  void scale_layer(uint32_t) override {}
   void layer_done(uint32_t layer) override { hand_out(layer, to_.hidden); }
   void logits() override;
 

@@ -19,14 +19,18 @@ void CpuWorker::qkv(uint32_t layer) {
     products[count++] = {&w[&LayerWeights::output_gate], b.output_gate_bias,
                          to.attention_gate.floats()};
   }
+  const SelfAttentionPlan& attention = plan(layer).attention;
   if (!shares_kv(layer)) {
     products[count++] = {&w[&LayerWeights::k], b.k_bias, to.k.floats()};
-    products[count++] = {&w[&LayerWeights::v], b.v_bias, to.v.floats()};
+    if (!attention.k_is_v) {
+      products[count++] = {&w[&LayerWeights::v], b.v_bias, to.v.floats()};
+    }
   }
   multiply(input(plan(layer).attention_norm), std::span(products).first(count));
   if (!alone()) return;
   std::memcpy(own_q_.data(), to.q.data(), own_q_.bytes());
   std::memcpy(own_k_.data(), to.k.data(), own_k_.bytes());
+  if (own_v_.bytes() > 0) std::memcpy(own_v_.data(), to.v.data(), own_v_.bytes());
 }
 
 // Calls function(row, head, values, is_query) for this worker's heads of q and k. The shares are
@@ -57,7 +61,8 @@ void CpuWorker::qk_norm(uint32_t layer) {
   if (attention.qk_norm_extent == QkNormExtent::whole) return norm_all_heads(layer);
   const bool own = attention.qk_norm_extent == QkNormExtent::own_head;
   const uint32_t dim = attention.head_dim;
-  for_each_head(layer, [&](uint64_t, uint64_t head, float* values, bool is_query) {
+  for_each_head(layer, [&](uint64_t row, uint64_t head, float* values, bool is_query) {
+    if (!is_query && attention.makes_v()) make_v(attention, row, head, values);
     const std::vector<float>& scale = is_query ? w.q_norm : w.k_norm;
     const std::vector<float>& bias = is_query ? w.q_norm_bias : w.k_norm_bias;
     const uint64_t at = own ? head * dim : 0;
@@ -67,6 +72,19 @@ void CpuWorker::qk_norm(uint32_t layer) {
   // A rotation after it has the same shares and ends with one.
   const bool rotates_next = attention.rope >= 0 && !attention.qk_norm_after_rope;
   if (!rotates_next && !alone()) barrier();
+}
+
+// A head of V, while that of k is a product still.
+void CpuWorker::make_v(const SelfAttentionPlan& attention, uint64_t row, uint64_t head,
+                       const float* k) {
+  const uint32_t dim = attention.head_dim;
+  float* to = v() + (row * attention.kv_heads + head) * dim;
+  const float* from = attention.k_is_v ? k : to;
+  if (attention.v_norm_eps > 0.0f) {
+    step_.ops->rms_norm(from, own_ones_.data(), dim, attention.v_norm_eps, to);
+  } else {
+    std::memcpy(to, from, dim * sizeof(float));
+  }
 }
 
 // One norm over all heads of a row.
@@ -159,7 +177,7 @@ void CpuWorker::attend(uint32_t layer) {
   const bool latent = static_cast<bool>(plan(layer).latent);
   call.q = latent ? b.q.floats() : q();
   call.k = shares_kv(layer) ? nullptr : k();
-  call.v = shares_kv(layer) || latent ? nullptr : b.v.data();
+  call.v = shares_kv(layer) || latent ? nullptr : v();
   call.out = b.attended.data();
   for (uint32_t phase = 0; phase < step_.attention.phases(layer); ++phase) {
     keep(step_.attention.run(call, phase, slice_));

@@ -104,6 +104,7 @@ Status CpuExecutor::load(const ExecutorSetup& setup) {
   groups_.assign(setup.geometry.groups, setup.geometry.groups + setup.geometry.group_count);
   step_.adapters = static_cast<uint32_t>(setup.adapters.size());
   limits_ = {setup.shape, groups_.data(), setup.max_rows, setup.max_sequences, step_.adapters};
+  limits_.needs_tokens = static_cast<bool>(setup.model->plan.input());
   TENON_RETURN_IF_ERROR(check_decoder_shape(*setup.shape));
   TENON_RETURN_IF_ERROR(kv_.allocate(*setup.shape, setup.geometry));
   TENON_RETURN_IF_ERROR(step_.attention.load(setup.attention, *setup.shape, kv_.storage(),

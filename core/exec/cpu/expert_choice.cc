@@ -87,11 +87,14 @@ void ExpertChoice::reserve(uint32_t experts, uint32_t chosen, uint32_t rows) {
 }
 
 void ExpertChoice::choose(const ExpertsPlan& plan, std::span<const float> scores,
-                          std::span<const float> correction, uint32_t row,
-                          std::span<float> memory) {
+                          std::span<const float> correction, uint32_t row, std::span<float> memory,
+                          std::span<const float> scales) {
   const std::span<float> values = memory.first(plan.count);
   const std::span<float> worth = memory.subspan(plan.count, plan.count);
   std::ranges::copy(scores, values.begin());
+  if (plan.score_scale != 1.0f) {
+    for (float& value : values) value *= plan.score_scale;
+  }
   make_values(plan.scoring, values);
   for (uint32_t i = 0; i < plan.count; ++i) {
     worth[i] = correction.empty() ? values[i] : values[i] + correction[i];
@@ -106,6 +109,7 @@ void ExpertChoice::choose(const ExpertsPlan& plan, std::span<const float> scores
     factor_[place++] = values[expert];
   });
   finish_factors(plan, {&factor_[first], plan.chosen});
+  for (uint64_t at = first; at < place && !scales.empty(); ++at) factor_[at] *= scales[expert_[at]];
 }
 
 void ExpertChoice::sort(const ExpertsPlan& plan, uint32_t rows) {

@@ -15,10 +15,11 @@ class ExpertChoice {
   void reserve(uint32_t experts, uint32_t chosen, uint32_t rows);
 
   // The experts of one row, best first, from its scores [count]: of experts that are worth the
-  // same the first ones are chosen. Correction [count] or empty. Threads: [worker], each its own
-  // rows and with memory of its own [3 · count].
+  // same the first ones are chosen. Correction and scales [count] or empty. Threads: [worker], each
+  // its own rows and with memory of its own [3 · count].
   void choose(const ExpertsPlan& plan, std::span<const float> scores,
-              std::span<const float> correction, uint32_t row, std::span<float> memory);
+              std::span<const float> correction, uint32_t row, std::span<float> memory,
+              std::span<const float> scales = {});
   // Rows [0, rows) have chosen.
   void sort(const ExpertsPlan& plan, uint32_t rows);
 

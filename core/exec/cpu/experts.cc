@@ -24,7 +24,8 @@ void CpuWorker::route(uint32_t layer, const float* x) {
   const Share mine = alone() ? Share{0, slice_.index == 0 ? 1u : 0u} : share_of(rows_, slice_);
   for (uint64_t row = mine.first; row < mine.last; ++row) {
     step_.choice->choose(experts, {scores + row * experts.count, experts.count},
-                         b.router_correction, static_cast<uint32_t>(row), own_choice_);
+                         b.router_correction, static_cast<uint32_t>(row), own_choice_,
+                         b.expert_scales);
   }
   if (!alone()) barrier();
   if (slice_.index == 0) {
@@ -75,8 +76,10 @@ void CpuWorker::add_chosen(uint32_t layer, const Epilogue* fused) {
 void CpuWorker::experts_in(uint32_t layer) {
   const PackedLayer& w = step_.weights.layer(layer);
   const ExpertsPlan& experts = plan(layer).experts;
-  const float* x = input(plan(layer).mlp_input_norm());
+  const float* x = input(experts.beside_norm ? experts.beside_norm : plan(layer).mlp_input_norm());
+  if (experts.beside_norm) norm(experts.beside_norm, vectors(layer).router_norm, {});
   route(layer, x);
+  if (experts.beside_norm) norm(experts.beside_norm, vectors(layer).experts_norm, {});
   const std::optional<Epilogue> epilogue = gate_epilogue(experts.activation);
   const PackedExpert& first = w.experts.front();
   const bool fused = epilogue && w.experts_alike && !experts.bias && experts.swiglu_limit == 0.0f &&
@@ -142,7 +145,30 @@ void CpuWorker::experts_out(uint32_t layer) {
     multiply(inner + uint64_t{places} * experts.width, {&shared, 1});
   }
   combine_experts(layer);
+  if (experts.beside_norm) add_beside(layer);
   add_update(layer, plan(layer).mlp_post_norm, b.mlp_post_norm, b.mlp_post_norm_bias);
+}
+
+// The MLP's result is finished before experts take its buffers.
+void CpuWorker::experts_beside(uint32_t layer) {
+  if (rows_ == 0) return;
+  const LayerWeights& b = vectors(layer);
+  const CpuBuffers& to = step_.buffers;
+  const Product product{&step_.weights.layer(layer).down, b.down_bias, to.beside.floats()};
+  multiply(to.inner.floats(), {&product, 1});
+  norm_rows(plan(layer).experts.beside_norm, b.mlp_own_norm, to.beside.floats());
+  experts_in(layer);
+}
+
+// What follows takes the same rows.
+void CpuWorker::add_beside(uint32_t layer) {
+  const CpuBuffers& b = step_.buffers;
+  norm_rows(plan(layer).experts.beside_norm, vectors(layer).experts_post_norm, b.product.floats());
+  const uint32_t width = plan().hidden;
+  const Share mine = share_of(rows_, slice_);
+  for (uint64_t at = mine.first * width; at < mine.last * width; at += width) {
+    step_.ops->add(b.product.floats() + at, b.beside.floats() + at, width);
+  }
 }
 
 // Adds up the results of each row in CpuBuffers::product. Workers take columns of few rows, and

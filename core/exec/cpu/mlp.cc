@@ -11,7 +11,7 @@ std::optional<Epilogue> CpuWorker::gate_epilogue(Activation activation) {
 
 void CpuWorker::mlp_in(uint32_t layer) {
   if (rows_ == 0) return;
-  if (plan(layer).experts) return experts_in(layer);
+  if (!plan(layer).has_dense_mlp()) return experts_in(layer);
   const PackedLayer& w = step_.weights.layer(layer);
   const LayerWeights& b = vectors(layer);
   const MlpPlan& mlp = plan(layer).mlp;

@@ -146,6 +146,10 @@ Status PackedWeights::add_all(const Model& model, const LinearResolver& resolve)
   for (size_t i = 0; i < layers_.size(); ++i) {
     TENON_RETURN_IF_ERROR(add_layer(model.layers[i], resolve, layers_[i]));
   }
+  if (model.layer_table.n_out > 0) {
+    TENON_RETURN_IF_ERROR(readable_by_rows(model.layer_table));
+    TENON_RETURN_IF_ERROR(add(model.layer_projection, resolve, layer_projection_));
+  }
   embedding_source_ = &model.embedding;
   TENON_RETURN_IF_ERROR(add(model.head, resolve, head_));
   if (model.plan.tied_embeddings || readable_by_rows(model.embedding).ok()) return {};

@@ -37,7 +37,7 @@ Status CpuBuffers::allocate(const Model& model, const PackedWeights& weights, ui
     return saturating_mul(saturating_mul(width, max_rows), sizeof(float));
   };
   uint64_t heads = 0, gated = 0, kv_heads = 0, inner_width = 0, turned = 0, low_width = 0,
-           expanded_width = 0;
+           expanded_width = 0, beside_width = 0;
   RecurrentWidths wide;
   uint64_t scores_width = 0, routed_width = 0, chosen = 1;
   for (size_t i = 0; i < plan.layers.size(); ++i) {
@@ -48,8 +48,9 @@ Status CpuBuffers::allocate(const Model& model, const PackedWeights& weights, ui
     kv_heads = std::max<uint64_t>(kv_heads, layer.attention.kv_width());
     const ExpertsPlan& experts = layer.experts;
     inner_width = std::max<uint64_t>(
-        inner_width, experts ? uint64_t{experts.chosen} * experts.width + experts.shared_width
-                             : layer.mlp.width);
+        {inner_width, experts ? uint64_t{experts.chosen} * experts.width + experts.shared_width : 0,
+         layer.has_dense_mlp() ? layer.mlp.width : 0, layer.input.width});
+    if (experts.beside_norm) beside_width = plan.hidden;
     if (layer.latent) {
       low_width = std::max<uint64_t>(low_width, layer.latent.q_rank);
       expanded_width =
@@ -70,6 +71,8 @@ Status CpuBuffers::allocate(const Model& model, const PackedWeights& weights, ui
       {&v, rows_of(kv_heads)},
       {&attended, rows_of(heads)},
       {&attention_gate, rows_of(gated)},
+      {&inputs, rows_of(plan.layer_inputs_width())},
+      {&beside, rows_of(beside_width)},
       {&low, rows_of(std::max<uint64_t>(low_width, wide.low))},
       {&expanded, rows_of(expanded_width)},
       {&inner, rows_of(inner_width)},

@@ -60,6 +60,8 @@ struct CpuBuffers {
   HostMemory k, v;            // [rows, kv_heads, head_dim]
   HostMemory attended;        // [rows, heads, head_dim]
   HostMemory attention_gate;  // … or [rows, heads], of layers whose attention has one
+  HostMemory inputs;          // [rows, layers, width]: per-layer embeddings
+  HostMemory beside;          // [rows, hidden]: an MLP's result next to experts
   HostMemory low;             // [rows, q_rank], or Mamba's [rows, step_rank]
   HostMemory expanded;  // latent attention: [rows, heads, nope + rope], later [rows, heads, v]
   HostMemory inner;  // [rows, MLP width]; gate and up combined; of experts [rows · chosen, width]
@@ -81,13 +83,35 @@ struct CpuBuffers {
   Status allocate(const Model& model, const PackedWeights& weights, uint32_t max_rows);
   // Whether kernels kept to all but `attended`: these are linear kernels' to write.
   bool intact() const;
-  std::array<const HostMemory*, 25> all() const {
+  std::array<const HostMemory*, 27> all() const {
     const auto& [first, second, third] = recurrent;
-    return {
-        &hidden,        &normed, &q,        &k,      &v,      &attended, &low,          &expanded,
-        &inner,         &first,  &mixed,    &second, &gate,   &third,    &scanned,      &product,
-        &scores,        &routed, &prepared, &angles, &logits, &low_rank, &low_prepared, &low_beside,
-        &attention_gate};
+    return {&hidden,
+            &normed,
+            &q,
+            &k,
+            &v,
+            &attended,
+            &low,
+            &expanded,
+            &inner,
+            &first,
+            &mixed,
+            &second,
+            &gate,
+            &third,
+            &scanned,
+            &product,
+            &scores,
+            &routed,
+            &prepared,
+            &angles,
+            &logits,
+            &low_rank,
+            &low_prepared,
+            &low_beside,
+            &attention_gate,
+            &inputs,
+            &beside};
   }
 };
 

@@ -166,9 +166,32 @@ void CpuWorker::keep_wanted_rows(uint32_t layer) {
   if (last.attends()) {
     gather(step_.kept, step_.buffers.attended.floats(), last.kernel_out_width());
   }
+  if (last.input) {
+    gather(step_.kept, step_.buffers.inputs.floats(), plan().layer_inputs_width());
+  }
   if (last.recurrent) gather(step_.kept, recurred(layer), last.recurrent.inner());
   rows_ = static_cast<uint32_t>(step_.kept.size());
   rows_are_kept_ = true;
+  barrier();
+}
+
+// Of this worker's rows, in place.
+void CpuWorker::norm_rows(const NormPlan& norm, std::span<const float> scale, float* rows) const {
+  const uint32_t width = plan().hidden;
+  const Share mine = share_of(rows_, slice_);
+  for (uint64_t at = mine.first * width; at < mine.last * width; at += width) {
+    norm_row(norm, rows + at, scale.data(), nullptr, width, rows + at);
+  }
+}
+
+void CpuWorker::scale_layer(uint32_t layer) {
+  if (rows_ == 0) return;
+  const uint32_t width = plan().hidden;
+  const Share mine = share_of(rows_, slice_);
+  for (uint64_t at = mine.first * width; at < mine.last * width; at += width) {
+    step_.ops->scale_and_cap(step_.buffers.hidden.floats() + at, vectors(layer).layer_scale.front(),
+                             0.0f, width);
+  }
   barrier();
 }
 

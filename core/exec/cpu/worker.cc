@@ -16,11 +16,15 @@ Status CpuWorker::allocate() {
   own_prepared_ = std::move(one_row.prepared);
   own_low_prepared_ = std::move(one_row.low_prepared);
   if (plan().learned_positions) own_position_.resize(plan().hidden);
-  uint32_t heads = 0, experts = 0;
+  own_inputs_.resize(plan().layer_inputs_width());
+  uint32_t heads = 0, experts = 0, v_dim = 0;
   for (const LayerPlan& layer : plan().layers) {
+    if (layer.attention.makes_v()) v_dim = std::max(v_dim, layer.attention.head_dim);
     if (layer.latent) heads = std::max(heads, layer.attention.heads);
     experts = std::max(experts, layer.experts.count);
   }
+  own_ones_.assign(v_dim, 1.0f);
+  if (v_dim > 0) own_v_ = std::move(one_row.v);
   own_choice_.resize(size_t{3} * experts);
   reserve(heads, experts);
   return {};

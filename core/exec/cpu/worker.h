@@ -33,11 +33,12 @@ class CpuWorker final : public CpuProducts, private DecoderOps {
   // Whether kernels kept to its buffers.
   bool intact() const {
     return own_prepared_.intact() && own_low_prepared_.intact() && own_q_.intact() &&
-           own_k_.intact();
+           own_k_.intact() && own_v_.intact();
   }
 
  private:
   void embed() override;
+  void layer_inputs() override;
   void attention_norm(uint32_t layer) override;
   void qkv(uint32_t layer) override;
   void qk_norm(uint32_t layer) override;
@@ -53,7 +54,10 @@ class CpuWorker final : public CpuProducts, private DecoderOps {
   void recur_out(uint32_t layer) override;
   void mlp_norm(uint32_t layer) override;
   void mlp_in(uint32_t layer) override;
+  void experts_beside(uint32_t layer) override;
   void mlp_out(uint32_t layer) override;
+  void layer_input(uint32_t layer) override;
+  void scale_layer(uint32_t layer) override;
   void layer_done(uint32_t layer) override;
   void logits() override;
 
@@ -65,6 +69,10 @@ class CpuWorker final : public CpuProducts, private DecoderOps {
 
   float* q() const { return (alone() ? own_q_ : step_.buffers.q).floats(); }
   float* k() const { return (alone() ? own_k_ : step_.buffers.k).floats(); }
+  float* v() const {
+    const bool own = alone() && own_v_.bytes() > 0;
+    return (own ? own_v_ : step_.buffers.v).floats();
+  }
   float* low() const { return (alone() ? own_low_ : step_.buffers.low).floats(); }
   float* expanded() const { return (alone() ? own_expanded_ : step_.buffers.expanded).floats(); }
   const float* normed() const { return (alone() ? own_normed_ : step_.buffers.normed).floats(); }
@@ -79,6 +87,7 @@ class CpuWorker final : public CpuProducts, private DecoderOps {
   void norm(const NormPlan& norm, std::span<const float> scale, std::span<const float> bias);
   void norm_row(const NormPlan& norm, const float* x, const float* scale, const float* bias,
                 uint32_t width, float* out) const;
+  void norm_rows(const NormPlan& norm, std::span<const float> scale, float* rows) const;
   // Adds a product to the stream as the layer wants it; x [rows_, k_in].
   void add_to_stream(uint32_t layer, const float* x, const PackedMatrix& matrix,
                      std::span<const float> bias, const NormPlan& post_norm,
@@ -97,6 +106,7 @@ class CpuWorker final : public CpuProducts, private DecoderOps {
   void for_each_head(uint32_t layer, Function&& function);
   void norm_all_heads(uint32_t layer);
   void gate_attended(const SelfAttentionPlan& attention);
+  void make_v(const SelfAttentionPlan& attention, uint64_t row, uint64_t head, const float* k);
 
   // latent.cc
   void latent_qkv(uint32_t layer);
@@ -122,11 +132,15 @@ class CpuWorker final : public CpuProducts, private DecoderOps {
   void activate_inner(const ExpertsPlan& experts, uint64_t first, uint64_t count);
   void experts_out(uint32_t layer);
   void combine_experts(uint32_t layer);
+  void add_beside(uint32_t layer);
 
   HostMemory own_normed_;              // [hidden]
   HostMemory own_q_, own_k_;           // [heads or kv_heads, head_dim]
   HostMemory own_low_, own_expanded_;  // of latent attention
+  HostMemory own_v_;                   // as own_k_, where V is more than a product
+  std::vector<float> own_ones_;        // [head_dim], there as well
   std::vector<float> own_position_;    // [hidden], with learned positions
+  std::vector<float> own_inputs_;      // [layers · width], of per-layer embeddings
   std::vector<float> own_choice_;      // [3 · experts], to choose with
 };
 

@@ -124,6 +124,13 @@ Status check_recurrence(const RecurrentPlan& recurrent, LayerId id) {
 }
 
 Status check_layer(const LayerPlan& layer, LayerId id) {
+  if (layer.input) return refuse(id, "per-layer embeddings");
+  if (layer.scaled) return refuse(id, "a factor at its end");
+  if (layer.experts.beside_norm) return refuse(id, "experts next to an MLP");
+  if (layer.experts.expert_scales || layer.experts.score_scale != 1.0f) {
+    return refuse(id, "factors in its router");
+  }
+  if (layer.attention.makes_v()) return refuse(id, "a norm of V, or V made of K's product");
   if (layer.recurrent) TENON_RETURN_IF_ERROR(check_recurrence(layer.recurrent, id));
   if (layer.experts.normalised && layer.experts.sum_more > 1e-20f) {
     return refuse(id, "experts whose factors are divided by more than their sum");

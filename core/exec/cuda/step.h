@@ -121,6 +121,11 @@ class CudaStep final : private DecoderOps {
   void mlp_norm(uint32_t layer) override;
   void mlp_in(uint32_t layer) override;
   void mlp_out(uint32_t layer) override;
+  // `load` refuses layers that have any of these.
+  void layer_inputs() override {}
+  void experts_beside(uint32_t) override {}
+  void layer_input(uint32_t) override {}
+  void scale_layer(uint32_t) override {}
   void layer_done(uint32_t layer) override;
   void logits() override;
 

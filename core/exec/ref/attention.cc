@@ -229,7 +229,11 @@ void RefStep::qkv(uint32_t layer) {
   }
   if (shares_kv(layer)) return;
   multiply(w.k, w.k_bias, x, k_.data());
-  multiply(w.v, w.v_bias, x, v_.data());
+  if (attention.k_is_v) {
+    v_ = k_;
+  } else {
+    multiply(w.v, w.v_bias, x, v_.data());
+  }
 }
 
 // A norm's weight covers a head, or all of them; with one for each head they follow each other.
@@ -247,7 +251,14 @@ void RefStep::norm_heads(const SelfAttentionPlan& attention, std::span<const flo
 void RefStep::qk_norm(uint32_t layer) {
   const LayerWeights& w = model_->layers[layer];
   norm_heads(plan(layer).attention, w.q_norm, w.q_norm_bias, q_);
-  if (!shares_kv(layer)) norm_heads(plan(layer).attention, w.k_norm, w.k_norm_bias, k_);
+  if (shares_kv(layer)) return;
+  const SelfAttentionPlan& attention = plan(layer).attention;
+  norm_heads(attention, w.k_norm, w.k_norm_bias, k_);
+  if (attention.v_norm_eps == 0.0f) return;
+  const std::vector<float> ones(attention.head_dim, 1.0f);
+  for (size_t at = 0; at < v_.size(); at += ones.size()) {
+    ref::rms_norm(&v_[at], ones, attention.v_norm_eps, &v_[at]);
+  }
 }
 
 void RefStep::clip(uint32_t layer) {

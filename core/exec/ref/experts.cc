@@ -83,8 +83,9 @@ void add_shared(const ExpertsPlan& plan, const LayerWeights& w, const float* x, 
 }  // namespace
 
 std::vector<Chosen> choose(const ExpertsPlan& plan, std::span<const float> scores,
-                           std::span<const float> correction) {
+                           std::span<const float> correction, std::span<const float> scales) {
   std::vector<double> values(scores.begin(), scores.end());
+  for (double& value : values) value *= plan.score_scale;
   if (plan.scoring == ExpertScoring::softmax) softmax(values);
   if (plan.scoring == ExpertScoring::sigmoid) {
     for (double& value : values) value = sigmoid(value);
@@ -102,21 +103,23 @@ std::vector<Chosen> choose(const ExpertsPlan& plan, std::span<const float> score
   std::vector<Chosen> out;
   for (size_t i = 0; i < chosen.size(); ++i) {
     const double factor = plan.normalised ? factors[i] / (sum + plan.sum_more) : factors[i];
-    out.push_back({chosen[i], static_cast<float>(factor * plan.scale)});
+    const double own = scales.empty() ? 1.0 : scales[chosen[i]];
+    out.push_back({chosen[i], static_cast<float>(factor * plan.scale * own)});
   }
   return out;
 }
 
-void experts(const ExpertsPlan& plan, const LayerWeights& weights, const float* x, uint32_t rows,
-             float* out, const Multiply& multiply) {
+void experts(const ExpertsPlan& plan, const LayerWeights& weights, const float* routed,
+             const float* x, uint32_t rows, float* out, const Multiply& multiply) {
   const size_t hidden = weights.router.k_in;
   std::vector<float> scores(size_t{rows} * plan.count);
-  multiply(weights.router, weights.router_bias, x, rows, scores.data());
+  multiply(weights.router, weights.router_bias, routed, rows, scores.data());
   for (uint32_t row = 0; row < rows; ++row) {
     std::vector<double> sum(hidden);
     const float* x_row = x + row * hidden;
     const std::span<const float> of_row(&scores[size_t{row} * plan.count], plan.count);
-    for (const Chosen& chosen : choose(plan, of_row, weights.router_correction)) {
+    for (const Chosen& chosen :
+         choose(plan, of_row, weights.router_correction, weights.expert_scales)) {
       add_expert(plan, weights.experts[chosen.expert], x_row, chosen.factor, sum, multiply);
     }
     if (plan.shared_width > 0) add_shared(plan, weights, x_row, sum, multiply);

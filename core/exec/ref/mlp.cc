@@ -8,9 +8,9 @@ void RefStep::mlp_in(uint32_t layer) {
   const LayerWeights& w = model_->layers[layer];
   const MlpPlan& mlp = plan(layer).mlp;
   const float* x = input(plan(layer).mlp_input_norm()).data();
-  if (plan(layer).experts) {
+  if (!plan(layer).has_dense_mlp()) {
     inner_.resize(size_t{batch_->rows} * plan().hidden);
-    return ref::experts(plan(layer).experts, w, x, batch_->rows, inner_.data(), multiply_);
+    return ref::experts(plan(layer).experts, w, x, x, batch_->rows, inner_.data(), multiply_);
   }
   for (auto* values : {&inner_, &up_}) values->resize(size_t{batch_->rows} * mlp.width);
   multiply(w.up, w.up_bias, x, up_.data());
@@ -22,6 +22,26 @@ void RefStep::mlp_in(uint32_t layer) {
   for (size_t i = 0; i < inner_.size(); ++i) {
     inner_[i] = mlp.gated ? ref::activate(mlp.activation, inner_[i]) * up_[i]
                           : ref::activate(mlp.activation, up_[i]);
+  }
+}
+
+void RefStep::experts_beside(uint32_t layer) {
+  const LayerWeights& w = model_->layers[layer];
+  const ExpertsPlan& experts = plan(layer).experts;
+  const size_t width = plan().hidden;
+  beside_.resize(hidden_.size());
+  multiply(w.down, w.down_bias, inner_.data(), beside_.data());
+  std::vector<float> routed(hidden_.size());
+  for (size_t at = 0; at < hidden_.size(); at += width) {
+    apply_norm(experts.beside_norm, &beside_[at], w.mlp_own_norm, {}, &beside_[at]);
+    apply_norm(experts.beside_norm, &hidden_[at], w.router_norm, {}, &routed[at]);
+    apply_norm(experts.beside_norm, &hidden_[at], w.experts_norm, {}, &normed_[at]);
+  }
+  inner_.resize(hidden_.size());
+  ref::experts(experts, w, routed.data(), normed_.data(), batch_->rows, inner_.data(), multiply_);
+  for (size_t at = 0; at < hidden_.size(); at += width) {
+    apply_norm(experts.beside_norm, &inner_[at], w.experts_post_norm, {}, &inner_[at]);
+    for (size_t i = at; i < at + width; ++i) inner_[i] += beside_[i];
   }
 }
 

@@ -19,6 +19,9 @@ Status check_weights(const Model& model) {
   TENON_RETURN_IF_ERROR(readable_by_rows(model.embedding));
   TENON_RETURN_IF_ERROR(readable_by_rows(model.head));
   if (model.plan.learned_positions) TENON_RETURN_IF_ERROR(readable_by_rows(model.positions));
+  for (const Weight* weight : {&model.layer_table, &model.layer_projection}) {
+    if (weight->n_out > 0) TENON_RETURN_IF_ERROR(readable_by_rows(*weight));
+  }
   for (const LayerWeights& layer : model.layers) {
     for (const Weight* weight : layer.matrices()) {
       TENON_RETURN_IF_ERROR(readable_by_rows(*weight));
@@ -43,6 +46,7 @@ Status RefStep::load(const ExecutorSetup& setup) {
   adapters_.assign(setup.adapters.begin(), setup.adapters.end());
   limits_ = {shape_, groups_.data(), setup.max_rows, setup.max_sequences,
              static_cast<uint32_t>(adapters_.size())};
+  limits_.needs_tokens = static_cast<bool>(plan().input());
   scores_.load(*shape_, setup.scored);
   frequencies_.clear();
   for (const RopePlan& rope : plan().ropes) {

@@ -40,6 +40,7 @@ class RefStep final : private DecoderOps {
 
  private:
   void embed() override;
+  void layer_inputs() override;
   void attention_norm(uint32_t layer) override;
   void qkv(uint32_t layer) override;
   void qk_norm(uint32_t layer) override;
@@ -55,7 +56,10 @@ class RefStep final : private DecoderOps {
   void recur_out(uint32_t layer) override;
   void mlp_norm(uint32_t layer) override;
   void mlp_in(uint32_t layer) override;
+  void experts_beside(uint32_t layer) override;
   void mlp_out(uint32_t layer) override;
+  void layer_input(uint32_t layer) override;
+  void scale_layer(uint32_t layer) override;
   void layer_done(uint32_t layer) override { keep_hidden(layer, hidden_); }
   void logits() override;
 
@@ -91,6 +95,8 @@ class RefStep final : private DecoderOps {
   std::vector<float> expanded_;    // [rows, heads, …] as latent attention's weights have them
   std::vector<float> inner_, up_;  // [rows, MLP width]; experts: inner is their sum
   std::vector<float> update_;      // [rows, hidden]
+  std::vector<float> beside_;      // [rows, hidden]: an MLP's result next to experts
+  std::vector<float> inputs_;      // [rows, layers, width]: per-layer embeddings
   std::array<std::vector<float>, kMostRecurrentInputs> recurrent_;  // of the state kernel
   std::vector<float> gate_, scanned_;                               // [rows, inner]
   std::vector<float> logits_;                                       // [logits_rows, vocabulary]

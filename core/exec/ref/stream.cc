@@ -70,6 +70,10 @@ void RefStep::keep_hidden(uint32_t layer, const std::vector<float>& rows) {
   }
 }
 
+void RefStep::scale_layer(uint32_t layer) {
+  for (float& value : hidden_) value *= model_->layers[layer].layer_scale.front();
+}
+
 void RefStep::logits() {
   const NormPlan& norm = plan().final_norm;
   const auto layers = static_cast<uint32_t>(plan().layers.size());

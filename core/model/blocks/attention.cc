@@ -26,6 +26,10 @@ Extent qk_norm_extent(const SelfAttentionPlan& a, uint32_t width, Axis axis) {
   return of_norm(a.qk_norm, one ? a.head_dim : width, one ? Axis::head_dim : axis);
 }
 
+Extent v_extent(const ModelPlan& m, const LayerPlan& l) {
+  return l.attention.k_is_v ? Extent{} : kv_extent(m, l);
+}
+
 constexpr BlockTensor kTensors[] = {
     {.role = Role::qkv,
      .stored = "attn_qkv",
@@ -81,7 +85,7 @@ constexpr BlockTensor kTensors[] = {
     {.role = Role::v,
      .name = "self_attn.v_proj",
      .stored = "attn_v",
-     .extent = kv_extent,
+     .extent = v_extent,
      .in_layer = {.matrix = &LayerWeights::v, .bias = &LayerWeights::v_bias},
      .reads = Reads::mixer_input,
      .adapters = true},

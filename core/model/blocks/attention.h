@@ -60,6 +60,11 @@ struct SelfAttentionPlan {
   bool output_gate = false;  // what is attended is multiplied by σ of a product of its own
   bool gate_by_head =
       false;  // that has one number for each head, without a bias, not for each element
+  // V is what the product of k makes, before its norm and rotation.
+  bool k_is_v = false;
+  // Above 0: each head of V is x / sqrt(mean(x²) + eps). This and k_is_v only with a norm of each
+  // head of q and k.
+  float v_norm_eps = 0.0f;
   NormPlan qk_norm;
   QkNormExtent qk_norm_extent = QkNormExtent::head;
   bool qk_norm_after_rope = false;
@@ -68,6 +73,8 @@ struct SelfAttentionPlan {
   uint32_t q_width() const { return heads * head_dim; }
   uint32_t kv_width() const { return kv_heads * head_dim; }
   uint32_t gate_width() const { return !output_gate ? 0 : gate_by_head ? heads : q_width(); }
+  // Whether V is not what a product of its own makes.
+  bool makes_v() const { return k_is_v || v_norm_eps > 0.0f; }
   friend bool operator==(const SelfAttentionPlan&, const SelfAttentionPlan&) = default;
 };
 
@@ -93,6 +100,8 @@ struct PlanFields<SelfAttentionPlan> {
       PlanField{&P::sinks, "whether scores have sinks", "a learned one a head"},
       PlanField{&P::output_gate, "the gate after attention", "'attn_output_gate'"},
       PlanField{&P::gate_by_head, "the gate after attention", "whether heads have one number each"},
+      PlanField{&P::k_is_v, "whether K and V have one matrix", "'attention_k_eq_v'"},
+      PlanField{&P::v_norm_eps, "the norm of V", "its epsilon; 0: none"},
       PlanField{&P::qk_norm, "the norm of q and k", ""},
       PlanField{&P::qk_norm_extent, "the norm of q and k", "its extent"},
       PlanField{&P::qk_norm_after_rope, "the norm of q and k", "whether it follows the rotation"},

@@ -19,6 +19,9 @@ enum class Role : uint8_t {
   embedding,
   positions,
   embedding_norm,
+  layer_table,  // per-layer embeddings, with the two that follow
+  layer_projection,
+  layer_projection_norm,
   final_norm,
   head,
   // Norms of a layer (stream.cc).
@@ -26,6 +29,7 @@ enum class Role : uint8_t {
   attention_post_norm,
   mlp_norm,
   mlp_post_norm,
+  layer_scale,  // a number that the layer ends with
   // attention.cc
   q,
   k,
@@ -66,6 +70,16 @@ enum class Role : uint8_t {
   shared_down,
   shared_gate_up,  // one tensor in place of the two
   shared_router,
+  // … of experts next to an MLP
+  router_norm,
+  experts_norm,
+  experts_post_norm,
+  mlp_own_norm,   // of the MLP's result
+  expert_scales,  // on the experts' factors
+  // layer_input.cc
+  input_gate,
+  input_out,
+  input_norm,
   // mamba.cc, mamba2.cc, gated_delta.cc, short_conv.cc
   ssm_in,  // one tensor of those that follow; mamba: x, gate; mamba2: gate, x with B and C, Δ
   ssm_in_gate,
@@ -216,9 +230,9 @@ struct Block {
 };
 
 // Each block is defined by the file of its name.
-extern const Block kMixerNorm, kMixerPostNorm, kMlpNorm, kMlpPostNorm;  // stream.cc
+extern const Block kMixerNorm, kMixerPostNorm, kMlpNorm, kMlpPostNorm, kLayerScale;  // stream.cc
 extern const Block kAttention, kLatent, kMambaMixer, kMamba2Mixer, kGatedDelta, kShortConv, kMlp,
-    kExperts;
+    kExperts, kLayerInput;
 
 // All of them, in the order in which a layer uses them.
 std::span<const Block* const> layer_blocks();

@@ -20,6 +20,13 @@ Extent into_shared(const ModelPlan& m, const LayerPlan& l) {
   return from_stream(m, l.experts.shared_width, l.experts.shared_bias);
 }
 
+const NormPlan& beside_norm(const ModelPlan&, const LayerPlan& l) {
+  return l.experts.beside_norm;
+}
+Extent beside_extent(const ModelPlan& m, const LayerPlan& l) {
+  return of_norm(l.experts.beside_norm, m.hidden, Axis::hidden);
+}
+
 constexpr BlockTensor kTensors[] = {
     {.role = Role::router,
      .name = "mlp.gate",
@@ -97,6 +104,41 @@ constexpr BlockTensor kTensors[] = {
          },
      .in_layer = {.matrix = &LayerWeights::shared_router},
      .exact = true},
+    {.role = Role::router_norm,
+     .name = "router.scale",
+     .stored = "ffn_gate_inp.scale",
+     .whole = true,
+     .extent = beside_extent,
+     .norm = beside_norm,
+     .in_layer = {.vector = &LayerWeights::router_norm}},
+    {.role = Role::experts_norm,
+     .name = "pre_feedforward_layernorm_2",
+     .stored = "pre_ffw_norm_2",
+     .extent = beside_extent,
+     .norm = beside_norm,
+     .in_layer = {.vector = &LayerWeights::experts_norm}},
+    {.role = Role::experts_post_norm,
+     .name = "post_feedforward_layernorm_2",
+     .stored = "post_ffw_norm_2",
+     .extent = beside_extent,
+     .norm = beside_norm,
+     .in_layer = {.vector = &LayerWeights::experts_post_norm}},
+    {.role = Role::mlp_own_norm,
+     .name = "post_feedforward_layernorm_1",
+     .stored = "post_ffw_norm_1",
+     .extent = beside_extent,
+     .norm = beside_norm,
+     .in_layer = {.vector = &LayerWeights::mlp_own_norm}},
+    {.role = Role::expert_scales,
+     .name = "router.per_expert_scale",
+     .stored = "ffn_down_exps.scale",
+     .whole = true,
+     .extent =
+         [](const ModelPlan&, const LayerPlan& l) {
+           return Extent{.rows = l.experts.expert_scales ? l.experts.count : 0};
+         },
+     .in_layer = {.vector = &LayerWeights::expert_scales},
+     .draw = {.mean = 1.0, .deviation = 0.2}},
 };
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/model/blocks/mlp.h"
+#include "core/model/blocks/norm.h"
 
 namespace tenon {
 
@@ -33,7 +34,7 @@ inline std::string_view name_of(GroupScore value) {
 // experts that score alike the first ones are chosen. Beside them a shared expert may see every
 // token: a gated MLP.
 struct ExpertsPlan {
-  uint32_t count = 0;   // 0: the layer has one MLP (LayerPlan::mlp) instead
+  uint32_t count = 0;   // 0: the layer has its MLP alone (LayerPlan::mlp)
   uint32_t chosen = 0;  // for a token
   uint32_t width = 0;   // of each, a gated MLP
   Activation activation = Activation::silu;
@@ -58,6 +59,13 @@ struct ExpertsPlan {
   bool shared_gate = false;   // its result is multiplied by the sigmoid of a score of its own
   bool shared_bias = false;
   float shared_scale = 1.0f;  // on its result
+
+  // With it the experts stand next to the layer's MLP. Router and experts read the stream, each
+  // through a norm of its own; the MLP's result and the experts' have one each, and are added up
+  // before the norm after the MLP.
+  NormPlan beside_norm = {};
+  float score_scale = 1.0f;    // on scores
+  bool expert_scales = false;  // a number for each expert, on its factor at last
 
   explicit operator bool() const { return count > 0; }
   friend bool operator==(const ExpertsPlan&, const ExpertsPlan&) = default;
@@ -88,7 +96,10 @@ struct PlanFields<ExpertsPlan> {
       PlanField{&P::shared_gate, "the gate of the shared expert", "a tensor"},
       PlanField{&P::shared_bias, "the bias of the shared expert", "'use_bias', 'mlp_bias'"},
       PlanField{&P::shared_scale, "the factor on the shared expert",
-                "'shared_expert_combination_strategy'"}};
+                "'shared_expert_combination_strategy'"},
+      PlanField{&P::beside_norm, "the norms of experts next to the MLP", ""},
+      PlanField{&P::score_scale, "the factor on the router's scores", "'hidden_size'"},
+      PlanField{&P::expert_scales, "whether experts have factors of their own", "a tensor"}};
 };
 static_assert(kAllFieldsAreListed<ExpertsPlan>);
 
@@ -99,8 +110,8 @@ struct ExpertWeights {
   std::vector<float> gate_bias, up_bias, down_bias;
 };
 
-// In place of MlpWeights where the layer has experts. Who is chosen is decided in f32: routers are
-// widened on opening, like vectors.
+// In place of MlpWeights where the layer has experts, or next to them. Who is chosen is decided in
+// f32: routers are widened on opening, like vectors.
 struct ExpertsWeights {
   Weight router;                         // [experts, hidden]
   std::vector<float> router_bias;        // [experts]
@@ -109,6 +120,10 @@ struct ExpertsWeights {
   Weight shared_gate, shared_up, shared_down;
   std::vector<float> shared_gate_bias, shared_up_bias, shared_down_bias;  // empty: none
   Weight shared_router;                                                   // [1, hidden]
+  // Next to an MLP, [hidden] each: of what router and experts read, of their result and of the
+  // MLP's.
+  std::vector<float> router_norm, experts_norm, experts_post_norm, mlp_own_norm;
+  std::vector<float> expert_scales;  // [experts]
 };
 
 }  // namespace tenon

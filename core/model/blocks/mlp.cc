@@ -89,7 +89,7 @@ constexpr BlockTensor kTensors[] = {
 
 }  // namespace
 
-constinit const Block kMlp{[](const LayerPlan& l) { return l.has_mlp() && !l.experts; }, kTensors};
+constinit const Block kMlp{[](const LayerPlan& l) { return l.has_dense_mlp(); }, kTensors};
 
 Xielu xielu_of(const std::vector<float>& stored) {
   if (stored.size() < 4) return {};

@@ -62,7 +62,8 @@ std::vector<float> rope_frequencies(const RopePlan& rope, uint32_t context_token
   const std::vector<float>& divisors = beyond ? scaling.long_factors : scaling.short_factors;
   const double theta = scaled_theta(rope, context_tokens);
   std::vector<float> frequencies(rope.dim / 2);
-  for (size_t i = 0; i < frequencies.size(); ++i) {
+  const size_t turning = rope.turning > 0 ? rope.turning : frequencies.size();
+  for (size_t i = 0; i < turning; ++i) {
     double frequency = plain_frequency(theta, rope, i);
     if (scaling.kind == RopeScalingKind::linear) frequency /= scaling.factor;
     if (scaling.kind == RopeScalingKind::llama3) frequency = scale_llama3(frequency, scaling);

@@ -61,6 +61,9 @@ struct RopePlan {
   double theta = 10000.0;
   RopeScaling scaling;
   std::vector<float> factors;  // [dim / 2] divide the frequencies; empty = none
+  // Of the dim / 2 frequencies so many, the first, turn; the others are 0. 0: all turn. Frequencies
+  // are spread over all of dim ("proportional").
+  uint32_t turning = 0;
 };
 
 template <>
@@ -72,7 +75,8 @@ struct PlanFields<RopePlan> {
       PlanField{&P::backward, "whether heads turn backward", "the family"},
       PlanField{&P::theta, "the base", "'rope_theta'"},
       PlanField{&P::scaling, "the scaling", "'rope_scaling'"},
-      PlanField{&P::factors, "the divisors of frequencies", "a tensor"}};
+      PlanField{&P::factors, "the divisors of frequencies", "a tensor"},
+      PlanField{&P::turning, "the frequencies that turn", "'partial_rotary_factor'; 0: all"}};
 };
 static_assert(kAllFieldsAreListed<RopePlan>);
 

@@ -31,6 +31,28 @@ constexpr BlockTensor kBefore[] = {
        return m.embedding_norm;
      },
      .in_model = {.vector = &Model::embedding_norm, .bias = &Model::embedding_norm_bias}},
+    {.role = Role::layer_table,
+     .name = "model.embed_tokens_per_layer",
+     .stored = "per_layer_token_embd",
+     .extent =
+         [](const ModelPlan& m, const LayerPlan&) {
+           const uint64_t rows = m.layer_inputs_width() > 0 ? m.layer_input_tokens : 0;
+           return Extent{.rows = rows, .columns = m.layer_inputs_width()};
+         },
+     .in_model = {.matrix = &Model::layer_table}},
+    {.role = Role::layer_projection,
+     .name = "model.per_layer_model_projection",
+     .stored = "per_layer_model_proj",
+     .extent = [](const ModelPlan& m,
+                  const LayerPlan&) { return from_stream(m, m.layer_inputs_width()); },
+     .in_model = {.matrix = &Model::layer_projection}},
+    {.role = Role::layer_projection_norm,
+     .name = "model.per_layer_projection_norm",
+     .stored = "per_layer_proj_norm",
+     .extent = [](const ModelPlan& m,
+                  const LayerPlan&) { return of_norm(m.input().norm, m.input().width); },
+     .norm = [](const ModelPlan& m, const LayerPlan&) -> const NormPlan& { return m.input().norm; },
+     .in_model = {.vector = &Model::layer_projection_norm}},
 };
 
 constexpr BlockTensor kAfter[] = {
@@ -91,6 +113,16 @@ constexpr BlockTensor kAfterMlp[] = {{.role = Role::mlp_post_norm,
                                       .in_layer = {.vector = &LayerWeights::mlp_post_norm,
                                                    .bias = &LayerWeights::mlp_post_norm_bias}}};
 
+constexpr BlockTensor kEnd[] = {
+    {.role = Role::layer_scale,
+     .name = "layer_scalar",
+     .stored = "layer_output_scale.weight",
+     .whole = true,
+     .extent = [](const ModelPlan&,
+                  const LayerPlan& l) { return Extent{.rows = l.scaled ? 1u : 0u}; },
+     .in_layer = {.vector = &LayerWeights::layer_scale},
+     .draw = {.mean = 1.0, .deviation = 0.1}}};
+
 bool in_all_layers(const LayerPlan&) {
   return true;
 }
@@ -101,6 +133,7 @@ constinit const Block kMixerNorm{in_all_layers, kMixer};
 constinit const Block kMixerPostNorm{in_all_layers, kMixerPost};
 constinit const Block kMlpNorm{in_all_layers, kBeforeMlp};
 constinit const Block kMlpPostNorm{in_all_layers, kAfterMlp};
+constinit const Block kLayerScale{[](const LayerPlan& l) { return l.scaled; }, kEnd};
 
 std::span<const BlockTensor> tensors_before_layers() {
   return kBefore;

@@ -16,6 +16,7 @@
 #include "core/model/blocks/attention.h"
 #include "core/model/blocks/experts.h"
 #include "core/model/blocks/latent.h"
+#include "core/model/blocks/layer_input.h"
 #include "core/model/blocks/mlp.h"
 #include "core/model/blocks/norm.h"
 #include "core/model/blocks/recurrence.h"
@@ -25,7 +26,8 @@ namespace tenon {
 
 // x += scale · post_norm(mixer(norm(x))), then the same with the MLP. The mixer is attention, a
 // recurrence, or both side by side. In parallel, mixer and MLP read the x that the layer began
-// with; without a norm of its own the MLP reads what the mixer reads.
+// with; without a norm of its own the MLP reads what the mixer reads. At last what the layer is
+// given by itself is added, and all of x is multiplied by a number.
 struct LayerPlan {
   NormPlan attention_norm, attention_post_norm;  // the mixer's, whatever it is
   SelfAttentionPlan attention;
@@ -33,12 +35,15 @@ struct LayerPlan {
   RecurrentPlan recurrent;
   NormPlan mlp_norm, mlp_post_norm;
   MlpPlan mlp;
-  ExpertsPlan experts;  // in place of the MLP, where there are any
+  ExpertsPlan experts;  // in place of the MLP, or next to it, where there are any
   float residual_scale = 1.0f;
   bool parallel = false;
+  LayerInputPlan input;
+  bool scaled = false;  // x is multiplied by a number of the checkpoint at the layer's end
 
   bool attends() const { return attention.heads > 0; }
   bool has_mlp() const { return mlp.width > 0 || experts; }
+  bool has_dense_mlp() const { return mlp.width > 0 && (!experts || experts.beside_norm); }
   // What the MLP reads through.
   const NormPlan& mlp_input_norm() const {
     return parallel && !mlp_norm ? attention_norm : mlp_norm;
@@ -72,7 +77,9 @@ struct PlanFields<LayerPlan> {
       PlanField{&P::mlp, "the MLP", ""},
       PlanField{&P::experts, "experts", ""},
       PlanField{&P::residual_scale, "the factor on what is added", "'residual_multiplier'"},
-      PlanField{&P::parallel, "whether attention and MLP are parallel", "'use_parallel_residual'"}};
+      PlanField{&P::parallel, "whether attention and MLP are parallel", "'use_parallel_residual'"},
+      PlanField{&P::input, "per-layer embeddings", ""},
+      PlanField{&P::scaled, "whether layers end with a factor", "a tensor"}};
 };
 static_assert(kAllFieldsAreListed<LayerPlan>);
 
@@ -84,8 +91,9 @@ struct ModelPlan {
   uint32_t context_tokens = 0;   // that the model was made for
   bool tied_embeddings = false;  // the LM head is the embedding matrix
   float embedding_scale = 1.0f;
-  bool learned_positions = false;  // a vector for each of context_tokens, added to the embedding
-  NormPlan embedding_norm;         // of what enters the first layer
+  bool learned_positions = false;   // a vector for each of context_tokens, added to the embedding
+  NormPlan embedding_norm;          // of what enters the first layer
+  uint32_t layer_input_tokens = 0;  // rows of the table of per-layer embeddings
   std::vector<RopePlan> ropes;
   std::vector<LayerPlan> layers;
   std::vector<std::vector<float>> sinks;  // [layers][heads], from the opened checkpoint
@@ -99,6 +107,13 @@ struct ModelPlan {
   // where this token stands they say what belongs there.
   std::optional<TokenId> mask_token;
   std::vector<std::string> ignored_keys;  // of config.json, that change nothing we know of
+
+  // What layers are given by themselves, and how many elements all of them together.
+  const LayerInputPlan& input() const {
+    static constexpr LayerInputPlan kNone{};
+    return layers.empty() ? kNone : layers.front().input;
+  }
+  uint64_t layer_inputs_width() const { return uint64_t{input().width} * layers.size(); }
 };
 
 template <>
@@ -116,6 +131,8 @@ struct PlanFields<ModelPlan> {
       PlanField{&P::embedding_scale, "the factor on embeddings", "'embedding_multiplier'"},
       PlanField{&P::learned_positions, "whether positions are learned", "a tensor"},
       PlanField{&P::embedding_norm, "the norm of embeddings", ""},
+      PlanField{&P::layer_input_tokens, "the tokens with per-layer embeddings",
+                "'vocab_size_per_layer_input'"},
       PlanField{&P::ropes, "the number of rotary settings", "'rope_parameters'"},
       PlanField{&P::layers, "the number of layers", "'num_hidden_layers'"},
       PlanField{&P::sinks, "the sinks of scores", "tensors", Compared::apart},

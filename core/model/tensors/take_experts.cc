@@ -30,12 +30,18 @@ std::string numbered(const std::string& name, uint32_t expert) {
 
 }  // namespace
 
-// GGUF files keep one tensor for each of the three matrices; their names keep the *.
+// GGUF files keep one tensor for each of the three matrices, whose names keep the *, or one of gate
+// and up.
 void TensorTaker::take_experts(const TensorSpec& spec) {
   if (spec.columns == 0) return take_expert_vectors(spec);
   if (experts_ == ExpertLayout::interleaved) return take_interleaved(spec);
   const std::string own = name(spec.name);
   if (has(own)) return take_stacked(spec, own, 0, spec.rows);
+  if (!folder_ && spec.role != Role::expert_down) {
+    const std::string both = layers_ + std::to_string(spec.layer) + ".ffn_gate_up_exps.weight";
+    const uint64_t first = spec.role == Role::expert_gate ? 0 : spec.rows;
+    if (has(both)) return take_stacked(spec, both, first, 2 * spec.rows);
+  }
   const bool out = spec.role == Role::expert_down;
   const std::string stacked = stacked_name(own, out ? stacked_out_ : stacked_in_);
   // Either of the two says that experts stand together; what is missing is told once.

@@ -462,6 +462,19 @@ bool TensorTaker::is_idle_bias(const std::string& name) const {
   return std::ranges::all_of(values, [](float value) { return value == 0.0f; });
 }
 
+// Models are trained with K and V in every layer; those of layers that read another's stay in files
+// and are used by nobody.
+bool TensorTaker::is_of_shared_kv(const std::string& name) const {
+  const std::optional<uint64_t> layer = layer_of(name);
+  if (!layer || *layer >= model_.plan.layers.size()) return false;
+  if (model_.plan.layers[*layer].attention.kv_from_layer < 0) return false;
+  return std::ranges::any_of(std::array{Role::k, Role::v, Role::k_norm}, [&](Role role) {
+    const auto index = static_cast<int32_t>(*layer);
+    return name == this->name(names_.full(role, index, false)) ||
+           name == this->name(names_.full(role, index, true));
+  });
+}
+
 void TensorTaker::refuse_leftovers() {
   for (const std::string& name : checkpoint_.names()) {
     if (enough_faults()) return;
@@ -474,7 +487,7 @@ void TensorTaker::refuse_leftovers() {
     if (std::ranges::any_of(kBuffers, [&](auto buffer) { return name.ends_with(buffer); })) {
       continue;
     }
-    if (is_idle_bias(name)) continue;
+    if (is_idle_bias(name) || is_of_shared_kv(name)) continue;
     fault("tensor " + in_quotes(checkpoint_.stored_name(name)) +
           " has no place in the model that " + source_ + " describes");
   }

@@ -48,6 +48,7 @@ class TensorTaker {
   std::optional<uint64_t> layer_of(const std::string& name) const;
   void warn_of_layers_behind() const;
   bool is_idle_bias(const std::string& name) const;
+  bool is_of_shared_kv(const std::string& name) const;
   // With `blocks`, the columns of `shape` are stored in blocks of that format.
   const TensorView* find(const std::string& name, std::span<const uint64_t> shape,
                          const QuantFormat* blocks);
