@@ -26,6 +26,7 @@ import delta_cases
 import dense_cases
 import expert_cases
 import family_cases
+import gemma4_cases
 import latent_cases
 import shared_kv_cases
 import recurrent_cases
@@ -92,6 +93,8 @@ CASES = {
        for name, config in conv_cases.CASES.items()},
     **{name: case(config, fill=router_cases.randomise)
        for name, config in router_cases.CASES.items()},
+    **{name: case(config, fill=gemma4_cases.randomise)
+       for name, config in gemma4_cases.CASES.items()},
     **{name: case(config, fill=wide_cases.randomise)
        for name, config in wide_cases.CASES.items()},
     **{name: case(config, fill=expert_cases.randomise,
@@ -103,7 +106,7 @@ CASES = {
 SEEDED = {*delta_cases.CASES, *dense_cases.CASES, *conv_cases.CASES, "cohere_norms",
           "falcon_serial", "gemma2_biases", "gemma3_capped", "granite4_stacked",
           "granitemoeshared_stacked", "llama_shared_kv_biases", "mixtral_stacked", "olmo2_biases",
-          "olmo_biases", *router_cases.CASES}
+          "olmo_biases", *router_cases.CASES, *gemma4_cases.CASES}
 
 
 def randomise(model, generator):

@@ -57,8 +57,31 @@ uint32_t read_kv_heads(GgufSource& source, uint32_t heads) {
   return kv_heads == 0 || !sound ? heads : static_cast<uint32_t>(kv_heads);
 }
 
+// A width where keys and values have the same; a fault where they differ.
+uint32_t read_head_dim(const GgufSource& source, const char* k_key, const char* v_key,
+                       uint32_t fallback) {
+  const uint32_t k_dim = source.fields.count(k_key, fallback, 1, kMaxWidth);
+  const uint32_t v_dim = source.fields.count(v_key, k_dim, 1, kMaxWidth);
+  if (v_dim != k_dim) {
+    source.faults().unsupported("values of " + std::to_string(v_dim) + " elements beside keys of " +
+                                std::to_string(k_dim) + " are not built");
+  }
+  return k_dim;
+}
+
+// KV heads are the family's to read.
+void read_window_heads(GgufSource& source) {
+  const uint32_t heads = source.fields.need_count(".attention.head_count", 1, kMaxWidth);
+  source.config["num_attention_heads"] = heads;
+  source.head_dim = read_head_dim(source, ".attention.key_length", ".attention.value_length", 512);
+  source.config["global_head_dim"] = source.head_dim;
+  source.config["head_dim"] = read_head_dim(source, ".attention.key_length_swa",
+                                            ".attention.value_length_swa", source.head_dim);
+}
+
 void read_heads(GgufSource& source, uint32_t hidden) {
   const GgufFields& fields = source.fields;
+  if (source.family.gguf_window_heads) return read_window_heads(source);
   const uint32_t heads = fields.need_count(".attention.head_count", 1, kMaxWidth);
   if (source.family.gguf_latent) {
     source.config["num_attention_heads"] = heads;
@@ -71,12 +94,8 @@ void read_heads(GgufSource& source, uint32_t hidden) {
                             " is not a multiple of " + fields.name(".attention.head_count") + " " +
                             std::to_string(heads));
   }
-  source.head_dim = fields.count(".attention.key_length", hidden / heads, 1, kMaxWidth);
-  const uint32_t v_dim = fields.count(".attention.value_length", source.head_dim, 1, kMaxWidth);
-  if (v_dim != source.head_dim) {
-    source.faults().unsupported("values of " + std::to_string(v_dim) + " elements beside keys of " +
-                                std::to_string(source.head_dim) + " are not built");
-  }
+  source.head_dim =
+      read_head_dim(source, ".attention.key_length", ".attention.value_length", hidden / heads);
   check_heads(source, heads, kv_heads);
   source.config["num_attention_heads"] = heads;
   source.config["num_key_value_heads"] = kv_heads;
@@ -98,6 +117,39 @@ void read_turned(GgufSource& source) {
   source.config["partial_rotary_factor"] = part;
 }
 
+// The width of MLPs, or of the first layer's where they differ and the family reads them.
+uint32_t read_mlp_width(const GgufSource& source, const char* key) {
+  const GgufValue* value = source.fields.find(key);
+  const bool list = source.family.gguf_window_heads && value != nullptr && value->is_array();
+  const auto widths = list ? value->integers() : std::nullopt;
+  if (!widths) return source.fields.need_count(key, 1, kMaxWidth);
+  if (widths->size() == source.layers && widths->front() >= 1 && widths->front() <= kMaxWidth) {
+    return static_cast<uint32_t>(widths->front());
+  }
+  source.faults().invalid(source.fields.name(key) + " is " + value->describe() +
+                          "; expected a width for each of " + std::to_string(source.layers) +
+                          " layers");
+  return 1;
+}
+
+// Factors that stop all frequencies but the first are what "proportional" is in such files; taken,
+// and said in config.json.
+void take_turning(GgufSource& source, std::vector<float>& factors) {
+  const auto turning = static_cast<size_t>(
+      std::ranges::find_if(factors, [](float factor) { return factor != 1.0f; }) - factors.begin());
+  const auto stops = [](float factor) { return factor >= 1e29f; };
+  if (turning == 0 ||
+      !std::all_of(factors.begin() + static_cast<ptrdiff_t>(turning), factors.end(), stops)) {
+    return;
+  }
+  double part = static_cast<double>(turning) / static_cast<double>(factors.size());
+  while (std::floor(part * source.head_dim / 2.0) < static_cast<double>(turning)) {
+    part = std::nextafter(part, 2.0);
+  }
+  source.config["partial_rotary_factor"] = part;
+  factors.clear();
+}
+
 constexpr const char* kExpertWidth = ".expert_feed_forward_length";
 
 void read_shape(GgufSource& source) {
@@ -112,7 +164,7 @@ void read_shape(GgufSource& source) {
     // Models with experts alone need not have it.
     const bool experts = !fields.has(".feed_forward_length") && fields.has(kExpertWidth);
     source.config["intermediate_size"] =
-        fields.need_count(experts ? kExpertWidth : ".feed_forward_length", 1, kMaxWidth);
+        read_mlp_width(source, experts ? kExpertWidth : ".feed_forward_length");
     read_heads(source, hidden);
   }
   source.context_tokens = fields.need_count(".context_length", 1, kMaxWidth);
@@ -298,6 +350,7 @@ Result<GgufConfig> gguf_model_config(const GgufFile& file, const GgufBytes& byte
     source.config["rope_theta"] = fields.number(".rope.freq_base", family->gguf_theta, 1e-6, 1e30);
     source.config["rope_scaling"] = read_gguf_rope_scaling(source);
     factors = read_gguf_rope_factors(source);
+    if (family->gguf_window_heads && !factors.empty()) take_turning(source, factors);
     read_windows(source);
   }
   read_tokens(source);

@@ -134,9 +134,13 @@ void add_norms(const ModelPlan& plan, const std::string& arch, GgufMetadata& out
                plan.final_norm.eps);
 }
 
-// What layers that attend have, in all of them alike; the others have no KV heads.
+// What layers that attend have, in all of them alike; the others have no KV heads. Where layers
+// with a window have heads of their own, those of the others.
 const SelfAttentionPlan& attention_of(const ModelPlan& plan) {
-  const auto found = std::ranges::find_if(plan.layers, &LayerPlan::attends);
+  const bool whole = family_of(plan).gguf_window_heads;
+  const auto found = std::ranges::find_if(plan.layers, [&](const LayerPlan& layer) {
+    return layer.attends() && !(whole && layer.attention.window_tokens > 0);
+  });
   return (found != plan.layers.end() ? *found : plan.layers.front()).attention;
 }
 
@@ -145,7 +149,10 @@ void add_heads(const ModelPlan& plan, const std::string& arch, GgufMetadata& out
   out.add_count(arch + ".attention.head_count", attention.heads);
   if (attention.heads == 0) return;
   const bool by_family = family_of(plan).gguf_attention == GgufAttention::by_family;
-  if (by_family || std::ranges::all_of(plan.layers, &LayerPlan::attends)) {
+  const auto alike = [&](const LayerPlan& layer) {
+    return layer.attends() && layer.attention.kv_heads == attention.kv_heads;
+  };
+  if (by_family || std::ranges::all_of(plan.layers, alike)) {
     out.add_count(arch + ".attention.head_count_kv", attention.kv_heads);
   } else {
     std::vector<int32_t> kv_heads;
@@ -156,6 +163,27 @@ void add_heads(const ModelPlan& plan, const std::string& arch, GgufMetadata& out
   }
   out.add_count(arch + ".attention.key_length", attention.head_dim);
   out.add_count(arch + ".attention.value_length", attention.head_dim);
+  if (!family_of(plan).gguf_window_heads) return;
+  const auto sliding = std::ranges::find_if(
+      plan.layers, [](const LayerPlan& layer) { return layer.attention.window_tokens > 0; });
+  const uint32_t dim =
+      sliding == plan.layers.end() ? attention.head_dim : sliding->attention.head_dim;
+  out.add_count(arch + ".attention.key_length_swa", dim);
+  out.add_count(arch + ".attention.value_length_swa", dim);
+}
+
+void add_mlp_widths(const ModelPlan& plan, const std::string& arch, GgufMetadata& out) {
+  const uint32_t first = plan.layers.front().mlp.width;
+  std::vector<int32_t> widths;
+  for (const LayerPlan& layer : plan.layers) {
+    widths.push_back(static_cast<int32_t>(layer.mlp.width));
+  }
+  const auto alike = [first](const LayerPlan& layer) { return layer.mlp.width == first; };
+  if (!family_of(plan).gguf_window_heads || std::ranges::all_of(plan.layers, alike)) {
+    out.add_count(arch + ".feed_forward_length", first);
+  } else {
+    out.add_integers(arch + ".feed_forward_length", widths);
+  }
 }
 
 // Other programs look for the architecture first.
@@ -176,7 +204,7 @@ Status add_model(const Model& model, const TensorType& type, const GgufMetadata&
   out.add_count(arch + ".context_length", plan.context_tokens);
   out.add_count(arch + ".embedding_length", plan.hidden);
   out.add_count(arch + ".block_count", static_cast<uint32_t>(plan.layers.size()));
-  out.add_count(arch + ".feed_forward_length", plan.layers.front().mlp.width);
+  add_mlp_widths(plan, arch, out);
   add_heads(plan, arch, out);
   add_norms(plan, arch, out);
   TENON_RETURN_IF_ERROR(add_rope(plan, arch, out));
@@ -191,7 +219,13 @@ void add_stored_factors(const ModelPlan& plan, GgufPlanner& planner) {
   if (plan.ropes.empty()) return;
   const RopePlan& rope = plan.ropes.front();
   const bool llama3 = rope.scaling.kind == RopeScalingKind::llama3;
-  planner.add_factors("rope_freqs.weight", llama3 ? llama3_rope_factors(rope) : rope.factors);
+  std::vector<float> factors = llama3 ? llama3_rope_factors(rope) : rope.factors;
+  if (rope.turning > 0) {
+    // Other programs turn by all frequencies, of which these leave nothing.
+    factors.assign(rope.dim / 2, 1e30f);
+    std::fill_n(factors.begin(), rope.turning, 1.0f);
+  }
+  planner.add_factors("rope_freqs.weight", factors);
   planner.add_factors("rope_factors_short.weight", rope.scaling.short_factors);
   planner.add_factors("rope_factors_long.weight", rope.scaling.long_factors);
 }

@@ -48,6 +48,9 @@ struct Family {
   // Heads of values that share a key head stand apart, one of each key head after the other
   // (gguf_order.h).
   bool gguf_tiles_values = false;
+  // Layers with a window have heads of a width of their own (`key_length_swa`), and each layer its
+  // own number of KV heads.
+  bool gguf_window_heads = false;
   bool gguf_latent = false;            // heads have the sizes that latent attention's keys say
   bool gguf_partial_rotation = false;  // whether less than whole heads may turn
   GgufWindows gguf_windows = GgufWindows::by_pattern;

@@ -76,6 +76,7 @@ struct RopeDefaults {
   const char* partial_key = "partial_rotary_factor";
   const char* theta_key = "rope_theta";
   bool pairs = false;
+  bool proportional = false;             // "proportional" is among the types
   bool axes = false;                     // positions of images have several, which for text are one
   uint32_t original_context_tokens = 0;  // where nothing says so; 0: the model's context
   const nlohmann::json* settings = nullptr;  // of a config.json without any; null: the plain ones

@@ -148,6 +148,23 @@ bool truncates(const JsonFields& rope) {
   return !rope.is_null("truncate") && rope.flag("truncate", true);
 }
 
+// Frequencies of a head's first part, spread over all of it; the others are 0.
+void read_proportional(const JsonFields& rope, uint32_t head_dim, RopePlan& out) {
+  const double part = rope.number("partial_rotary_factor", 1.0);
+  const double turning = std::floor(part * head_dim / 2.0);
+  if (!(part > 0.0 && part <= 1.0 && turning >= 1.0)) {
+    rope.faults().invalid(rope.name("partial_rotary_factor") + " is " + std::to_string(part) +
+                          " of heads of " + std::to_string(head_dim) +
+                          " elements; expected a pair at least and the head at most");
+    return;
+  }
+  out.turning = turning * 2 < head_dim ? static_cast<uint32_t>(turning) : 0;
+  const double factor = bounded_number(rope, "factor", 1.0);
+  if (factor == 1.0) return;
+  out.scaling.kind = RopeScalingKind::linear;
+  out.scaling.factor = factor;
+}
+
 RopePlan read_rope_object(const JsonFields& config, const JsonFields& rope,
                           const RopeDefaults& defaults, uint32_t head_dim,
                           uint32_t context_tokens) {
@@ -155,6 +172,11 @@ RopePlan read_rope_object(const JsonFields& config, const JsonFields& rope,
   out.pairs = defaults.pairs;
   out.theta = bounded_number(rope, "rope_theta",
                              bounded_number(config, defaults.theta_key, defaults.theta));
+  if (defaults.proportional && rope.text("rope_type", rope.text("type", "")) == "proportional") {
+    out.dim = head_dim;
+    read_proportional(rope, head_dim, out);
+    return out;
+  }
   out.dim = read_dim(config, rope, defaults, head_dim);
   read_scaling(config, rope, defaults, context_tokens, out);
   return out;

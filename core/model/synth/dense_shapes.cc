@@ -47,6 +47,19 @@ std::string gemma3_4b() {
     "query_pre_attn_scalar":256,"tie_word_embeddings":true,"bos_token_id":2,"eos_token_id":1})";
 }
 
+std::string gemma4_e4b() {
+  return R"({"architectures":["Gemma4ForCausalLM"],"model_type":"gemma4_text",
+    "hidden_activation":"gelu_pytorch_tanh","hidden_size":2560,"intermediate_size":10240,
+    "num_hidden_layers":42,"num_attention_heads":8,"num_key_value_heads":2,"head_dim":256,
+    "global_head_dim":512,"num_global_key_value_heads":null,"attention_k_eq_v":false,
+    "num_kv_shared_layers":18,"use_double_wide_mlp":false,"hidden_size_per_layer_input":256,
+    "vocab_size_per_layer_input":262144,"vocab_size":262144,"max_position_embeddings":131072,
+    "rms_norm_eps":1e-6,"sliding_window":512,"rope_parameters":{"full_attention":
+    {"rope_type":"proportional","partial_rotary_factor":0.25,"rope_theta":1000000.0},
+    "sliding_attention":{"rope_type":"default","rope_theta":10000.0}},"enable_moe_block":false,
+    "final_logit_softcapping":30.0,"tie_word_embeddings":true,"bos_token_id":2,"eos_token_id":1})";
+}
+
 std::string phi4() {
   return R"({"architectures":["Phi3ForCausalLM"],"model_type":"phi3","hidden_act":"silu",
     "hidden_size":5120,"intermediate_size":17920,"num_hidden_layers":40,"num_attention_heads":40,

@@ -44,6 +44,19 @@ std::string qwen3_30b_a3b() {
     "eos_token_id":151645})";
 }
 
+std::string gemma4_26b_a4b() {
+  return R"({"architectures":["Gemma4ForCausalLM"],"model_type":"gemma4_text",
+    "hidden_activation":"gelu_pytorch_tanh","hidden_size":2816,"intermediate_size":2112,
+    "num_hidden_layers":30,"num_attention_heads":16,"num_key_value_heads":8,"head_dim":256,
+    "global_head_dim":512,"num_global_key_value_heads":2,"attention_k_eq_v":true,
+    "num_kv_shared_layers":0,"hidden_size_per_layer_input":0,"vocab_size":262144,
+    "max_position_embeddings":262144,"rms_norm_eps":1e-6,"sliding_window":1024,
+    "rope_parameters":{"full_attention":{"rope_type":"proportional","partial_rotary_factor":0.25,
+    "rope_theta":1000000.0},"sliding_attention":{"rope_type":"default","rope_theta":10000.0}},
+    "enable_moe_block":true,"num_experts":128,"top_k_experts":8,"moe_intermediate_size":704,
+    "final_logit_softcapping":30.0,"tie_word_embeddings":true,"bos_token_id":2,"eos_token_id":1})";
+}
+
 std::string gpt_oss_20b() {
   return R"({"architectures":["GptOssForCausalLM"],"model_type":"gpt_oss","hidden_act":"silu",
     "hidden_size":2880,"intermediate_size":2880,"num_hidden_layers":24,"num_attention_heads":64,

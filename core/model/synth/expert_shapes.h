@@ -16,5 +16,6 @@ std::string granite3_3b_a800m(uint32_t shared_width);
 std::string deepseek_v2_lite();
 std::string deepseek_v2_lite_dense();
 std::string deepseek_v3();
+std::string gemma4_26b_a4b();
 
 }  // namespace tenon::expert_shapes

@@ -84,13 +84,14 @@ void expect_same_weights(const Model& a, const Model& b) {
 }
 
 // Layers that rotate or scale otherwise than their architecture has it in such files, limits of
-// steps, and other activations.
+// steps, other activations, and tables of more tokens than the vocabulary has.
 bool has_no_gguf_keys(const std::string& name) {
   return name == "smollm3_window" || name == "gpt2_scaled" || name == "starcoder2_plain" ||
          name == "gpt_neox_serial" || name == "mpt_scaled" || name == "falcon_one_norm" ||
          name == "phi_norms" || name == "nemotron_biases" || name == "mixtral_window" ||
          name == "qwen2_moe_sparse" || name == "mamba2_groups" || name == "deepseek_v3_halves" ||
-         name == "mistral3_mistral4_halves" || name.starts_with("llama_shared_kv");
+         name == "mistral3_mistral4_halves" || name == "gemma4_vision" ||
+         name.starts_with("llama_shared_kv");
 }
 
 // What a model is to readers of GGUF files, where families share a name: a Mistral without windows
@@ -101,6 +102,7 @@ std::string family_in_gguf(const ModelPlan& plan) {
   if (family == "mistral" && !windows) return "llama";
   if (family == "iquestcoder" || family == "internlm3") return "llama";
   if (family == "glm4_moe_lite" || family == "youtu") return "deepseek_v3";
+  if (family == "gemma4_unified_text") return "gemma4_text";
   return family == "solar_open" ? "glm4_moe" : family;
 }
 
