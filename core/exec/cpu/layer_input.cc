@@ -38,7 +38,7 @@ void CpuWorker::layer_input(uint32_t layer) {
   const uint64_t all = plan().layer_inputs_width(), width = input.width;
   const PackedLayer& w = step_.weights.layer(layer);
   const CpuBuffers& b = step_.buffers;
-  const Product gate{&w.input_gate, {}, b.inner.floats()};
+  const Product gate{&w[&LayerWeights::input_gate], {}, b.inner.floats()};
   multiply(b.hidden.floats(), {&gate, 1});
   const Share mine = share_of(rows_, slice_);
   for (uint64_t row = mine.first; row < mine.last; ++row) {
@@ -46,7 +46,7 @@ void CpuWorker::layer_input(uint32_t layer) {
                         b.inputs.floats() + row * all + layer * width, input.width);
   }
   barrier();
-  const Product out{&w.input_out, {}, b.product.floats()};
+  const Product out{&w[&LayerWeights::input_out], {}, b.product.floats()};
   multiply(b.inner.floats(), {&out, 1});
   norm_rows(input.norm, vectors(layer).input_norm, b.product.floats());
   const uint32_t hidden = plan().hidden;
