@@ -7,6 +7,7 @@
 #include "core/model/config/model_config.h"
 #include "core/model/synth/dense_shapes.h"
 #include "core/model/synth/expert_shapes.h"
+#include "core/model/synth/kin_shapes.h"
 #include "core/model/synth/recurrent_shapes.h"
 #include "core/model/synth/router_shapes.h"
 
@@ -282,6 +283,113 @@ constexpr NamedShape kShapes[] = {
     {"olmo-1b", "1.18 B parameters; 16 heads, norms without weights, tied", dense_shapes::olmo_1b},
     {"phi-2", "2.78 B parameters; 32 heads, parallel halves, biases", dense_shapes::phi_2},
     {"minitron-4b", "4.19 B parameters; GQA 24:8, squared ReLU", dense_shapes::nemotron_4b},
+    {"olmo-3-7b",
+     "7.30 B parameters; 32 heads, norms after each half, windows of 4096 in three of four layers",
+     [] {
+       return kin_shapes::kin("olmo3", {4096, 11008, 32, 32, 32, 128, 100278, 65536},
+                              R"(,"rope_theta":500000.0,"sliding_window":4096,
+               "rope_scaling":{"rope_type":"yarn","factor":8.0,
+                               "original_max_position_embeddings":8192})");
+     }},
+    {"ernie-4.5-0.3b", "361 M parameters; GQA 16:2, tied",
+     [] {
+       return kin_shapes::kin("ernie4_5", {1024, 3072, 18, 16, 2, 128, 103424, 131072});
+     }},
+    {"seed-oss-36b", "36.1 B parameters; GQA 80:8, biases of q, k and v",
+     [] {
+       return kin_shapes::kin("seed_oss", {5120, 27648, 64, 80, 8, 128, 155136, 524288},
+                              R"(,"rope_theta":10000000.0)");
+     }},
+    {"afm-4.5b", "4.62 B parameters; GQA 20:4, squared ReLU",
+     [] {
+       return kin_shapes::kin("arcee", {2560, 18432, 36, 20, 4, 128, 128004, 65536});
+     }},
+    {"jais-2-8b", "8.09 B parameters; 26 heads, squared ReLU, biases",
+     [] {
+       return kin_shapes::kin("jais2", {3328, 26624, 32, 26, 26, 128, 150272, 8192});
+     }},
+    {"apertus-8b", "8.05 B parameters; GQA 32:8, xIELU",
+     [] {
+       return kin_shapes::kin("apertus", {4096, 21504, 32, 32, 8, 128, 131072, 65536});
+     }},
+    {"helium-1-preview-2b", "2.17 B parameters; 20 heads",
+     [] {
+       return kin_shapes::kin("helium", {2560, 7040, 24, 20, 20, 128, 48000, 4096});
+     }},
+    {"exaone-3.5-2.4b", "2.41 B parameters; GQA 32:8, tied",
+     [] {
+       return kin_shapes::kin("exaone", {2560, 7168, 30, 32, 8, 80, 102400, 32768},
+                              R"(,"tie_word_embeddings":true,"rope_theta":1000000.0)");
+     }},
+    {"exaone-4.0-1.2b", "1.28 B parameters; GQA 32:8, norms after each half, tied",
+     [] {
+       return kin_shapes::kin(
+           "exaone4", {2048, 4096, 30, 32, 8, 64, 102400, 65536},
+           R"(,"tie_word_embeddings":true,"rope_theta":1000000.0,"sliding_window":null)");
+     }},
+    {"command-r7b",
+     "8.03 B parameters; GQA 32:8, parallel halves, windows of 4096 in three of four layers, tied",
+     [] {
+       return kin_shapes::kin("cohere2", {4096, 14336, 32, 32, 8, 128, 256000, 8192},
+                              R"(,"rope_theta":50000.0,"logit_scale":0.25)");
+     }},
+    {"glm-4-9b", "9.40 B parameters; GQA 32:2, half of each head turns",
+     [] {
+       return kin_shapes::kin("glm", {4096, 13696, 40, 32, 2, 128, 151552, 131072});
+     }},
+    {"glm-4-9b-0414",
+     "9.40 B parameters; GQA 32:2, half of each head turns, norms around each half",
+     [] {
+       return kin_shapes::kin("glm4", {4096, 13696, 40, 32, 2, 128, 151552, 32768},
+                              R"(,"attention_bias":false)");
+     }},
+    {"hunyuan-1.8b", "1.79 B parameters; GQA 16:4, tied",
+     [] {
+       return kin_shapes::kin("hunyuan_v1_dense", {2048, 6144, 32, 16, 4, 128, 120818, 262144},
+                              R"(,"tie_word_embeddings":true,
+               "rope_scaling":{"type":"dynamic","alpha":1000.0,"factor":1.0})");
+     }},
+    {"cwm-32b", "32.6 B parameters; GQA 48:8, windows of 8192 in three of four layers",
+     [] {
+       return kin_shapes::kin("cwm", {6144, 21504, 64, 48, 8, 128, 128256, 131072});
+     }},
+    {"gemma-2b", "2.51 B parameters; 8 heads on one KV head, tied",
+     [] {
+       return kin_shapes::kin("gemma", {2048, 16384, 18, 8, 1, 256, 256000, 8192});
+     }},
+    {"vaultgemma-1b", "1.04 B parameters; 4 heads, windows of 512 in every other layer, tied",
+     [] {
+       return kin_shapes::kin("vaultgemma", {1152, 6912, 26, 4, 4, 256, 256000, 1024},
+                              R"(,"sliding_window":512)");
+     }},
+    {"hyperclovax-14b", "14.7 B parameters; GQA 48:8, norms around each half",
+     [] {
+       return kin_shapes::kin("hyperclovax", {6144, 14336, 38, 48, 8, 128, 110592, 131072});
+     }},
+    {"granite-swash-2b",
+     "2.14 B parameters; GQA 20:4, sinks, windows of 128 in three of four layers, tied",
+     [] {
+       return kin_shapes::kin("granite_swa", {2560, 8192, 24, 20, 4, 128, 100352, 8192},
+                              R"(,"attention_multiplier":0.0078125)");
+     }},
+    {"ministral-8b", "8.02 B parameters; GQA 32:8",
+     [] {
+       return kin_shapes::kin("ministral", {4096, 12288, 36, 32, 8, 128, 131072, 32768},
+                              R"(,"rope_theta":100000000.0,"sliding_window":32768)");
+     }},
+    {"internlm3-8b", "8.80 B parameters; GQA 32:2",
+     [] {
+       return kin_shapes::kin("internlm3", {4096, 10240, 48, 32, 2, 128, 128512, 32768},
+                              R"(,"rope_theta":50000000.0)");
+     }},
+    {"iquest-coder-40b", "39.8 B parameters; GQA 40:8",
+     [] {
+       return kin_shapes::kin("iquestcoder", {5120, 27648, 80, 40, 8, 128, 76800, 131072});
+     }},
+    {"nanochat-d32", "1.88 B parameters; 16 heads, norms without weights, squared ReLU",
+     [] {
+       return kin_shapes::kin("nanochat", {2048, 8192, 32, 16, 16, 128, 65536, 2048});
+     }},
     {"llada-8b", "8.02 B parameters; 32 heads, a diffusion model", dense_shapes::llada_8b},
     {"olmoe-1b-7b", "6.92 B parameters, 1.28 B a token; 16 heads, 8 of 64 experts",
      expert_shapes::olmoe_1b_7b},

@@ -100,10 +100,17 @@ TensorTaker::TensorTaker(Model& model)
 // Whether tensors have the names of transformers 5 where a family's differ.
 bool TensorTaker::has_newer_names() const {
   if (part_.empty()) return false;
+  const auto has = [](const std::string& name, std::string_view part) {
+    return name.find(part) != std::string::npos;
+  };
   bool newer = false;
   for (const std::string& name : checkpoint_.names()) {
-    if (name.find(part_) != std::string::npos) return false;
-    newer = newer || name.find(newer_part_) != std::string::npos;
+    if (has(name, part_)) return false;
+    newer = newer || has(name, newer_part_);
+    for (const auto& [from, to] : more_parts_) {
+      if (has(name, from)) return false;
+      newer = newer || has(name, to);
+    }
   }
   return newer;
 }

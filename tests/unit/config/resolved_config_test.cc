@@ -48,6 +48,12 @@ TEST(ResolvedConfig, says_how_long_a_scheduler_may_wait_only_where_it_was_set) {
               HasSubstr("[engine]\nwait_limit = \"2s\"\n\n"));
 }
 
+TEST(ResolvedConfig, names_the_family_that_a_model_is_read_as_only_where_it_was_set) {
+  EXPECT_THAT(resolved_toml(parsed("[model]\npath = '/m/tale'\nas = 'llama'\n"), {}, false),
+              HasSubstr("[model]\npath = \"/m/tale\"\nas = \"llama\"\n\n"));
+  EXPECT_NE(hash("[model]\nas = 'llama'\n"), hash(""));
+}
+
 TEST(ResolvedConfig, spells_everything_out) {
   EXPECT_EQ(resolved_toml(parsed(kSome), {}, false),
             R"(format = 1

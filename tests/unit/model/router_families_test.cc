@@ -59,11 +59,12 @@ TEST(RouterFamilies, glm_turns_half_of_a_head_and_has_dense_layers_first) {
   EXPECT_EQ(experts.group_score, GroupScore::best_two);
   EXPECT_TRUE(experts.correction && experts.normalised);
   EXPECT_EQ(experts.shared_width, 1408u);
-  EXPECT_TRUE(plan_with("glm4_moe", R"("use_qk_norm":true)").layers[0].attention.qk_norm);
+  EXPECT_TRUE(
+      plan_with("glm4_moe", R"("use_qk_norm":true,"head_dim":64)").layers[0].attention.qk_norm);
 }
 
 TEST(RouterFamilies, a_router_of_another_kind_is_refused) {
-  EXPECT_THAT(refusal_with("glm4_moe", R"("scoring_func":"softmax")"),
+  EXPECT_THAT(refusal_with("glm4_moe", R"("scoring_func":"softmax","head_dim":64)"),
               HasSubstr("'scoring_func' is 'softmax'; of this family 'sigmoid' is built"));
   EXPECT_THAT(refusal_with("minimax_m2", R"("scoring_func":"softmax")"),
               HasSubstr("'scoring_func' is 'softmax'"));
@@ -130,7 +131,7 @@ TEST(RouterFamilies, ministral_reads_the_growth_next_to_the_rotary_settings) {
   EXPECT_EQ(plain.ropes.at(0).scaling.kind, RopeScalingKind::yarn);
   EXPECT_EQ(plain.ropes.at(0).scaling.factor, 16.0);
   EXPECT_THAT(refusal_with("ministral3", R"("rope_parameters":{"llama_4_scaling_beta":0.2})"),
-              HasSubstr("'original_max_position_embeddings' is missing; 'llama_4_scaling_beta'"));
+              HasSubstr("original_max_position_embeddings' is missing; 'llama_4_scaling_beta'"));
   // A Mistral without growth does not know the key's neighbour either.
   EXPECT_EQ(plan_of(R"({"model_type":"mistral"})").layers[0].attention.q_growth, QGrowth{});
 }
