@@ -35,7 +35,7 @@ void read(const JsonFields& config, ModelPlan& plan) {
 
 // The object of a kind of layers in rope_parameters.
 json rope_of(const json* parameters, const char* kind) {
-  const json plain = {{"rope_type", "default"}};
+  json plain = {{"rope_type", "default"}};
   if (parameters == nullptr || !parameters->is_object()) return plain;
   const auto own = parameters->find(kind);
   return own != parameters->end() && own->is_object() ? *own : plain;
