@@ -39,12 +39,12 @@ json settings_of(double theta, double factor, uint32_t original_tokens) {
 }
 
 const json& ministral_settings() {
-  static const json settings = settings_of(1e6, 16.0, 16384);
-  return settings;
+  static const json kSettings = settings_of(1e6, 16.0, 16384);
+  return kSettings;
 }
 const json& small_settings() {
-  static const json settings = settings_of(1e4, 128.0, 8192);
-  return settings;
+  static const json kSettings = settings_of(1e4, 128.0, 8192);
+  return kSettings;
 }
 
 // Beside the rotary settings, whose original context it counts in.

@@ -274,6 +274,11 @@ constexpr NamedShape kShapes[] = {
      "34.7 B parameters, 3.5 B a token; gated delta rules in 30 of 40 layers, GQA 16:2, 8 of 256 "
      "experts and a shared one",
      recurrent_shapes::qwen3_5_35b_a3b},
+    {"lfm2-1.2b", "LFM2 1.2B: short convolutions in 10 of 16 layers", recurrent_shapes::lfm2_1_2b},
+    {"lfm2-8b-a1b", "LFM2 8B-A1B: short convolutions in 18 of 24 layers, 32 experts",
+     recurrent_shapes::lfm2_8b_a1b},
+    {"lfm3-1.7b", "LFM3 1.7B: short convolutions in 13 of 24 layers, windows in 5",
+     recurrent_shapes::lfm3_1_7b},
     {"mpt-7b", "6.65 B parameters; 32 heads, ALiBi, plain MLP, tied", dense_shapes::mpt_7b},
     {"bloom-560m", "559 M parameters; 16 heads, ALiBi, norm of embeddings, tied",
      dense_shapes::bloom_560m},

@@ -109,4 +109,35 @@ std::string qwen3_5_35b_a3b() {
     "shared_expert_intermediate_size":512,"tie_word_embeddings":false,"eos_token_id":248044})";
 }
 
+std::string lfm2_1_2b() {
+  return R"({"architectures":["Lfm2ForCausalLM"],"model_type":"lfm2","hidden_size":2048,
+    "block_ff_dim":12288,"block_auto_adjust_ff_dim":true,"block_ffn_dim_multiplier":1.0,
+    "block_multiple_of":256,"num_hidden_layers":16,"num_attention_heads":32,
+    "num_key_value_heads":8,"vocab_size":65536,"max_position_embeddings":128000,"norm_eps":1e-5,
+    "rope_theta":1000000.0,"conv_L_cache":3,"conv_bias":false,
+    "full_attn_idxs":[2,5,8,10,12,14],"tie_word_embeddings":true,"bos_token_id":1,
+    "eos_token_id":7})";
+}
+
+std::string lfm2_8b_a1b() {
+  return R"({"architectures":["Lfm2MoeForCausalLM"],"model_type":"lfm2_moe","hidden_size":2048,
+    "intermediate_size":7168,"moe_intermediate_size":1792,"num_hidden_layers":24,
+    "num_attention_heads":32,"num_key_value_heads":8,"vocab_size":65536,
+    "max_position_embeddings":128000,"norm_eps":1e-5,"rope_theta":1000000.0,"conv_L_cache":3,
+    "conv_bias":false,"num_dense_layers":2,"num_experts":32,"num_experts_per_tok":4,
+    "norm_topk_prob":true,"use_expert_bias":true,"routed_scaling_factor":1.0,
+    "layer_types":["conv","conv","full_attention","conv","conv","conv","full_attention","conv",
+    "conv","conv","full_attention","conv","conv","conv","full_attention","conv","conv","conv",
+    "full_attention","conv","conv","full_attention","conv","conv"],
+    "tie_word_embeddings":true,"bos_token_id":1,"eos_token_id":7})";
+}
+
+std::string lfm3_1_7b() {
+  return R"({"architectures":["Lfm3ForCausalLM"],"model_type":"lfm3","hidden_size":2048,
+    "intermediate_size":7680,"num_hidden_layers":24,"num_attention_heads":16,
+    "num_key_value_heads":4,"head_dim":128,"vocab_size":128000,"max_position_embeddings":128000,
+    "norm_eps":1e-5,"conv_L_cache":7,"conv_bias":false,"sliding_window":256,
+    "tie_word_embeddings":true,"bos_token_id":124894,"eos_token_id":124900})";
+}
+
 }  // namespace tenon::recurrent_shapes

@@ -13,5 +13,8 @@ std::string granite4_h_tiny();
 std::string qwen3_next_80b_a3b();
 std::string qwen3_5_9b();
 std::string qwen3_5_35b_a3b();
+std::string lfm2_1_2b();
+std::string lfm2_8b_a1b();
+std::string lfm3_1_7b();
 
 }  // namespace tenon::recurrent_shapes

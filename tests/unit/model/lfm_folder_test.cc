@@ -76,7 +76,7 @@ TEST(LfmConfigs, say_which_layers_attend_by_types_or_by_numbers) {
               ElementsAre(1));
   EXPECT_THAT(attending(of_type("lfm3", {{"num_hidden_layers", "7"}})), ElementsAre(2, 4, 6));
   EXPECT_THAT(refusal(of_type("lfm2", {{"full_attn_idxs", "[-1]"}})),
-              HasSubstr("'full_attn_idxs' is a list; expected a list of layers"));
+              HasSubstr("'full_attn_idxs' is a list of 1; expected a list of layers"));
   EXPECT_THAT(refusal(of_type("lfm2", {{"layer_types", R"(["conv"])"}})),
               HasSubstr("expected a list of 3, one type a layer"));
   EXPECT_THAT(refusal(of_type(
