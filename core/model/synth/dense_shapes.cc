@@ -60,6 +60,18 @@ std::string gemma4_e4b() {
     "final_logit_softcapping":30.0,"tie_word_embeddings":true,"bos_token_id":2,"eos_token_id":1})";
 }
 
+std::string gemma4_12b() {
+  return R"({"architectures":["Gemma4UnifiedForCausalLM"],"model_type":"gemma4_unified_text",
+    "hidden_activation":"gelu_pytorch_tanh","hidden_size":3840,"intermediate_size":15360,
+    "num_hidden_layers":48,"num_attention_heads":16,"num_key_value_heads":8,"head_dim":256,
+    "global_head_dim":512,"num_global_key_value_heads":1,"attention_k_eq_v":true,
+    "num_kv_shared_layers":0,"vocab_size":262144,"max_position_embeddings":262144,
+    "rms_norm_eps":1e-6,"sliding_window":1024,"rope_parameters":{"full_attention":
+    {"rope_type":"proportional","partial_rotary_factor":0.25,"rope_theta":1000000.0},
+    "sliding_attention":{"rope_type":"default","rope_theta":10000.0}},
+    "final_logit_softcapping":30.0,"tie_word_embeddings":true,"bos_token_id":2,"eos_token_id":1})";
+}
+
 std::string phi4() {
   return R"({"architectures":["Phi3ForCausalLM"],"model_type":"phi3","hidden_act":"silu",
     "hidden_size":5120,"intermediate_size":17920,"num_hidden_layers":40,"num_attention_heads":40,

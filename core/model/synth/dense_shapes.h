@@ -9,6 +9,7 @@ namespace tenon::dense_shapes {
 std::string gemma2_9b();
 std::string gemma3_4b();
 std::string gemma4_e4b();
+std::string gemma4_12b();
 std::string phi4();
 std::string olmo2_7b();
 std::string granite_8b();

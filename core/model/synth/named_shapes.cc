@@ -233,6 +233,10 @@ constexpr NamedShape kShapes[] = {
      "7.46 B parameters, 2.8 B of them a table that is read by rows; GQA 8:2, K and V in 24 of 42 "
      "layers, tied",
      dense_shapes::gemma4_e4b},
+    {"gemma-4-12b",
+     "11.9 B parameters (its text part); GQA 16:8 and 16:1, windows of 1024 in five of six layers, "
+     "tied",
+     dense_shapes::gemma4_12b},
     {"phi-3-mini", "3.82 B parameters; 32 heads, window 2047", phi3_mini},
     {"phi-4", "14.7 B parameters; GQA 40:10, fused matrices", dense_shapes::phi4},
     {"olmo-2-1b", "1.48 B parameters; 16 heads, norms behind each half", olmo2_1b},
