@@ -190,7 +190,8 @@ std::string approximate_bytes(uint64_t bytes) {
 std::optional<int64_t> parse_duration_ns(std::string_view text) {
   const std::optional<Quantity> quantity = parse_quantity(text);
   if (!quantity) return std::nullopt;
-  const Unit* unit = find_unit(kDurationUnits, quantity->unit);
+  const std::string_view name = quantity->unit;
+  const Unit* unit = find_unit(kDurationUnits, name == "m" ? "min" : name);
   if (unit == nullptr) return std::nullopt;
   return whole(*quantity, unit->factor);
 }

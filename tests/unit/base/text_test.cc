@@ -47,6 +47,7 @@ TEST(Duration, reads_back_what_it_writes) {
     EXPECT_EQ(parse_duration_ns(format_duration(ns)), ns);
   }
   EXPECT_EQ(parse_duration_ns("1.5s"), 1'500'000'000);
+  EXPECT_EQ(parse_duration_ns("10m"), parse_duration_ns("10min"));
   EXPECT_EQ(parse_duration_ns("5"), std::nullopt);
   EXPECT_EQ(parse_duration_ns("5 weeks"), std::nullopt);
 }
