@@ -22,6 +22,14 @@ struct ArmOrder {
   bool keep = false;        // in one engine with all others that are kept
   std::string record = {};  // a file for the scheduler's views; empty = none
   const std::vector<int64_t>* arrivals_ns = nullptr;  // null: those of load()
+  uint32_t turn_steps = 0;  // of the engine, after which others have their turn; 0 = none do
+};
+
+// What came of a turn.
+struct ArmTurn {
+  enum class End : uint8_t { waits, done, given_up };
+  End end = End::waits;
+  MeasuredPiece piece = {};  // once it is done
 };
 
 // Used by one thread at a time. Every error names the arm.
@@ -37,8 +45,10 @@ class Arm {
   virtual Result<std::vector<int64_t>> load(const std::string& workload,
                                             const Comparison& comparison,
                                             const std::vector<int64_t>* arrivals_ns) = 0;
-  // Null where it was given up before it ended.
-  virtual Result<std::optional<MeasuredPiece>> run(const ArmOrder& order) = 0;
+  // The first turn of a replay, which is all of it where the order has no `turn_steps`, or where
+  // the arm takes no turns: a server. One that waits goes on before it is asked anything else.
+  virtual Result<ArmTurn> begin(const ArmOrder& order) = 0;
+  virtual Result<ArmTurn> go_on() = 0;
   // Of the base: writes its predictions of the comparison's text into a file; gives back what
   // judge() of another arm takes. "" where it was given up.
   virtual Result<std::string> predict(const Comparison& comparison, const std::string& file) = 0;

@@ -68,7 +68,7 @@ struct Comparison {
   std::string metric = "throughput";  // that the verdict and the end are about
   double margin = 0.01;
   double confidence = 0.99;
-  uint32_t pairs = 40;       // at most
+  uint32_t pairs = 10000;    // at most
   uint32_t noise_pairs = 5;  // of A against A
   uint32_t restart = 0;      // pairs after which all arms are started anew; 0 = never
   int64_t budget_ns = 600'000'000'000;

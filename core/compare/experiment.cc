@@ -12,19 +12,18 @@
 #include "core/base/text.h"
 #include "core/compare/json.h"
 #include "core/report/pages/text_report.h"
-#include "core/report/statistics/random_draws.h"
+#include "core/report/statistics/sequence.h"
 #include "core/workload/draw.h"
 #include "core/workload/published_trace.h"
 
 namespace tenon::compare {
 namespace {
 
-constexpr uint32_t kFewestPairs = 5;       // before an early end
 constexpr uint32_t kMostWarmUpPieces = 4;  // of an arm
 constexpr uint32_t kMostFillPieces = 12;   // of an arm whose cache goes on from piece to piece
 constexpr double kSettled = 0.05;          // a piece this little faster than the last: warm
 constexpr double kHitsSettled = 0.01;      // a share of reused tokens this near to the last one's
-constexpr double kNoiseShare = 0.3;        // of the budget, at most
+constexpr double kNoiseShare = 0.15;       // of the budget, at most
 
 std::string work_words(const Comparison& comparison, size_t requests) {
   const std::string count = std::to_string(requests) + " requests";
@@ -67,23 +66,13 @@ MeasuredPlan plan_of(const Comparison& comparison, const std::string& command) {
   plan.probes = comparison.probes;
   plan.seed = comparison.seed;
   plan.restart = comparison.restart;
+  plan.looks = kLooks;
   plan.command = command;
   plan.version = TENON_SDK_VERSION;
   for (const ExpectedBand& band : comparison.expect) {
     plan.expect.push_back({band.metric, band.low, band.high});
   }
   return plan;
-}
-
-// The order of the arms in a block: shuffled, and every second block the other way round, so that a
-// machine that drifts slowly favours nobody.
-std::vector<size_t> order_of(uint32_t block, size_t arms, uint64_t seed) {
-  std::vector<size_t> order(arms);
-  std::iota(order.begin(), order.end(), size_t{0});
-  RandomDraws draws(seed + block / 2);
-  draws.shuffle(std::span(order));
-  if (block % 2 == 1) std::reverse(order.begin(), order.end());
-  return order;
 }
 
 double reused_share(const MeasuredPiece& piece) {
@@ -107,6 +96,8 @@ Status Experiment::run() {
   for (const auto step : steps) {
     if (status.ok() && !interrupted()) status = (this->*step)();
   }
+  host_.look_at_others();
+  measured_.plan.others = host_.others();
   std::string& ended = measured_.plan.ended;
   if (interrupted()) {
     ended = "ended by " + host_.interrupted_by();
@@ -231,8 +222,10 @@ Status Experiment::measure_noise() {
   }
   TENON_ASSIGN_OR_RETURN(auto twin, started_again(0));
   TENON_RETURN_IF_ERROR(warm_up(*twin, true));
-  for (uint32_t pair = 0; pair < comparison_.noise_pairs && !interrupted(); ++pair) {
-    const int64_t start = host_.now_ns();
+  const double budget = static_cast<double>(comparison_.budget_ns) * 1e-9;
+  const double began = seconds_left();
+  uint32_t pair = 0;
+  while (pair < comparison_.noise_pairs && !interrupted()) {
     if (starts_anew(pair)) {
       ++process_;
       TENON_RETURN_IF_ERROR(restart_arm(0));
@@ -240,19 +233,21 @@ Status Experiment::measure_noise() {
       TENON_ASSIGN_OR_RETURN(twin, started_again(0));
       TENON_RETURN_IF_ERROR(warm_up(*twin, true));
     }
-    for (const size_t second : order_of(pair, 2, comparison_.seed)) {
-      TENON_ASSIGN_OR_RETURN(
-          const bool done,
-          measure(second == 1 ? *twin : *arms_.front(),
-                  {.kind = PieceKind::noise, .block = pair, .again = second == 1}));
-      if (!done) return {};
-    }
-    const double seconds = static_cast<double>(host_.now_ns() - start) * 1e-9;
-    const double budget = static_cast<double>(comparison_.budget_ns) * 1e-9;
-    if (seconds_left() - seconds < (1 - kNoiseShare) * budget) break;
+    std::vector<Runner> runners = {{.arm = arms_.front().get()},
+                                   {.arm = twin.get(), .again = true}};
+    TENON_ASSIGN_OR_RETURN(const bool done, measure_together(runners, PieceKind::noise, pair));
+    if (!done) return {};
+    ++pair;
+    const double usual = (began - seconds_left()) / pair;
+    if (seconds_left() - usual < (1 - kNoiseShare) * budget) break;
   }
-  const NoiseFloor noise = analyse(measured_, comparison_.pairs).noise;
-  say_line("A against A: " + noise_text(comparison_.metric, noise, comparison_.pairs));
+  // A pair with an arm takes as long as one of A against A, for each arm.
+  const double usual =
+      (began - seconds_left()) / std::max(pair, 1u) * static_cast<double>(comparison_.arms.size());
+  const double affordable = usual > 0 ? seconds_left() / usual : comparison_.pairs;
+  const auto planned = static_cast<uint32_t>(std::clamp<double>(affordable, 2, comparison_.pairs));
+  const NoiseFloor noise = analyse(measured_, planned).noise;
+  say_line("A against A: " + noise_text(comparison_.metric, noise, planned));
   return {};
 }
 
@@ -326,96 +321,6 @@ Status Experiment::warm_up_all() {
   return {};
 }
 
-Status Experiment::measure_blocks() {
-  if (is_out(*arms_.front())) return {};
-  for (uint32_t block = 0; !interrupted(); ++block) {
-    if (block == comparison_.pairs) {
-      measured_.plan.ended = std::to_string(block) +
-                             (comparison_.probes > 0 ? " searches were made" : " pairs were run");
-      return {};
-    }
-    if (!time_for(slowest_block_)) {
-      measured_.plan.ended =
-          "the budget of " + format_duration(comparison_.budget_ns) + " is spent";
-      return {};
-    }
-    const int64_t start = host_.now_ns();
-    if (starts_anew(block)) TENON_RETURN_IF_ERROR(restart_arms());
-    TENON_RETURN_IF_ERROR(measure_block(block));
-    slowest_block_ = std::max(slowest_block_, static_cast<double>(host_.now_ns() - start) * 1e-9);
-    if (block + 1 >= kFewestPairs && decided(analyse(measured_))) {
-      measured_.plan.ended = "every verdict on " + comparison_.metric + " is in" +
-                             (options_.rules.empty() ? "" : ", and every rule is decided");
-      return {};
-    }
-  }
-  return {};
-}
-
-Status Experiment::measure_block(uint32_t block) {
-  for (const size_t index : order_of(block, arms_.size(), comparison_.seed)) {
-    if (is_out(*arms_[index])) continue;
-    TENON_ASSIGN_OR_RETURN(const bool done, comparison_.probes > 0
-                                                ? search(*arms_[index], block)
-                                                : measure(*arms_[index], {.block = block}));
-    if (!done) return {};
-  }
-  return {};
-}
-
-std::string Experiment::words_of(const Piece& order) const {
-  const std::string number = std::to_string(order.block + 1);
-  switch (order.kind) {
-    case PieceKind::warm_up:
-      return "warming up";
-    case PieceKind::noise:
-      return "A against A, pair " + number;
-    case PieceKind::probe:
-      return "search " + number + ", " + format_real(order.rate) + " requests a second";
-    case PieceKind::measured:
-      break;
-  }
-  return "pair " + number + " of at most " + std::to_string(comparison_.pairs);
-}
-
-// Files are numbered as those of the resolved pipelines are.
-std::string Experiment::record_of(const Arm& arm) const {
-  for (size_t i = 0; options_.record && i < measured_.arms.size(); ++i) {
-    if (measured_.arms[i].name != arm.described().name || measured_.arms[i].is_server) continue;
-    return folder_.file("views" + std::to_string(i) + ".jsonl");
-  }
-  return "";
-}
-
-Result<bool> Experiment::measure(Arm& arm, const Piece& order) {
-  say_progress(arm.described().name, words_of(order));
-  TENON_RETURN_IF_ERROR(arm.check_model());
-  if (state_.read_gbps == 0) state_ = host_.machine_state();
-  const bool first = order.kind == PieceKind::warm_up && order.block == 0;
-  // Without an arm's first piece nothing would be known of it, not even whether it answers alike.
-  may_give_up_ = !first || order.again || process_ > 0;
-  TENON_ASSIGN_OR_RETURN(
-      auto piece, arm.run({.digests = first,
-                           .salt = ++pieces_,
-                           .warm = comparison_.cache == CacheState::warm,
-                           .keep = comparison_.cache == CacheState::steady && !first,
-                           .record = first && !order.again && process_ == 0 ? record_of(arm) : "",
-                           .arrivals_ns = order.arrivals_ns}));
-  may_give_up_ = false;
-  if (!piece) return false;
-  piece->kind = order.kind;
-  piece->block = order.block;
-  piece->again = order.again;
-  piece->process = process_;
-  piece->rate = order.rate;
-  piece->before = state_;
-  piece->after = state_ = host_.machine_state();
-  // Kept as soon as it is there: what follows may fail.
-  TENON_RETURN_IF_ERROR(folder_.add(*piece));
-  measured_.pieces.push_back(*std::move(piece));
-  return true;
-}
-
 bool Experiment::decided(const Analysis& analysis) const {
   for (const FailRule& rule : options_.rules) {
     if (waits_for_pairs(rule, measured_, analysis)) return false;
@@ -451,7 +356,7 @@ void Experiment::say_line(const std::string& line) {
 
 void Experiment::say_progress(const std::string& arm, const std::string& what) {
   if (!host_.shows_progress()) return;
-  std::string line = arm + " · " + what;
+  std::string line = arm.empty() ? what : arm + " · " + what;
   if (measured_.arms.size() > 1 && !measured_.pieces.empty()) {
     for (const ArmResult& each : analyse(measured_).arms) {
       const MetricResult* found = each.find(comparison_.metric);

@@ -2,8 +2,10 @@
 // is certain or the budget is spent.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,6 +31,10 @@ class ExperimentHost {
   // What the machine gives just now, measured between two pieces.
   virtual MachineState machine_state() = 0;
   virtual std::string machine_name() = 0;
+  // Takes note of what other programs use of the processors; asked now and then.
+  virtual void look_at_others() = 0;
+  // What they used between the first look and the latest, in words; empty where nothing is known.
+  virtual std::string others() = 0;
   // Never decreases.
   virtual int64_t now_ns() = 0;
   // Empty until somebody wants the experiment to end; then who: "SIGINT".
@@ -78,6 +84,7 @@ class Experiment {
   Status measure_noise();
   Status warm_up(Arm& arm, bool again);
   Status warm_up_all();
+  // core/compare/blocks.cc
   Status measure_blocks();
   Status measure_block(uint32_t block);
   // False where an interrupt ended it, or the budget's end.
@@ -89,6 +96,22 @@ class Experiment {
     const std::vector<int64_t>* arrivals_ns = nullptr;
   };
   Result<bool> measure(Arm& arm, const Piece& order);
+  // An arm in a block, with what it is asked and what it brought.
+  struct Runner {
+    Arm* arm = nullptr;
+    bool again = false;
+    Piece piece = {};
+    ArmOrder order = {};
+    std::optional<MeasuredPiece> done = {};
+  };
+  // False as measure()'s.
+  Result<bool> measure_together(std::vector<Runner>& runners, PieceKind kind, uint32_t block);
+  uint32_t turns_of(const std::vector<Runner>& runners) const;
+  static double steps_of(const MeasuredPiece& piece);
+  const MeasuredPiece* warm_up_of(const std::string& arm) const;
+  ArmOrder order_to(const Piece& order);
+  Status keep(MeasuredPiece piece, const Piece& order);
+  void look_at_machine();
   std::string record_of(const Arm& arm) const;
   std::string words_of(const Piece& order) const;
   // core/compare/search.cc
@@ -117,9 +140,10 @@ class Experiment {
   std::vector<ComparisonArm> configured_;   // the same
   std::vector<int64_t> arrivals_ns_;
   std::string workload_;
-  std::vector<std::string> out_;  // arms whose answers differ
-  MachineState state_;            // after the latest piece
-  double slowest_block_ = 0;
+  std::vector<std::string> out_;          // arms whose answers differ
+  MachineState state_;                    // as it was looked at last
+  int64_t looked_ns_ = 0;                 // spent on it
+  int64_t others_at_ns_ = INT64_MIN / 2;  // when others were looked at last
   int64_t started_ns_ = 0;
   bool may_give_up_ = false;  // the piece that is running, once the budget is spent
   uint32_t process_ = 0;      // how often arms were started anew

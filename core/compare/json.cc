@@ -165,6 +165,8 @@ Json piece_json(const MeasuredPiece& piece) {
   for (const TimelinePoint& point : piece.timeline) {
     timeline.push_back({point.ms, point.running, point.waiting, point.rows, point.kv_tokens});
   }
+  Json turns = Json::array();
+  for (const PieceTurn& turn : piece.turns) turns.push_back({turn.seconds, turn.cpu_seconds});
   return {{"kind", piece_kind_name(piece.kind)},
           {"arm", piece.arm},
           {"block", piece.block},
@@ -173,6 +175,7 @@ Json piece_json(const MeasuredPiece& piece) {
           {"rate", piece.rate},
           {"seconds", piece.seconds},
           {"generated_tokens", piece.generated_tokens},
+          {"turns", std::move(turns)},
           {"processor_share", piece.processor_share},
           {"machine_before", state_json(piece.before)},
           {"machine_after", state_json(piece.after)},
@@ -200,6 +203,9 @@ Result<MeasuredPiece> piece_of(const Json& json) {
     read_parts(json.at("prefill_seconds"), out.prefill);
     read_parts(json.at("decode_seconds"), out.decode);
     get(json, "counters", out.counters);
+    for (const Json& turn : json.value("turns", Json::array())) {
+      out.turns.push_back({turn.at(0), turn.at(1)});
+    }
     for (const Json& point : json.at("timeline")) {
       out.timeline.push_back({point.at(0), point.at(1), point.at(2), point.at(3), point.at(4)});
     }
@@ -281,11 +287,14 @@ Json plan_json(const MeasuredPlan& plan) {
           {"probes", plan.probes},
           {"workload_sha256", plan.workload_hash},
           {"machine", plan.machine},
+          {"others", plan.others},
           {"command", plan.command},
           {"version", plan.version},
           {"ended", plan.ended},
           {"seed", plan.seed},
           {"restart", plan.restart},
+          {"looks", plan.looks},
+          {"at_end", plan.at_end},
           {"expect", std::move(bands)}};
 }
 
@@ -308,11 +317,14 @@ Result<MeasuredPlan> plan_of(const Json& json) {
     out.probes = json.value("probes", 0u);
     get(json, "workload_sha256", out.workload_hash);
     get(json, "machine", out.machine);
+    out.others = json.value("others", "");
     get(json, "command", out.command);
     get(json, "version", out.version);
     get(json, "ended", out.ended);
     get(json, "seed", out.seed);
     out.restart = json.value("restart", 0u);
+    out.looks = json.value("looks", out.looks);
+    out.at_end = json.value("at_end", out.at_end);
     for (const Json& band : json.at("expect")) {
       out.expect.push_back({band.at("metric"), band.at("low"), band.at("high")});
     }

@@ -17,6 +17,15 @@ std::string error_line(const Status& status) {
   return line_of({{"error", message_of(status)}});
 }
 
+std::string waits_line() {
+  return line_of({{"waits", true}});
+}
+
+bool is_go_on(const std::string& line) {
+  const Json order = Json::parse(line, nullptr, false);
+  return order.is_object() && order.value("do", "") == "go_on";
+}
+
 std::string answer_line(OrderedArm& arm, const std::string& line) {
   try {
     const Result<Json> answer = arm.answer(Json::parse(line));

@@ -5,12 +5,16 @@
 //   {"do": "load", "workload": PATH, "max_tokens": n,
 //    "in_flight": n, "vocabulary": n, "arrivals_ns": […]} {"requests": n, "arrivals_ns": […]}
 //   {"do": "run", "digests": true, "salt": n, "warm": b,
-//    "keep": b, "record": PATH, "arrivals_ns": […]}      a piece, with its "requests"
+//    "keep": b, "record": PATH, "arrivals_ns": […],
+//    "turn_steps": n}                                    a piece, with its "requests"
+//   {"do": "go_on"}                                     the same, see below
 //   {"do": "predict", "text": PATH, "tokens": n,
 //    "window": n, "out": PATH}                           {"ids": …}: the base's predictions
 //   {"do": "judge", …, "ids": …, "against": PATH}        a Fidelity
 //
-// What fails is answered by {"error": …}.
+// What fails is answered by {"error": …}. A run with "turn_steps" is answered by {"waits": true}
+// after so many steps of the engine, and goes on, to its next such answer or its end, once it is
+// told to.
 #pragma once
 
 #include <functional>
@@ -45,6 +49,9 @@ class OrderedArm {
 // Each is a line with its end.
 std::string ready_line();
 std::string error_line(const Status& status);
+std::string waits_line();
+// Whether this is the order that ends the wait.
+bool is_go_on(const std::string& line);
 // What `arm` answers to a line, or why it cannot.
 std::string answer_line(OrderedArm& arm, const std::string& line);
 

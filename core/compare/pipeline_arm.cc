@@ -57,12 +57,13 @@ Result<Json> PipelineArm::run(const Json& order) {
   const ReplayOptions options{.digests = order.at("digests").get<bool>(),
                               .salt = order.at("salt").get<uint64_t>(),
                               .warm = order.at("warm").get<bool>(),
-                              .record = order.value("record", "")};
+                              .record = order.value("record", ""),
+                              .turns = {order.value("turn_steps", 0u), wait_}};
   // One engine for all pieces, whose cache goes on from one to the next.
   const bool keep = order.at("keep").get<bool>();
   if (keep && !kept_) kept_ = keep_replaying(pipeline_, work_, options);
   TENON_ASSIGN_OR_RETURN(const MeasuredPiece piece,
-                         keep ? kept_() : replay(pipeline_, work_, options));
+                         keep ? kept_(options.turns) : replay(pipeline_, work_, options));
   return run_answer(piece);
 }
 

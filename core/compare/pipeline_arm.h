@@ -13,9 +13,11 @@ namespace tenon::compare {
 
 class PipelineArm final : public OrderedArm {
  public:
-  // Borrows the pipeline. `note` is told what of the workload is ignored.
-  PipelineArm(Pipeline& pipeline, std::function<void(const std::string&)> note)
-      : pipeline_(pipeline), note_(std::move(note)) {}
+  // Borrows the pipeline. `note` is told what of the workload is ignored; `wait` gives a turn away
+  // and returns with the next one.
+  PipelineArm(Pipeline& pipeline, std::function<void(const std::string&)> note,
+              std::function<Status()> wait)
+      : pipeline_(pipeline), note_(std::move(note)), wait_(std::move(wait)) {}
 
   Result<Json> answer(const Json& order) override;
 
@@ -29,8 +31,9 @@ class PipelineArm final : public OrderedArm {
 
   Pipeline& pipeline_;
   std::function<void(const std::string&)> note_;
+  std::function<Status()> wait_;
   ReplayWork work_;
-  std::function<Result<MeasuredPiece>()> kept_;
+  std::function<Result<MeasuredPiece>(const TurnOrder&)> kept_;
 };
 
 }  // namespace tenon::compare

@@ -73,7 +73,7 @@ Result<std::vector<int64_t>> RemoteArm::load(const std::string& workload,
   return arrivals;
 }
 
-Result<std::optional<MeasuredPiece>> RemoteArm::run(const ArmOrder& order) {
+Result<ArmTurn> RemoteArm::begin(const ArmOrder& order) {
   Json json = {{"do", "run"},
                {"digests", order.digests},
                {"salt", order.salt},
@@ -81,8 +81,18 @@ Result<std::optional<MeasuredPiece>> RemoteArm::run(const ArmOrder& order) {
                {"keep", order.keep}};
   if (!order.record.empty()) json["record"] = order.record;
   if (order.arrivals_ns != nullptr) json["arrivals_ns"] = *order.arrivals_ns;
-  TENON_ASSIGN_OR_RETURN(const auto found, ask(json));
-  if (!found) return std::optional<MeasuredPiece>();
+  if (order.turn_steps > 0) json["turn_steps"] = order.turn_steps;
+  return turn(json);
+}
+
+Result<ArmTurn> RemoteArm::go_on() {
+  return turn({{"do", "go_on"}});
+}
+
+Result<ArmTurn> RemoteArm::turn(const Json& order) {
+  TENON_ASSIGN_OR_RETURN(const auto found, ask(order));
+  if (!found) return ArmTurn{.end = ArmTurn::End::given_up};
+  if (found->value("waits", false)) return ArmTurn{.end = ArmTurn::End::waits};
   TENON_ASSIGN_OR_RETURN(MeasuredPiece piece, piece_of(*found));
   std::vector<Json> rows;
   TENON_RETURN_IF_ERROR(get_member(*found, "requests", rows));
@@ -91,7 +101,7 @@ Result<std::optional<MeasuredPiece>> RemoteArm::run(const ArmOrder& order) {
     piece.requests.push_back(std::move(read));
   }
   piece.arm = described_.name;
-  return std::optional<MeasuredPiece>(std::move(piece));
+  return ArmTurn{.end = ArmTurn::End::done, .piece = std::move(piece)};
 }
 
 Result<std::string> RemoteArm::predict(const Comparison& comparison, const std::string& file) {

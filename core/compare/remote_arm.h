@@ -22,7 +22,8 @@ class RemoteArm final : public Arm {
   std::string model_path() const override { return model_path_; }
   Result<std::vector<int64_t>> load(const std::string& workload, const Comparison& comparison,
                                     const std::vector<int64_t>* arrivals_ns) override;
-  Result<std::optional<MeasuredPiece>> run(const ArmOrder& order) override;
+  Result<ArmTurn> begin(const ArmOrder& order) override;
+  Result<ArmTurn> go_on() override;
   Result<std::string> predict(const Comparison& comparison, const std::string& file) override;
   Result<Fidelity> judge(const Comparison& comparison, const std::string& file,
                          const std::string& base_ids) override;
@@ -33,6 +34,7 @@ class RemoteArm final : public Arm {
       : channel_(std::move(channel)), go_on_(std::move(go_on)) {}
   Result<std::optional<Json>> answer();
   Result<std::optional<Json>> ask(const Json& order);
+  Result<ArmTurn> turn(const Json& order);
   // A member of what the arm answered.
   template <typename T>
   Status get_member(const Json& json, const char* name, T& out) const;

@@ -40,10 +40,11 @@ class Replay {
   Replay(Pipeline& pipeline, const ReplayWork& work, const ReplayOptions& options,
          Scheduler* recorder = nullptr)
       : clock_(*pipeline.clock),
+        turns_(clock_),
         work_(work),
         salt_(options.salt),
         needed_(work_of(pipeline)),
-        engine_(recorded(pipeline.parts(), recorder), engine_options(pipeline, options)) {
+        engine_(parts_of(pipeline, recorder), engine_options(pipeline, options)) {
     order_.resize(work.requests.size());
     std::iota(order_.begin(), order_.end(), size_t{0});
     if (work.in_flight > 0) return;
@@ -52,18 +53,21 @@ class Replay {
   }
 
   // Again in the same engine, which knows what the cache holds.
-  Status run() {
+  Status run(const TurnOrder& turns) {
     before_ = engine_.totals();
     steps_.clear();
     next_ = 0;
+    turns_.begin(turns);
     start_ns_ = clock_.now_ns();
     sinks_.assign(work_.requests.size(), nullptr);
     while (next_ < order_.size() || !engine_.idle()) {
       TENON_RETURN_IF_ERROR(submit_due());
       if (!engine_.wait_for_work(std::chrono::microseconds(200))) continue;
       TENON_RETURN_IF_ERROR(engine_.step());
+      if (next_ < order_.size() || !engine_.idle()) TENON_RETURN_IF_ERROR(turns_.after_step());
     }
     end_ns_ = clock_.now_ns();
+    turns_.end();
     return engine_.last_fault().empty() ? Status() : failed(engine_.last_fault());
   }
 
@@ -71,6 +75,7 @@ class Replay {
     MeasuredPiece out;
     out.seconds = static_cast<double>(end_ns_ - start_ns_) * 1e-9;
     out.generated_tokens = engine_.totals().generated_tokens - before_.generated_tokens;
+    out.turns = turns_.taken();
     add_steps(out);
     TENON_RETURN_IF_ERROR(add_rows(out));
     add_totals(out);
@@ -78,7 +83,9 @@ class Replay {
   }
 
  private:
-  static EngineParts recorded(EngineParts parts, Scheduler* recorder) {
+  EngineParts parts_of(Pipeline& pipeline, Scheduler* recorder) {
+    EngineParts parts = pipeline.parts();
+    parts.clock = &clock_;
     if (recorder != nullptr) parts.scheduler = recorder;
     return parts;
   }
@@ -211,7 +218,8 @@ class Replay {
     out.counters["kv_unused_fraction"] = totals.kv_unused_fraction();
   }
 
-  const Clock& clock_;
+  TurnClock clock_;
+  Turns turns_;
   const ReplayWork& work_;
   const uint64_t salt_;
   const StepWork needed_;
@@ -270,12 +278,13 @@ Result<ReplayWork> read_replay_work(const Pipeline& pipeline, const std::string&
 
 namespace {
 
-Result<MeasuredPiece> measured_run(Replay& run, const Pipeline& pipeline) {
+Result<MeasuredPiece> measured_run(Replay& run, const Pipeline& pipeline, const TurnOrder& turns) {
   const double waited = run_queue_seconds();
-  TENON_RETURN_IF_ERROR(run.run());
+  TENON_RETURN_IF_ERROR(run.run(turns));
   const double lost = run_queue_seconds() - waited;
   TENON_ASSIGN_OR_RETURN(MeasuredPiece piece, run.piece());
-  piece.processor_share = 1 - lost / (piece.seconds * pipeline.executor->workers());
+  // Threads other than the workers wait as well.
+  piece.processor_share = std::max(0.0, 1 - lost / (piece.seconds * pipeline.executor->workers()));
   return piece;
 }
 
@@ -289,15 +298,14 @@ Result<MeasuredPiece> replay(Pipeline& pipeline, const ReplayWork& work,
                            ViewRecorder::open(*pipeline.parts().scheduler, options.record));
   }
   Replay run(pipeline, work, options, recorder.get());
-  if (options.warm) TENON_RETURN_IF_ERROR(run.run());
-  return measured_run(run, pipeline);
+  if (options.warm) TENON_RETURN_IF_ERROR(run.run({}));
+  return measured_run(run, pipeline, options.turns);
 }
 
-std::function<Result<MeasuredPiece>()> keep_replaying(Pipeline& pipeline, const ReplayWork& work,
-                                                      const ReplayOptions& options) {
-  return [&pipeline, run = std::make_shared<Replay>(pipeline, work, options)] {
-    return measured_run(*run, pipeline);
-  };
+std::function<Result<MeasuredPiece>(const TurnOrder&)> keep_replaying(
+    Pipeline& pipeline, const ReplayWork& work, const ReplayOptions& options) {
+  return [&pipeline, run = std::make_shared<Replay>(pipeline, work, options)](
+             const TurnOrder& turns) { return measured_run(*run, pipeline, turns); };
 }
 
 }  // namespace tenon::compare

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "core/compare/turns.h"
 #include "core/pipeline/pipeline.h"
 #include "core/report/statistics/measured.h"
 #include "core/workload/prompts.h"
@@ -31,6 +32,7 @@ struct ReplayOptions {
   uint64_t salt = 0;        // requests of replays with other salts share no K/V
   bool warm = false;        // the same requests run once before, not measured
   std::string record = {};  // a file for what the scheduler sees and decides; empty = none
+  TurnOrder turns = {};
 };
 // Everything of the piece but what the comparison knows: its kind, arm, block, and the machine.
 // Errors: what the engine or a plugin reports; a request that failed.
@@ -38,8 +40,9 @@ Result<MeasuredPiece> replay(Pipeline& pipeline, const ReplayWork& work,
                              const ReplayOptions& options);
 
 // The same, again and again in one engine, so that each replay finds in the cache what those before
-// it left there. Borrows both; `options` are of all replays.
-std::function<Result<MeasuredPiece>()> keep_replaying(Pipeline& pipeline, const ReplayWork& work,
-                                                      const ReplayOptions& options);
+// it left there. Borrows both; `options` are of all replays, but for their turns.
+std::function<Result<MeasuredPiece>(const TurnOrder&)> keep_replaying(Pipeline& pipeline,
+                                                                      const ReplayWork& work,
+                                                                      const ReplayOptions& options);
 
 }  // namespace tenon::compare

@@ -7,6 +7,8 @@
 namespace tenon {
 namespace {
 
+// A limit that is passed by more than that is none.
+constexpr double kCredible = 1.05;
 constexpr double kLeastShare = 0.01;  // of a piece, for a phase to be spoken of
 
 double counter(const MeasuredPiece& piece, std::string_view phase, const char* name) {
@@ -76,10 +78,16 @@ std::vector<std::string> machine_use(std::span<const MeasuredPiece* const> base,
   for (const char* phase : {"prefill", "decode"}) {
     const PhaseUse of_base = use_of(base, phase), of_arm = use_of(arm, phase);
     if (of_arm.limit_seconds <= 0 || of_arm.seconds < kLeastShare * whole) continue;
-    std::string text = std::string(phase) + " needs " + use_text(of_arm) +
-                       format(": %.2f of the limit", of_arm.fraction());
-    if (of_base.limit_seconds > 0) {
-      text += "; " + base_name + format(": %.2f", of_base.fraction());
+    std::string text = std::string(phase) + " needs " + use_text(of_arm);
+    if (std::max(of_arm.fraction(), of_base.fraction()) > kCredible) {
+      text +=
+          "; no part of the limit is given, since steps read faster than memory was measured to: "
+          "weights stay in the caches, or others used the memory meanwhile";
+    } else {
+      text += format(": %.2f of the limit", of_arm.fraction());
+      if (of_base.limit_seconds > 0) {
+        text += "; " + base_name + format(": %.2f", of_base.fraction());
+      }
     }
     out.push_back(std::move(text));
   }

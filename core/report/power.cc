@@ -1,5 +1,6 @@
 #include "core/report/power.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -23,6 +24,13 @@ size_t pairs_for(double effect, double deviation, double confidence, Looks looks
     if (detectable(deviation, pairs, confidence, looks, power) <= effect) return pairs;
   }
   return 0;
+}
+
+double pairs_like_these(double effect, double deviation, double confidence, double power) {
+  constexpr double kMany = 1e6;  // degrees of freedom: as good as normal
+  const double errors =
+      student_quantile((1 + confidence) / 2, kMany) + student_quantile(power, kMany);
+  return std::max(2.0, std::ceil(std::pow(errors * deviation / effect, 2)));
 }
 
 }  // namespace tenon

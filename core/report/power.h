@@ -15,4 +15,8 @@ double detectable(double deviation, size_t pairs, double confidence, Looks looks
 size_t pairs_for(double effect, double deviation, double confidence, Looks looks, size_t most,
                  double power = 0.8);
 
+// About how many pairs make the interval of one look leave an `effect` out with that probability,
+// by the normal distribution; at least 2. For a forecast.
+double pairs_like_these(double effect, double deviation, double confidence, double power = 0.8);
+
 }  // namespace tenon

@@ -88,6 +88,22 @@ class Results(Case):
         arm = json.loads(done.stdout)["arms"][0]
         self.assertEqual(arm["pairs"] + arm["dropped_pairs"], before - 1)
 
+    def test_arms_take_turns_once_they_are_warm(self):
+        self.work.write_text(WORK.replace("count = 3", "count = 8").replace("max_tokens = 8", "max_tokens = 120"))
+        done = self.compare("--arm", "b:", "--pairs", 4, "--noise-pairs", 0, "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertTrue(json.loads(done.stdout)["arms"][0]["answers"].startswith("equal"))
+        self.assertEqual({len(piece["turns"]) for piece in self.pieces()
+                          if piece["kind"] == "warm_up"}, {0})
+        measured = [piece for piece in self.pieces() if piece["kind"] == "measured"]
+        self.assertEqual(len(measured), 8)
+        for piece in measured:
+            self.assertGreater(len(piece["turns"]), 1)
+            # What others did in their turns is in no figure.
+            self.assertAlmostEqual(sum(turn[0] for turn in piece["turns"]), piece["seconds"], delta=0.01)
+            parts = sum(piece["prefill_seconds"].values()) + sum(piece["decode_seconds"].values())
+            self.assertLessEqual(parts, 1.01 * piece["seconds"])
+
     def test_folders_of_two_days_are_compared_unpaired(self):
         self.assertEqual(self.compare("--arm", "b:").returncode, 0)
         other = self.folder / "other"
@@ -374,7 +390,9 @@ class Ends(Case):
         start = time.monotonic()
         done = self.compare("--arm", "b:", "--budget", "10s", "--json")
         took = time.monotonic() - start
-        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.returncode, 5, done.stderr)
+        self.assertIn("no pair was measured before the end (the budget of 10s is spent)", done.stderr)
+        self.assertRegex(done.stderr, r"takes about \d+ s – five pairs need \d+ s more")
         self.assertEqual(len(self.pieces()), 2)
         self.assertIn("budget of 10s is spent", json.loads(done.stdout)["plan"]["ended"])
         self.assertLess(took, 18)
@@ -463,7 +481,8 @@ class Files(unittest.TestCase):
                 # against the base's answers.
                 done = run("compare", path, "--budget", "1ms", "--noise-pairs", 0, "--quiet", "--out",
                            f"{folder}/out", "--json")
-                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertEqual(done.returncode, 5, done.stderr)
+                self.assertIn("no pair was measured", done.stderr)
                 report = json.loads(done.stdout)
                 self.assertTrue(report["plan"]["claim"])
                 self.assertTrue(report["plan"]["expect"])

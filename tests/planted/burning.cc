@@ -29,8 +29,9 @@ class BurningScheduler {
       : options_(options), plan_(host, options_), admission_(options_) {}
 
   void plan(const SchedulerView& view, KvLedger& ledger, PlanOut& out) {
+    const Clock::time_point called = Clock::now();
     // A step after an idle time is none that took so long.
-    if (!view.running.empty()) burn();
+    if (!view.running.empty()) burn(view.now_ns - planned_ns_);
     const auto piece = [this](uint32_t tokens) { return plan_.whole_or_piece(tokens); };
     plan_.begin(view, ledger, out);
     queue_.begin(options_.policy, view.waiting);
@@ -41,15 +42,21 @@ class BurningScheduler {
       plan_.advance_decodes(false);
       plan_.continue_prompts(piece, true);
     }
-    planned_ = Clock::now();
+    planned_ns_ = view.now_ns + in_ns(Clock::now() - called);
   }
 
  private:
   using Clock = std::chrono::steady_clock;
 
-  void burn() {
-    const Clock::duration step = Clock::now() - planned_;
-    const Clock::time_point end = Clock::now() + step * options_.permille / 1000;
+  static int64_t in_ns(Clock::duration time) {
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(time).count();
+  }
+
+  // The engine's clock says how long a step took, since it stands still while another arm of a
+  // comparison has its turn.
+  void burn(int64_t step_ns) {
+    const Clock::time_point end =
+        Clock::now() + std::chrono::nanoseconds(step_ns * options_.permille / 1000);
     while (Clock::now() < end) {
     }
   }
@@ -58,7 +65,7 @@ class BurningScheduler {
   sdk::PlanBuilder plan_;
   sdk::PolicyQueue queue_;
   sdk::Admission admission_;
-  Clock::time_point planned_;
+  int64_t planned_ns_ = 0;  // when the latest plan was made
 };
 
 constexpr PluginDescriptor kBurning =

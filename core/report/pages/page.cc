@@ -246,6 +246,7 @@ std::string method(const MeasuredComparison& measured, const Analysis& analysis)
   row("work", plan.work + ", cache " + plan.cache);
   row("workload", "sha256 " + plan.workload_hash);
   row("machine", plan.machine);
+  if (!plan.others.empty()) row("busy", plan.others);
   row("A against A", noise_text(plan.primary, analysis.noise));
   row("interval", format("confidence sequence of the mean log ratio, %.4g %%, valid at every look",
                          100 * analysis.confidence));

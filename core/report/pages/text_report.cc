@@ -7,6 +7,7 @@
 #include "core/base/quote.h"
 #include "core/base/text.h"
 #include "core/report/pages/format.h"
+#include "core/report/power.h"
 
 namespace tenon {
 namespace {
@@ -35,6 +36,7 @@ std::string header_of(const MeasuredComparison& measured, const Analysis& analys
   out += field("work", plan.work + " · cache " + plan.cache + " · sha256 " +
                            plan.workload_hash.substr(0, 12));
   out += field("machine", plan.machine);
+  if (!plan.others.empty()) out += field("busy", one_line(plan.others));
   out += field("A against A", noise_text(measured.plan.primary, analysis.noise));
   return out;
 }
@@ -62,11 +64,14 @@ std::string arm_text(const MeasuredComparison& measured, const ArmResult& arm, d
   out += field("answers", arm.answers);
   if (arm.different_answers)
     return out + field("verdict", "different answers – no speed is ranked");
-  out += field("pairs", std::to_string(arm.pairs) + " (" + std::to_string(arm.dropped) +
-                            " dropped: unlike states of the machine)" + starts_text(measured, arm));
+  out += field("pairs", std::to_string(arm.pairs) +
+                            (arm.dropped == 0 ? ", none dropped"
+                                              : " (" + std::to_string(arm.dropped) +
+                                                    " dropped: unlike states of the machine)") +
+                            starts_text(measured, arm));
   // A space before each name, however long it is.
-  out += "  " + padded("", 24) + " " + padded(measured.arms.front().name, 11, true) + " " +
-         padded(arm.arm->name, 11, true) + "   " +
+  out += "  " + padded("geometric means", 24) + " " + padded(measured.arms.front().name, 11, true) +
+         " " + padded(arm.arm->name, 11, true) + "   " +
          padded(format("difference [%.4g %%]", 100 * confidence), 28) + "verdict\n";
   std::map<std::string, std::vector<std::string>> absent;  // metrics by the reason
   for (const MetricResult& result : arm.metrics) {
@@ -120,6 +125,75 @@ std::string band_text(const MeasuredPlan& plan, const MetricResult& result) {
   return "";
 }
 
+namespace {
+
+std::string pairs_text(size_t pairs) {
+  return std::to_string(pairs) + (pairs == 1 ? " pair" : " pairs");
+}
+
+std::string time_text(double seconds) {
+  if (seconds < 90) return format("%.0f s", seconds);
+  return seconds < 5400 ? format("%.0f min", seconds / 60) : format("%.0f h", seconds / 3600);
+}
+
+// Of all arms, on the machine as it was.
+double seconds_of_block(const MeasuredComparison& measured) {
+  double seconds = 0, blocks = 0;
+  const std::string& base = measured.arms.front().name;
+  for (const PieceKind kind : {PieceKind::measured, PieceKind::warm_up}) {
+    for (const MeasuredPiece& piece : measured.pieces) {
+      if (piece.kind != kind) continue;
+      seconds += piece.seconds;
+      blocks += piece.arm == base ? 1 : 0;
+    }
+    if (blocks > 0) break;
+  }
+  return blocks > 0 ? seconds / blocks : 0;
+}
+
+// How many pairs like these it takes until half an interval is as wide as a difference.
+std::string more_text(const MeasuredComparison& measured, const MetricResult& result) {
+  const double deviation = standard_deviation_of(result.log_ratios);
+  const double margin = std::log1p(measured.plan.margin);
+  if (result.log_ratios.size() < 3 || deviation <= 0) return "More pairs would tell.";
+  const auto needed = [&](double effect) {
+    const double pairs = pairs_like_these(effect, deviation, result.log_ratio.confidence);
+    return "about " + pairs_text(static_cast<size_t>(pairs)) + " (" +
+           time_text(pairs * seconds_of_block(measured)) + ")";
+  };
+  const double seen = std::abs(result.log_ratio.estimate);
+  std::string out = "A difference of " + format("%.3g %%", 100 * measured.plan.margin) +
+                    " would take " + needed(margin) + " on the machine as it was";
+  if (seen > 1.5 * margin) out += ", one of " + percent_text(seen) + " " + needed(seen);
+  return out + ".";
+}
+
+}  // namespace
+
+std::string no_pair_text(const MeasuredComparison& measured, const Analysis& analysis) {
+  const bool ranked = std::any_of(analysis.arms.begin(), analysis.arms.end(),
+                                  [](const ArmResult& arm) { return !arm.different_answers; });
+  const bool any = std::any_of(analysis.arms.begin(), analysis.arms.end(),
+                               [](const ArmResult& arm) { return arm.pairs > 0; });
+  if (!ranked || any || measured.plan.probes > 0) return "";
+  const double block = seconds_of_block(measured);
+  size_t dropped = 0;
+  for (const ArmResult& arm : analysis.arms) dropped += arm.dropped;
+  if (dropped > 0) {
+    return "no pair was kept: in " + pairs_text(dropped) +
+           " the machine changed between the two pieces – measure when it is quiet, or allow more "
+           "(--unlike)";
+  }
+  std::string out = "no pair was measured before the end (" + one_line(measured.plan.ended) + ")";
+  if (block > 0) {
+    out += ": a piece of every arm takes about " + time_text(block) + " – five pairs need " +
+           time_text(5 * block) + " more (--budget)";
+  } else {
+    out += " – give it more time (--budget)";
+  }
+  return out + ", or give it less work (fewer requests, --max-tokens)";
+}
+
 std::vector<std::string> summary_of(const MeasuredComparison& measured, const Analysis& analysis) {
   std::vector<std::string> out;
   const Metric* primary = find_metric(measured.plan.primary);
@@ -136,7 +210,7 @@ std::vector<std::string> summary_of(const MeasuredComparison& measured, const An
       continue;
     }
     const std::string figures = std::string(primary->words) + " " + percent_text(result.log_ratio) +
-                                ", " + std::to_string(result.log_ratios.size()) + " pairs";
+                                ", " + pairs_text(result.log_ratios.size());
     const std::string margin = format("%.3g %%", 100 * measured.plan.margin);
     switch (result.verdict) {
       case Verdict::better:
@@ -148,8 +222,8 @@ std::vector<std::string> summary_of(const MeasuredComparison& measured, const An
         out.push_back(names + " are equivalent within ±" + margin + ": " + figures + ".");
         break;
       case Verdict::inconclusive:
-        out.push_back("Whether " + names + " differ is not certain: " + figures +
-                      ". More pairs, or a quieter machine, would tell.");
+        out.push_back("Whether " + names + " differ is not certain: " + figures + ". " +
+                      more_text(measured, result));
     }
   }
   return out;
@@ -167,7 +241,7 @@ std::vector<std::string> overview_of(const MeasuredComparison& measured, const A
     } else {
       line += padded(percent_text(result->log_ratio), 30) +
               padded(std::string(verdict_name(result->verdict)), 14) +
-              padded(std::to_string(arm.pairs) + " pairs", 10) + band_text(measured.plan, *result);
+              padded(pairs_text(arm.pairs), 10) + band_text(measured.plan, *result);
     }
     out.push_back(std::move(line));
   }
@@ -216,9 +290,9 @@ std::string noise_text(std::string_view primary, const NoiseFloor& noise, size_t
                : "not known: the machine changed within each of " + dropped + " pairs";
   }
   const std::string so_many =
-      planned_pairs == 0 ? "as many pairs as these" : std::to_string(planned_pairs) + " pairs";
+      planned_pairs == 0 ? "as many pairs as these" : pairs_text(planned_pairs);
   return percent_text(noise.log_ratio) + " " + std::string(primary) + " in " +
-         std::to_string(noise.pairs) + " pairs (" + dropped + " dropped); " +
+         pairs_text(noise.pairs) + " (" + dropped + " dropped); " +
          (noise.pairs < 2 ? "one pair does not tell what more would show"
           : std::isfinite(noise.detectable)
               ? so_many + " show a difference of " + percent_text(noise.detectable) + " or more"
@@ -239,7 +313,10 @@ std::string markdown_report(const MeasuredComparison& measured, const Analysis& 
   std::string out = "## " + one_line(measured.plan.title) + "\n\n";
   for (const std::string& sentence : summary_of(measured, analysis)) out += sentence + "\n\n";
   out += format("%s; cache %s; %s. A against A: %s.\n", measured.plan.work.c_str(),
-                measured.plan.cache.c_str(), measured.plan.machine.c_str(),
+                measured.plan.cache.c_str(),
+                (measured.plan.machine +
+                 (measured.plan.others.empty() ? "" : "; " + one_line(measured.plan.others)))
+                    .c_str(),
                 noise_text(measured.plan.primary, analysis.noise).c_str());
   for (const ArmResult& arm : analysis.arms) {
     out += "\n| " + cell(arm.arm->name) + " (" + cell(join(arm.arm->differences, "; ")) + ") | " +

@@ -22,6 +22,8 @@ std::string noise_text(std::string_view primary, const NoiseFloor& noise, size_t
 // What came out, in one sentence an arm: "chunked is better than static: throughput +12 % [+9,
 // +15]."
 std::vector<std::string> summary_of(const MeasuredComparison& measured, const Analysis& analysis);
+// Why no arm has a pair, and what would help; empty where one has, or where none is ranked.
+std::string no_pair_text(const MeasuredComparison& measured, const Analysis& analysis);
 // A line an arm for a table of many comparisons.
 std::vector<std::string> overview_of(const MeasuredComparison& measured, const Analysis& analysis);
 // What the same arms measured on other days, `names` the folders: unpaired, so that the machine of

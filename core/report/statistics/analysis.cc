@@ -20,28 +20,22 @@
 namespace tenon {
 namespace {
 
-const MeasuredPiece* find_piece(const MeasuredComparison& measured, PieceKind kind,
-                                std::string_view arm, bool again, uint32_t block) {
-  for (const MeasuredPiece& piece : measured.pieces) {
-    if (piece.kind == kind && piece.block == block && piece.arm == arm && piece.again == again) {
-      return &piece;
-    }
-  }
-  return nullptr;
-}
-
 PiecePairs pairs(const MeasuredComparison& measured, PieceKind kind, std::string_view arm,
                  bool again) {
   PiecePairs out;
   if (measured.arms.empty()) return out;
   const std::string& base = measured.arms.front().name;
   const LikeStates states(measured);
+  std::map<uint32_t, const MeasuredPiece*> bases;  // by block
+  for (const MeasuredPiece& piece : measured.pieces) {
+    if (piece.kind == kind && piece.arm == base && !piece.again) bases.emplace(piece.block, &piece);
+  }
   for (const MeasuredPiece& piece : measured.pieces) {
     if (piece.kind != kind || piece.arm != arm || piece.again != again) continue;
-    const MeasuredPiece* other = find_piece(measured, kind, base, false, piece.block);
-    if (other == nullptr || other == &piece) continue;
-    if (states.alike(*other, piece)) {
-      out.like.emplace_back(other, &piece);
+    const auto other = bases.find(piece.block);
+    if (other == bases.end() || other->second == &piece) continue;
+    if (states.alike(*other->second, piece)) {
+      out.like.emplace_back(other->second, &piece);
     } else {
       ++out.dropped;
     }
@@ -235,17 +229,28 @@ void take_zeros(const std::vector<double>& base, const std::vector<double>& arm,
                (out.arm_has_none ? ": the base has some in each, the arm in none" : "");
 }
 
+// So that the ratio of two is that of the difference. 0 where a value is.
+double geometric_mean(const std::vector<double>& values) {
+  double logs = 0;
+  for (const double value : values) {
+    if (value <= 0) return 0;
+    logs += std::log(value);
+  }
+  return values.empty() ? 0 : std::exp(logs / static_cast<double>(values.size()));
+}
+
 MetricResult result_of(const MeasuredComparison& measured, const PiecePairs& pairs,
                        const Metric& metric, double confidence, double floor) {
   MetricResult out{.metric = &metric};
   PairValues values = values_of(pairs, metric, measured.plan);
   out.log_ratios = std::move(values.log_ratios);
-  out.base = median(values.base);
-  out.arm = median(values.arm);
+  out.base = geometric_mean(values.base);
+  out.arm = geometric_mean(values.arm);
   take_zeros(values.base, values.arm, out);
   if (out.log_ratios.empty()) values.units.clear();
   out.units = values.units.size();
-  out.log_ratio = mean_sequence(values.units, confidence);
+  out.log_ratio =
+      planned_interval(values.units, confidence, measured.plan.looks, measured.plan.at_end);
   out.verdict = judge(out.log_ratio, measured.plan.margin, floor, metric.better);
   if (out.log_ratios.empty() && out.absent.empty()) {
     out.absent = pairs.like.empty() ? "no pair was measured"
@@ -285,9 +290,10 @@ MetricResult searched_result(const MeasuredComparison& measured, const Metric& m
     return out;
   }
   out.log_ratios = log_ratios(a, b);
-  out.base = median(a);
-  out.arm = median(b);
-  out.log_ratio = mean_sequence(out.log_ratios, confidence);
+  out.base = geometric_mean(a);
+  out.arm = geometric_mean(b);
+  out.log_ratio =
+      planned_interval(out.log_ratios, confidence, measured.plan.looks, measured.plan.at_end);
   out.log_ratio.low -= open / static_cast<double>(a.size());
   out.log_ratio.high += open / static_cast<double>(a.size());
   out.verdict = judge(out.log_ratio, measured.plan.margin, 0, metric.better);

@@ -27,7 +27,7 @@ struct MetricResult {
   std::vector<double> log_ratios = {};  // of the pairs
   size_t units = 0;  // of the interval: pairs, or starts of all arms where there were several
   Interval log_ratio = {};   // the sequence, corrected for the number of arms
-  double base = 0, arm = 0;  // medians over the pieces of the pairs
+  double base = 0, arm = 0;  // geometric means over the pieces of the pairs
   Verdict verdict = Verdict::inconclusive;
   std::string absent = {};  // why there is none
   // In every pair the base has some of what is counted and the arm none: no ratio, and all the same

@@ -41,6 +41,7 @@ LikeStates::LikeStates(const MeasuredComparison& measured)
       most_share_(std::log1p(measured.plan.unlike) / kShareCosts) {}
 
 bool LikeStates::alike(const MeasuredPiece& a, const MeasuredPiece& b) const {
+  if (!a.turns.empty() && !b.turns.empty()) return true;
   const double shares = a.processor_share > 0 && b.processor_share > 0
                             ? std::abs(std::log(a.processor_share / b.processor_share))
                             : 0;

@@ -5,7 +5,8 @@
 
 namespace tenon {
 
-// Two things are held against each other.
+// Pieces in turns of a few steps always make one: whatever the machine did, it did it to both.
+// Of two that ran one after the other, two things are held against each other.
 //
 // The share of the processors that a piece was given, while it worked. Threads that wait for each
 // other at every layer lose two to three times the time that one of them lost, so shares may differ

@@ -62,6 +62,12 @@ enum class PieceKind : uint8_t {
 };
 std::string_view piece_kind_name(PieceKind kind);
 
+// A few steps of a replay, after which another arm had its turn.
+struct PieceTurn {
+  double seconds = 0;
+  double cpu_seconds = 0;  // processor time of all threads
+};
+
 // One replay of the workload by one arm.
 struct MeasuredPiece {
   PieceKind kind = PieceKind::measured;
@@ -72,8 +78,9 @@ struct MeasuredPiece {
   double rate = 0;       // probe: requests that arrived a second
   MachineState before = {}, after = {};
   double processor_share = 1;  // that the arm was given while it worked
-  double seconds = 0;
+  double seconds = 0;          // turns of others left out
   uint64_t generated_tokens = 0;
+  std::vector<PieceTurn> turns = {};            // none where the piece ran without a break
   Quantiles gap_ms = {};                        // over all gaps between tokens
   PartSeconds prefill{}, decode{};              // by phase of the step
   std::map<std::string, double> counters = {};  // "steps", "rows", "kv_cache.hits"
@@ -114,11 +121,16 @@ struct MeasuredPlan {
   bool same_answers = true;
   double margin = 0.01, confidence = 0.99, unlike = 0.15;
   double slo_ttft_ms = 0, slo_gap_ms = 0;
-  double slo_share = 0.9;  // of requests that keep them, at a rate that keeps them
-  uint32_t probes = 0;     // of a search for that rate; 0 = none is searched
+  double slo_share = 0.9;   // of requests that keep them, at a rate that keeps them
+  uint32_t probes = 0;      // of a search for that rate; 0 = none is searched
+  std::string others = {};  // what other programs used of the machine, in words
   std::string workload_hash = {}, machine = {}, command = {}, version = {},
               ended = {};  // ended: why it ended
   uint64_t seed = 0;
+  // The doubt (1 - confidence) that is spent on looks while it goes on; the rest is kept for the
+  // one at the planned end.
+  double looks = 1;
+  bool at_end = false;   // it went on until its budget, or its pairs, were spent
   uint32_t restart = 0;  // pairs after which all arms were started anew; 0 = never
   struct Band {
     std::string metric = {};

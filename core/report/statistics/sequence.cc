@@ -1,5 +1,7 @@
 #include "core/report/statistics/sequence.h"
 
+#include <algorithm>
+
 namespace tenon {
 namespace {
 
@@ -27,6 +29,19 @@ Interval mean_sequence(std::span<const double> values, double confidence) {
       factor * standard_deviation_of(values) / std::sqrt(static_cast<double>(values.size()));
   out.low = out.estimate - half;
   out.high = out.estimate + half;
+  return out;
+}
+
+Interval planned_interval(std::span<const double> values, double confidence, double looks,
+                          bool at_end) {
+  const double doubt = 1 - confidence;
+  Interval out = mean_sequence(values, 1 - looks * doubt);
+  if (at_end && looks < 1) {
+    const Interval last = mean_interval(values, 1 - (1 - looks) * doubt);
+    out.low = std::max(out.low, last.low);
+    out.high = std::min(out.high, last.high);
+  }
+  out.confidence = confidence;
   return out;
 }
 

@@ -22,4 +22,14 @@ Interval mean_sequence(std::span<const double> values, double confidence);
 // Half its width in standard errors after n values; infinite where it is unbounded.
 double sequence_factor(size_t n, double confidence);
 
+// How much of the doubt (1 - confidence) a comparison spends on looks while it goes on. What is
+// left is for one look at its planned end, whose interval is Student's: a third narrower than a
+// sequence's.
+inline constexpr double kLooks = 0.2;
+// The mean's interval of an experiment that spends the part `looks` of the doubt on a sequence and,
+// once it is `at_end` (its pairs, or its time, are spent, and no figure had a part in that), the
+// rest on Student's interval. Both hold together with `confidence`.
+Interval planned_interval(std::span<const double> values, double confidence, double looks,
+                          bool at_end);
+
 }  // namespace tenon

@@ -39,6 +39,7 @@ MeasuredPiece some_piece() {
   piece.prefill = {1, 2, 3, 4, 5, 6};
   piece.decode = {7, 8, 9, 10, 11, 12};
   piece.counters = {{"steps", 12}, {"kv_cache.hits", 0.5}};
+  piece.turns = {{0.5, 0.25}, {0.75, 1.5}};
   piece.timeline = {{0.5, 1, 2, 3, 4}, {1.5, 5, 6, 7, 8}};
   return piece;
 }
@@ -62,13 +63,15 @@ TEST(CompareJson, a_row_comes_back_as_it_was) {
 }
 
 TEST(CompareJson, a_piece_comes_back_as_it_was) {
-  expect_same_again(some_piece(), 16, piece_json, piece_of);
+  expect_same_again(some_piece(), 17, piece_json, piece_of);
   const auto again = piece_of(piece_json(some_piece()));
   ASSERT_TRUE(again.ok());
   EXPECT_EQ(again->kind, PieceKind::probe);
   EXPECT_EQ(again->gap_ms.most, 5);
   EXPECT_EQ(again->decode[5], 12);
   EXPECT_EQ(again->timeline[1].kv_tokens, 8u);
+  ASSERT_EQ(again->turns.size(), 2u);
+  EXPECT_EQ(again->turns[1].cpu_seconds, 1.5);
   EXPECT_EQ(again->after.int8_gops, 801);
 }
 
@@ -120,20 +123,31 @@ TEST(CompareJson, a_plan_comes_back_as_it_was) {
   plan.ended = "40 pairs were run";
   plan.seed = 7;
   plan.restart = 3;
+  plan.looks = 0.5;
+  plan.at_end = true;
+  plan.others = "other programs used 1.2 of 2 processors";
   plan.expect = {{"throughput", 1.1, 1.5}};
-  expect_same_again(plan, 23, plan_json, plan_of);
+  expect_same_again(plan, 26, plan_json, plan_of);
 }
 
 TEST(CompareJson, what_older_programs_did_not_write_has_its_default) {
   Json json = piece_json(some_piece());
   json.erase("process");
   json.erase("rate");
+  json.erase("turns");
   json["machine_before"].erase("bf16_gflops");
   const auto piece = piece_of(json);
   ASSERT_TRUE(piece.ok()) << piece.status().message();
   EXPECT_EQ(piece->process, 0u);
   EXPECT_EQ(piece->rate, 0);
   EXPECT_EQ(piece->before.bf16_gflops, 0);
+  EXPECT_TRUE(piece->turns.empty());
+  Json head = plan_json({});
+  for (const char* name : {"looks", "at_end", "others"}) head.erase(name);
+  const auto plan = plan_of(head);
+  ASSERT_TRUE(plan.ok()) << plan.status().message();
+  EXPECT_EQ(plan->looks, 1) << "a sequence, with all of the doubt";
+  EXPECT_FALSE(plan->at_end);
 }
 
 TEST(CompareJson, a_missing_or_wrong_member_is_named) {

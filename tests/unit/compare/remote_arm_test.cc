@@ -100,25 +100,46 @@ TEST_F(RemoteArmTest, a_run_carries_its_order_and_brings_the_piece_with_its_requ
   piece.requests = {{.index = 0, .tokens = 4}, {.index = 1, .tokens = 5}};
   script_.answers = {run_answer(piece).dump()};
   const std::vector<int64_t> arrivals = {0, 7};
-  const auto found = arm->run({.digests = true, .salt = 9, .arrivals_ns = &arrivals});
+  const auto found = arm->begin({.digests = true, .salt = 9, .arrivals_ns = &arrivals});
   ASSERT_TRUE(found.ok()) << found.status().message();
-  ASSERT_TRUE(found->has_value());
-  EXPECT_EQ((*found)->arm, "b");
-  EXPECT_THAT((*found)->requests, SizeIs(2));
+  ASSERT_EQ(found->end, ArmTurn::End::done);
+  EXPECT_EQ(found->piece.arm, "b");
+  EXPECT_THAT(found->piece.requests, SizeIs(2));
   const Json& order = script_.asked.back();
   EXPECT_EQ(order["do"], "run");
   EXPECT_EQ(order["salt"], 9);
   EXPECT_EQ(order["digests"], true);
   EXPECT_EQ(order["arrivals_ns"], Json({0, 7}));
   EXPECT_FALSE(order.contains("record"));
+  EXPECT_FALSE(order.contains("turn_steps"));
+}
+
+TEST_F(RemoteArmTest, a_run_in_turns_waits_until_it_is_told_to_go_on) {
+  const auto arm = started();
+  MeasuredPiece piece{.arm = "b"};
+  piece.turns = {{.seconds = 0.5, .cpu_seconds = 0.25}, {.seconds = 1, .cpu_seconds = 0.75}};
+  script_.answers = {waits_line(), run_answer(piece).dump()};
+  auto turn = arm->begin({.turn_steps = 3});
+  ASSERT_TRUE(turn.ok()) << turn.status().message();
+  EXPECT_EQ(turn->end, ArmTurn::End::waits);
+  EXPECT_EQ(script_.asked.back()["turn_steps"], 3);
+  turn = arm->go_on();
+  ASSERT_TRUE(turn.ok()) << turn.status().message();
+  ASSERT_EQ(turn->end, ArmTurn::End::done);
+  ASSERT_THAT(turn->piece.turns, SizeIs(2));
+  EXPECT_EQ(turn->piece.turns[1].seconds, 1);
+  EXPECT_EQ(turn->piece.turns[1].cpu_seconds, 0.75);
+  EXPECT_TRUE(is_go_on(script_.asked.back().dump()));
+  EXPECT_FALSE(is_go_on(R"({"do":"run"})"));
+  EXPECT_FALSE(is_go_on("nonsense"));
 }
 
 TEST_F(RemoteArmTest, a_run_that_is_given_up_is_no_error_and_loading_that_is_one) {
   const auto arm = started();
   go_on_ = false;
-  const auto found = arm->run({});
+  const auto found = arm->begin({});
   ASSERT_TRUE(found.ok());
-  EXPECT_FALSE(found->has_value());
+  EXPECT_EQ(found->end, ArmTurn::End::given_up);
   EXPECT_FALSE(arm->load("w.toml", {}, nullptr).ok());
 }
 

@@ -33,6 +33,14 @@ int refuse_orders(const Status& status) {
   return 1;
 }
 
+// Whoever asks speaks next, and asks nothing else in the middle of a piece.
+Status wait_for_turn() {
+  send(compare::waits_line());
+  std::string line;
+  if (std::getline(std::cin, line) && compare::is_go_on(line)) return {};
+  return failed("there is no next turn");
+}
+
 int answer_orders(compare::OrderedArm& arm) {
   send(compare::ready_line());
   for (std::string line; std::getline(std::cin, line);) send(compare::answer_line(arm, line));
@@ -51,8 +59,8 @@ int serve_server(const ArmFlags& flags) {
 int serve_pipeline(const ArmFlags& flags) {
   const Result<OpenedPipeline> opened = open_pipeline(flags.pipeline);
   if (!opened.ok()) return refuse_orders(opened.status());
-  compare::PipelineArm arm(*opened->pipeline,
-                           [](const std::string& note) { tell("note: " + note); });
+  compare::PipelineArm arm(
+      *opened->pipeline, [](const std::string& note) { tell("note: " + note); }, wait_for_turn);
   return answer_orders(arm);
 }
 

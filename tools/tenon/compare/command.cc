@@ -37,6 +37,7 @@ namespace fs = std::filesystem;
 
 constexpr int kRuleBroken = 3;
 constexpr int kDifferentAnswers = 4;
+constexpr int kNoPair = 5;
 constexpr size_t kLongestName = 15;  // of a comparison of ours
 
 struct CompareFlags {
@@ -188,7 +189,7 @@ void print(const CompareFlags& flags, const MeasuredComparison& measured,
                        : printable(text_report(measured, analysis), size_t{1} << 20));
 }
 
-// The exit status: of the rules first, then of answers that differ.
+// The exit status: of the rules first, then of answers that differ, then of no pair at all.
 Result<int> judged(const CompareFlags& flags, const MeasuredComparison& measured,
                    const Analysis& analysis) {
   int status = 0;
@@ -204,7 +205,12 @@ Result<int> judged(const CompareFlags& flags, const MeasuredComparison& measured
   }
   const bool differ = std::any_of(analysis.arms.begin(), analysis.arms.end(),
                                   [](const ArmResult& arm) { return arm.different_answers; });
-  return status == 0 && differ ? kDifferentAnswers : status;
+  if (status == 0 && differ) status = kDifferentAnswers;
+  if (const std::string why = no_pair_text(measured, analysis); status == 0 && !why.empty()) {
+    tell("error: " + why);
+    status = kNoPair;
+  }
+  return status;
 }
 
 // The default name: a folder of this second's may be there already.
@@ -360,7 +366,7 @@ void add_statistics_flags(Command command, CompareFlags& flags) {
   add_number(command, real_number("--confidence", 0.5, 0.9999), flags.confidence,
              "of one metric's intervals, those of all arms together (default: 0.99)");
   add_number(command, whole_number("--pairs", 4, 100000), flags.pairs,
-             "pairs of pieces at most (default: 40)");
+             "pairs of pieces at most (default: as many as the budget allows)");
   add_number(command, whole_number("--noise-pairs", 0, 100000), flags.noise_pairs,
              "pairs of A against A (default: 5)");
   add_number(command, whole_number("--restart", 0, 100000), flags.restart,

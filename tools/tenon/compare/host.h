@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/machine/other_programs.h"
 #include "core/compare/experiment.h"
 
 namespace tenon {
@@ -20,6 +21,8 @@ class ProgramHost final : public compare::ExperimentHost {
                                               std::function<bool()> go_on) override;
   MachineState machine_state() override;
   std::string machine_name() override;
+  void look_at_others() override { others_.sample(); }
+  std::string others() override { return others_.text(); }
   int64_t now_ns() override;
   std::string interrupted_by() override;
   void tell(const std::string& line) override;
@@ -30,6 +33,7 @@ class ProgramHost final : public compare::ExperimentHost {
   const compare::Comparison& comparison_;
   std::vector<std::string> plugin_path_;
   bool quiet_;
+  OtherPrograms others_;
 };
 
 }  // namespace tenon

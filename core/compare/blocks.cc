@@ -1,0 +1,234 @@
+// Blocks of an experiment: a piece of every arm, in turns of a few steps where the arms take turns.
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "core/base/text.h"
+#include "core/compare/experiment.h"
+#include "core/report/statistics/random_draws.h"
+
+namespace tenon::compare {
+namespace {
+
+constexpr uint32_t kFewestPairs = 5;  // before an early end
+constexpr double kLookAgain = 1.08;   // after so many times the pairs of the latest look
+// Long enough that caches fill again in a small part of it, short enough that what else runs on the
+// machine is the same for a turn and the next (docs/experiments/024-comparing.md).
+constexpr double kTurnSeconds = 0.03;
+constexpr double kMostTurns = 1000;  // of a piece
+constexpr int64_t kOthersEveryNs = 2'000'000'000;
+constexpr double kStateShare = 0.04;  // of the time so far, at most, for the state of the machine
+
+// Shuffled, and every second block the other way round, so that a machine that drifts slowly
+// favours nobody.
+std::vector<size_t> order_of(uint32_t block, size_t arms, uint64_t seed) {
+  std::vector<size_t> order(arms);
+  std::iota(order.begin(), order.end(), size_t{0});
+  RandomDraws draws(seed + block / 2);
+  draws.shuffle(std::span(order));
+  if (block % 2 == 1) std::reverse(order.begin(), order.end());
+  return order;
+}
+
+}  // namespace
+
+Status Experiment::measure_blocks() {
+  if (is_out(*arms_.front())) return {};
+  const double began = seconds_left();
+  uint32_t next_look = kFewestPairs;
+  for (uint32_t block = 0; !interrupted(); ++block) {
+    if (block == comparison_.pairs) {
+      measured_.plan.at_end = true;
+      measured_.plan.ended = std::to_string(block) +
+                             (comparison_.probes > 0 ? " searches were made" : " pairs were run");
+      return {};
+    }
+    // A block that is not done by then is given up, so the usual length is what counts.
+    const double usual = block == 0 ? 0 : (began - seconds_left()) / block;
+    if (!time_for(usual)) {
+      measured_.plan.at_end = true;
+      measured_.plan.ended =
+          "the budget of " + format_duration(comparison_.budget_ns) + " is spent";
+      return {};
+    }
+    if (starts_anew(block)) TENON_RETURN_IF_ERROR(restart_arms());
+    TENON_RETURN_IF_ERROR(measure_block(block));
+    if (block + 1 < next_look) continue;
+    next_look = std::max(block + 2, static_cast<uint32_t>(kLookAgain * (block + 1)));
+    if (decided(analyse(measured_))) {
+      measured_.plan.ended = "every verdict on " + comparison_.metric + " is in" +
+                             (options_.rules.empty() ? "" : ", and every rule is decided");
+      return {};
+    }
+  }
+  return {};
+}
+
+Status Experiment::measure_block(uint32_t block) {
+  if (comparison_.probes == 0) {
+    std::vector<Runner> runners;
+    for (const auto& arm : arms_) {
+      if (!is_out(*arm)) runners.push_back({.arm = arm.get()});
+    }
+    TENON_ASSIGN_OR_RETURN(const bool done, measure_together(runners, PieceKind::measured, block));
+    static_cast<void>(done);
+    return {};
+  }
+  for (const size_t index : order_of(block, arms_.size(), comparison_.seed)) {
+    if (is_out(*arms_[index])) continue;
+    TENON_ASSIGN_OR_RETURN(const bool done, search(*arms_[index], block));
+    if (!done) return {};
+  }
+  return {};
+}
+
+// The number of turns in which every one of these arms does its piece; 1 where one of them takes
+// none. By their latest warm-up.
+uint32_t Experiment::turns_of(const std::vector<Runner>& runners) const {
+  double shortest = 1e9;
+  for (const Runner& runner : runners) {
+    if (runner.arm->described().is_server) return 1;
+    const MeasuredPiece* warm = warm_up_of(runner.arm->described().name);
+    if (warm == nullptr || steps_of(*warm) < 2) return 1;
+    shortest = std::min({shortest, warm->seconds / kTurnSeconds, steps_of(*warm)});
+  }
+  return static_cast<uint32_t>(std::clamp(shortest, 1.0, kMostTurns));
+}
+
+double Experiment::steps_of(const MeasuredPiece& piece) {
+  const auto found = piece.counters.find("steps");
+  return found == piece.counters.end() ? 0 : found->second;
+}
+
+const MeasuredPiece* Experiment::warm_up_of(const std::string& arm) const {
+  const auto is_it = [&](const MeasuredPiece& piece) {
+    return piece.kind == PieceKind::warm_up && piece.arm == arm;
+  };
+  const auto found = std::find_if(measured_.pieces.rbegin(), measured_.pieces.rend(), is_it);
+  return found == measured_.pieces.rend() ? nullptr : &*found;
+}
+
+// A piece of each. Every arm does the same share of its own piece in a turn, however many steps
+// that are, so that all of them are done at about the same time.
+Result<bool> Experiment::measure_together(std::vector<Runner>& runners, PieceKind kind,
+                                          uint32_t block) {
+  const uint32_t turns = turns_of(runners);
+  if (turns < 2) {
+    for (const size_t index : order_of(block, runners.size(), comparison_.seed)) {
+      const Runner& runner = runners[index];
+      TENON_ASSIGN_OR_RETURN(
+          const bool done,
+          measure(*runner.arm, {.kind = kind, .block = block, .again = runner.again}));
+      if (!done) return false;
+    }
+    return true;
+  }
+  say_progress("", words_of({.kind = kind, .block = block}));
+  look_at_machine();
+  for (Runner& runner : runners) {
+    TENON_RETURN_IF_ERROR(runner.arm->check_model());
+    runner.piece = {.kind = kind, .block = block, .again = runner.again};
+    runner.order = order_to(runner.piece);
+    const double steps = steps_of(*warm_up_of(runner.arm->described().name));
+    runner.order.turn_steps = static_cast<uint32_t>(std::ceil(steps / turns));
+  }
+  may_give_up_ = true;
+  RandomDraws draws(comparison_.seed + block);
+  std::vector<Runner*> waiting;
+  for (Runner& runner : runners) waiting.push_back(&runner);
+  for (bool first = true; !waiting.empty(); first = false) {
+    draws.shuffle(std::span(waiting));
+    for (Runner*& runner : waiting) {
+      TENON_ASSIGN_OR_RETURN(ArmTurn turn,
+                             first ? runner->arm->begin(runner->order) : runner->arm->go_on());
+      if (turn.end == ArmTurn::End::given_up) return false;
+      if (turn.end == ArmTurn::End::waits) continue;
+      runner->done = std::move(turn.piece);
+      runner = nullptr;
+    }
+    std::erase(waiting, nullptr);
+  }
+  may_give_up_ = false;
+  for (Runner& runner : runners) {
+    TENON_RETURN_IF_ERROR(keep(*std::move(runner.done), runner.piece));
+  }
+  return true;
+}
+
+std::string Experiment::words_of(const Piece& order) const {
+  const std::string number = std::to_string(order.block + 1);
+  switch (order.kind) {
+    case PieceKind::warm_up:
+      return "warming up";
+    case PieceKind::noise:
+      return "A against A, pair " + number;
+    case PieceKind::probe:
+      return "search " + number + ", " + format_real(order.rate) + " requests a second";
+    case PieceKind::measured:
+      break;
+  }
+  return "pair " + number;
+}
+
+// Files are numbered as those of the resolved pipelines are.
+std::string Experiment::record_of(const Arm& arm) const {
+  for (size_t i = 0; options_.record && i < measured_.arms.size(); ++i) {
+    if (measured_.arms[i].name != arm.described().name || measured_.arms[i].is_server) continue;
+    return folder_.file("views" + std::to_string(i) + ".jsonl");
+  }
+  return "";
+}
+
+// Looks at other programs, and measures the machine where that has cost little of the time so far.
+void Experiment::look_at_machine() {
+  const int64_t now = host_.now_ns();
+  if (now - others_at_ns_ > kOthersEveryNs) {
+    host_.look_at_others();
+    others_at_ns_ = now;
+  }
+  const auto so_far = static_cast<double>(now - started_ns_);
+  if (state_.read_gbps > 0 && static_cast<double>(looked_ns_) > kStateShare * so_far) return;
+  state_ = host_.machine_state();
+  looked_ns_ += host_.now_ns() - now;
+}
+
+ArmOrder Experiment::order_to(const Piece& order) {
+  const bool first = order.kind == PieceKind::warm_up && order.block == 0;
+  return {.digests = first,
+          .salt = ++pieces_,
+          .warm = comparison_.cache == CacheState::warm,
+          .keep = comparison_.cache == CacheState::steady && !first,
+          .arrivals_ns = order.arrivals_ns};
+}
+
+Result<bool> Experiment::measure(Arm& arm, const Piece& order) {
+  say_progress(arm.described().name, words_of(order));
+  TENON_RETURN_IF_ERROR(arm.check_model());
+  look_at_machine();
+  ArmOrder asked = order_to(order);
+  if (asked.digests && !order.again && process_ == 0) asked.record = record_of(arm);
+  // Without an arm's first piece nothing would be known of it, not even whether it answers alike.
+  may_give_up_ = !asked.digests || order.again || process_ > 0;
+  TENON_ASSIGN_OR_RETURN(ArmTurn turn, arm.begin(asked));
+  may_give_up_ = false;
+  if (turn.end != ArmTurn::End::done) return false;
+  TENON_RETURN_IF_ERROR(keep(std::move(turn.piece), order));
+  return true;
+}
+
+Status Experiment::keep(MeasuredPiece piece, const Piece& order) {
+  piece.kind = order.kind;
+  piece.block = order.block;
+  piece.again = order.again;
+  piece.process = process_;
+  piece.rate = order.rate;
+  piece.before = state_;
+  if (piece.turns.empty()) look_at_machine();
+  piece.after = state_;
+  // Kept as soon as it is there: what follows may fail.
+  TENON_RETURN_IF_ERROR(folder_.add(piece));
+  measured_.pieces.push_back(std::move(piece));
+  return {};
+}
+
+}  // namespace tenon::compare
