@@ -18,8 +18,8 @@ constexpr double kWorthSaying = 0.05;  // of a processor
 constexpr size_t kMostNames = 3;
 
 double seconds_of(double ticks) {
-  static const double per_second = static_cast<double>(::sysconf(_SC_CLK_TCK));
-  return ticks / per_second;
+  static const double kPerSecond = static_cast<double>(::sysconf(_SC_CLK_TCK));
+  return ticks / kPerSecond;
 }
 
 std::string share_text(double share) {
