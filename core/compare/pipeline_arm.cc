@@ -58,7 +58,7 @@ Result<Json> PipelineArm::run(const Json& order) {
                               .salt = order.at("salt").get<uint64_t>(),
                               .warm = order.at("warm").get<bool>(),
                               .record = order.value("record", ""),
-                              .turns = {order.value("turn_steps", 0u), wait_}};
+                              .turns = {wait_ ? order.value("turn_steps", 0u) : 0, wait_}};
   // One engine for all pieces, whose cache goes on from one to the next.
   const bool keep = order.at("keep").get<bool>();
   if (keep && !kept_) kept_ = keep_replaying(pipeline_, work_, options);

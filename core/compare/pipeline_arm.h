@@ -14,9 +14,10 @@ namespace tenon::compare {
 class PipelineArm final : public OrderedArm {
  public:
   // Borrows the pipeline. `note` is told what of the workload is ignored; `wait` gives a turn away
-  // and returns with the next one.
+  // and returns with the next one; without it, replays
+  // are not cut.
   PipelineArm(Pipeline& pipeline, std::function<void(const std::string&)> note,
-              std::function<Status()> wait)
+              std::function<Status()> wait = {})
       : pipeline_(pipeline), note_(std::move(note)), wait_(std::move(wait)) {}
 
   Result<Json> answer(const Json& order) override;

@@ -90,6 +90,30 @@ TEST_F(CompareArmTest, a_replay_answers_every_request_alike_each_time) {
   EXPECT_GT(first.counters.at("decode_weight_bytes"), 0);
 }
 
+TEST_F(CompareArmTest, a_replay_in_turns_gives_the_answers_of_a_whole_one) {
+  ASSERT_NE(pipeline_, nullptr);
+  size_t waits = 0;
+  PipelineArm arm(
+      *pipeline_, [](const std::string&) {},
+      [&waits]() -> Status {
+        ++waits;
+        return {};
+      });
+  ASSERT_TRUE(arm.answer(load_order()).ok());
+  const MeasuredPiece whole = piece_of_run(arm, run_order());
+  EXPECT_EQ(waits, 0u);
+  Json order = run_order();
+  order["turn_steps"] = 1;
+  const MeasuredPiece cut = piece_of_run(arm, order);
+  // The prompts' step and those of four tokens; nobody waits after the last.
+  EXPECT_GE(waits, 3u);
+  EXPECT_EQ(cut.turns.size(), waits + 1);
+  ASSERT_EQ(cut.requests.size(), whole.requests.size());
+  for (size_t i = 0; i < whole.requests.size(); ++i) {
+    EXPECT_EQ(cut.requests[i].digest, whole.requests[i].digest);
+  }
+}
+
 TEST_F(CompareArmTest, arrivals_are_one_for_each_request) {
   ASSERT_NE(pipeline_, nullptr);
   PipelineArm arm(*pipeline_, [](const std::string&) {});

@@ -154,7 +154,8 @@ void CpuWorker::experts_beside(uint32_t layer) {
   if (rows_ == 0) return;
   const LayerWeights& b = vectors(layer);
   const CpuBuffers& to = step_.buffers;
-  const Product product{&step_.weights.layer(layer)[&LayerWeights::down], b.down_bias, to.beside.floats()};
+  const Product product{&step_.weights.layer(layer)[&LayerWeights::down], b.down_bias,
+                        to.beside.floats()};
   multiply(to.inner.floats(), {&product, 1});
   norm_rows(plan(layer).experts.beside_norm, b.mlp_own_norm, to.beside.floats());
   experts_in(layer);

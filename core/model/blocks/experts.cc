@@ -131,7 +131,6 @@ constexpr BlockTensor kTensors[] = {
      .in_layer = {.vector = &LayerWeights::mlp_own_norm}},
     {.role = Role::expert_scales,
      .name = "router.per_expert_scale",
-     .stored = "ffn_down_exps.scale",
      .whole = true,
      .extent =
          [](const ModelPlan&, const LayerPlan& l) {

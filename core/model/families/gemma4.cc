@@ -24,6 +24,8 @@ constexpr TensorName kNames[] = {
     {Role::expert_gate, "experts.*.gate_proj"},
     {Role::expert_up, "experts.*.up_proj"},
     {Role::expert_down, "experts.*.down_proj"},
+    // In GGUF files of other families, a factor of weights in NVFP4.
+    {Role::expert_scales, "router.per_expert_scale", "ffn_down_exps.scale", true},
 };
 
 constexpr ShapeDefaults kShape{.vocabulary = 262144,
