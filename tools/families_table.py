@@ -19,10 +19,11 @@ GOLDEN = ROOT / "tests/golden"
 PAGE = ROOT / "docs/families.md"
 BEGIN, END = "<!-- tools/families_table.py -->\n", "<!-- end of the table -->\n"
 
+SOME = " in some layers"
 # Numbers of tiny models say nothing about a family.
 PLAIN = ((r"\(.*?\)", ""), (r"\d+ of \d+ experts of \d+", "experts"),
          (r"and a shared one of \d+", "and a shared expert"), (r"sliding window of \d+", "sliding window"),
-         (r",? in (\d+) of \1 layers", ""), (r",? in \d+ of \d+ layers", " in some layers"),
+         (r",? in (\d+) of \1 layers", ""), (r",? in \d+ of \d+ layers", SOME),
          (r"  +", " "), (r" ,", ","))
 OPTIONS = re.compile(r"tied embeddings|(QKV|output|MLP) bias|bias of logits|biases of low ranks|experts in "
                      r"some layers|none beyond the basic decoder|q in two steps")
@@ -56,11 +57,13 @@ class Row:
         self.mechanisms, self.goldens, self.files, self.adapters = [], 0, 0, 0
 
     def cells(self):
-        tests = [f"{self.goldens} of transformers"] if self.goldens else []
-        tests += [f"{self.files} GGUF"] if self.files else []
-        tests += [f"{self.adapters} adapters of PEFT"] if self.adapters else []
+        tests = [f"of transformers ({self.goldens})"] if self.goldens else []
+        tests += [f"GGUF ({self.files})"] if self.files else []
+        tests += [f"adapters of PEFT ({self.adapters})"] if self.adapters else []
         names = ", ".join(f"`{name}`" for name in self.names)
-        made = ", ".join(self.mechanisms) or "the basic decoder"
+        parts = [part for part in self.mechanisms if part.removesuffix(SOME) == part or
+                 part.removesuffix(SOME) not in self.mechanisms]
+        made = ", ".join(parts) or "the basic decoder"
         return [names, made, f"`{self.gguf}`" if self.gguf else "–", ", ".join(tests),
                 self.shapes]
 
@@ -76,10 +79,9 @@ def rows_of(binary):
         row.goldens += 1
         row.mechanisms += [part for part in mechanisms(info) if part not in row.mechanisms]
     for file in (GOLDEN / "gguf").glob("*.gguf"):
-        row = next((row for name, row in by_golden.items()
-                    if re.fullmatch(rf"{re.escape(name)}(_[a-z0-9]+)*_(f32|f16|bf16|q\w+)", file.stem)), None)
-        if row is not None:
-            row.files += 1
+        names = [name for name in by_golden if file.stem.startswith(name + "_")]
+        if names:
+            by_golden[max(names, key=len)].files += 1
     for base in (GOLDEN / "adapters").glob("*/base.txt"):
         by_golden[base.read_text().strip()].adapters += 1
     return rows

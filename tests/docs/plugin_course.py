@@ -5,7 +5,7 @@
 
 Of the page, blocks of ```sh are run one after the other in one shell, which stops at the first error, and a block behind
 `<!-- file: NAME -->` is written to that file. All other blocks are shown to readers alone. An example's README is
-followed inside a copy of its folder. With --brief, comparisons get a second in place of what the page gives them: enough
+followed inside a copy of its folder. With --brief, comparisons end after four pairs, however long these take: enough
 to show that the line works, not for a verdict. --keep leaves the folder, and what each block said, to look at.
 """
 
@@ -29,7 +29,8 @@ def script_of(page, brief):
     blocks = 0
     text = page.read_text()
     if brief:
-        text = re.sub(r"--budget \d+s", "--budget 1s", text)
+        text = re.sub(r"--pairs \d+", "--pairs 4", text)
+        text = re.sub(r"--budget \d+s", "--budget 60s", text)
     for block in BLOCK.finditer(text):
         if block["file"]:
             lines += [f"cat > {block['file']} <<'END_OF_BLOCK'", block["text"] + "END_OF_BLOCK"]

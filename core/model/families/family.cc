@@ -9,7 +9,7 @@ namespace tenon {
 namespace {
 
 constexpr const Family* kFamilies[] = {
-#define TENON_FAMILY(family) &family,
+#define TENON_FAMILY(family) &(family),
 #include "core/model/families/families.def"
 #undef TENON_FAMILY
 };

@@ -17,6 +17,9 @@ using nlohmann::json;
 using nlohmann::ordered_json;
 
 constexpr TensorName kNames[] = {
+    // Before the names that it begins with. In GGUF files of other families it is a factor of
+    // weights in NVFP4.
+    {Role::expert_scales, "router.per_expert_scale", "ffn_down_exps.scale", true},
     {Role::attention_post_norm, "post_attention_layernorm"},
     {Role::mlp_norm, "pre_feedforward_layernorm"},
     {Role::mlp_post_norm, "post_feedforward_layernorm"},
@@ -24,8 +27,6 @@ constexpr TensorName kNames[] = {
     {Role::expert_gate, "experts.*.gate_proj"},
     {Role::expert_up, "experts.*.up_proj"},
     {Role::expert_down, "experts.*.down_proj"},
-    // In GGUF files of other families, a factor of weights in NVFP4.
-    {Role::expert_scales, "router.per_expert_scale", "ffn_down_exps.scale", true},
 };
 
 constexpr ShapeDefaults kShape{.vocabulary = 262144,

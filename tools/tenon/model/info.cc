@@ -173,18 +173,24 @@ std::string features_of(const ModelPlan& plan) {
   add(attention.output_bias, "output bias");
   add(layer.mlp.bias, "MLP bias");
   add(static_cast<bool>(attention.qk_norm), "QK norm");
-  add(attention.output_gate, "gate after attention");
+  add(attention.v_norm_eps > 0, "norm of V");
+  add(attention.k_is_v, "V made of K");
+  add(static_cast<bool>(attention.q_growth), "q that grows with the position");
+  add(attention.output_gate,
+      attention.gate_by_head ? "gate of each head after attention" : "gate after attention");
   add_window(plan, features);
   add_recurrences(plan, features);
   add(attention.soft_cap > 0 || plan.logit_soft_cap > 0, "soft caps");
   add(layer.attention_norm.kind == NormKind::layer, "layer norms");
-  add(layer.attention_norm && layer.attention_post_norm, "norms before and behind each half");
-  add(!layer.attention_norm, "norms behind each half");
+  add(layer.attention_norm && layer.attention_post_norm, "norms before and after each half");
+  add(!layer.attention_norm, "norms after each half");
   add(layer.has_mlp() && !layer.mlp.gated, "plain MLP");
   add(!layer.has_mlp(), "no MLP");
   add(static_cast<bool>(plan.embedding_norm), "norm of embeddings");
   add(plan.head_bias, "bias of logits");
   add_experts(plan, features);
+  add(static_cast<bool>(layer.experts.beside_norm), "experts next to the MLP");
+  add(static_cast<bool>(layer.input), "per-layer embeddings");
   add(attention.sinks, "attention sinks");
   add(plan.mask_token.has_value(),
       "diffusion (mask " + std::to_string(plan.mask_token.value_or(kNoToken)) + ")");
