@@ -515,9 +515,17 @@ Result<PlannedShape> named_shape(std::string_view name, uint32_t layers) {
       config["layer_types"] = ordered_json::array();
       for (size_t i = 0; i < layers; ++i) config["layer_types"].push_back(types[i % types.size()]);
     }
-    PlannedShape shape{.json = config.dump(), .plan = {}};
-    TENON_ASSIGN_OR_RETURN(shape.plan, parse_model_config(shape.json, name));
-    return shape;
+    // Of fewer layers, as many of the last share K and V as have one of their kind before them.
+    constexpr const char* kSharing = "num_kv_shared_layers";
+    uint32_t sharing = layers == 0 ? 0 : config.value(kSharing, 0u);
+    while (true) {
+      if (layers != 0 && config.contains(kSharing)) config[kSharing] = sharing;
+      std::string json = config.dump();
+      Result<ModelPlan> plan = parse_model_config(json, name);
+      if (plan.ok()) return PlannedShape{.json = std::move(json), .plan = *std::move(plan)};
+      if (sharing == 0) return copy(plan.status());
+      --sharing;
+    }
   }
   std::string names;
   for (const NamedShape& shape : kShapes) {

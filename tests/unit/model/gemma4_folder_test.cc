@@ -222,6 +222,11 @@ TEST(Gemma4, published_sizes_are_those_of_the_models) {
   EXPECT_EQ(storage.shape().groups[1].layers, 4u);
   EXPECT_EQ(storage.shape().groups[1].k_dim, 512u);
   EXPECT_EQ(e4b->plan.layer_inputs_width(), 42u * 256u);
+  // Of fewer layers, the last ones share what one of their kind before them keeps.
+  const auto seven = named_shape("gemma-4-e4b", 7), two = named_shape("gemma-4-e4b", 2);
+  ASSERT_TRUE(seven.ok() && two.ok());
+  EXPECT_EQ(seven->plan.layers.back().attention.kv_from_layer, 5);
+  EXPECT_EQ(two->plan.layers.back().attention.kv_from_layer, -1);
   const auto moe = named_shape("gemma-4-26b-a4b");
   ASSERT_TRUE(moe.ok()) << moe.status().message();
   EXPECT_EQ(moe->plan.layers[5].attention.kv_heads, 2u);
