@@ -126,17 +126,7 @@ void experts_from_gguf(const GgufFields& fields, bool v3, nlohmann::ordered_json
     config["first_k_dense_replace"] = config["num_hidden_layers"];
     return;
   }
-  experts_from_gguf(fields,
-                    {.count = "n_routed_experts",
-                     .width = "moe_intermediate_size",
-                     .normalised = "norm_topk_prob",
-                     .scale = "routed_scaling_factor",
-                     .groups = "n_group",
-                     .groups_chosen = "topk_group",
-                     .shared_count = "n_shared_experts",
-                     .dense = "first_k_dense_replace",
-                     .gating = v3 ? kGgufSigmoid : 1u},
-                    config);
+  router_from_gguf(fields, v3 ? kGgufSigmoid : kGgufSoftmax, config);
   if (!v3 && config["n_group"] > 1) config["topk_method"] = "group_limited_greedy";
 }
 

@@ -64,17 +64,7 @@ void read_solar(const JsonFields& config, ModelPlan& plan) {
 void from_gguf(const GgufFields& fields, nlohmann::ordered_json& config) {
   config["use_qk_norm"] = fields.has_tensor("blk.0.attn_q_norm.weight");
   config["partial_rotary_factor"] = config.value("partial_rotary_factor", 1.0);
-  experts_from_gguf(fields,
-                    {.count = "n_routed_experts",
-                     .width = "moe_intermediate_size",
-                     .normalised = "norm_topk_prob",
-                     .scale = "routed_scaling_factor",
-                     .groups = "n_group",
-                     .groups_chosen = "topk_group",
-                     .shared_count = "n_shared_experts",
-                     .dense = "first_k_dense_replace",
-                     .gating = kGgufSigmoid},
-                    config);
+  router_from_gguf(fields, kGgufSigmoid, config);
 }
 
 }  // namespace glm_moe_family

@@ -166,16 +166,7 @@ void ministral_to_gguf(const ModelPlan& plan, const std::string& architecture, G
 void small_from_gguf(const GgufFields& fields, ordered_json& config) {
   latent_from_gguf(fields, config);
   config.erase("mlp_bias");
-  experts_from_gguf(fields,
-                    {.count = "n_routed_experts",
-                     .width = "moe_intermediate_size",
-                     .normalised = "norm_topk_prob",
-                     .scale = "routed_scaling_factor",
-                     .groups = "n_group",
-                     .groups_chosen = "topk_group",
-                     .shared_count = "n_shared_experts",
-                     .dense = "first_k_dense_replace"},
-                    config);
+  router_from_gguf(fields, kGgufSoftmax, config);
   growth_from_gguf(fields, config);
 }
 

@@ -247,6 +247,20 @@ void experts_to_gguf(const ModelPlan& plan, const std::string& architecture, Ggu
   }
 }
 
+void router_from_gguf(const GgufFields& fields, uint32_t gating, ordered_json& config) {
+  experts_from_gguf(fields,
+                    {.count = "n_routed_experts",
+                     .width = "moe_intermediate_size",
+                     .normalised = "norm_topk_prob",
+                     .scale = "routed_scaling_factor",
+                     .groups = "n_group",
+                     .groups_chosen = "topk_group",
+                     .shared_count = "n_shared_experts",
+                     .dense = "first_k_dense_replace",
+                     .gating = gating},
+                    config);
+}
+
 void router_to_gguf(const ModelPlan& plan, const std::string& architecture, GgufMetadata& out) {
   experts_to_gguf(plan, architecture, out);
   const auto found = std::ranges::find_if(

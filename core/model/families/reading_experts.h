@@ -57,7 +57,7 @@ void set_checked_experts(const JsonFields& config, const std::vector<bool>& spar
                          const ExpertsPlan& experts, ModelPlan& plan);
 
 // expert_gating_func of GGUF files.
-inline constexpr uint32_t kGgufSigmoid = 2;
+inline constexpr uint32_t kGgufSoftmax = 1, kGgufSigmoid = 2;
 
 // What a GGUF file's keys of experts are in config.json, and what they must say where config.json
 // cannot say it.
@@ -75,10 +75,12 @@ struct GgufExpertKeys {
   const char* without = nullptr;       // the layers without experts; null: none may be
   const char* dense = nullptr;         // so many layers without experts come first; null: not so
   const char* types = nullptr;         // a list of "dense" and "sparse"; null: not so
-  uint32_t gating = 1;                 // softmax; 2: sigmoid, 3: softmax of the chosen
+  uint32_t gating = kGgufSoftmax;      // 3: softmax of the chosen
 };
 void experts_from_gguf(const GgufFields& fields, const GgufExpertKeys& keys,
                        nlohmann::ordered_json& config);
+// The keys of experts as DeepSeek calls them in config.json; `gating` as above.
+void router_from_gguf(const GgufFields& fields, uint32_t gating, nlohmann::ordered_json& config);
 // The keys of any plan whose layers with experts are alike.
 void experts_to_gguf(const ModelPlan& plan, const std::string& architecture, GgufMetadata& out);
 // With the numbers of shared experts and of layers before the first with experts.
