@@ -423,7 +423,7 @@ class Ends(Case):
         done = subprocess.run(
             [BINARY, *map(str, ["compare", "--workload", self.work, "--out", self.out, "--quiet",
                                 "--noise-pairs", 0, "--pairs", 100000, "--margin", 0.0001,
-                                "--arm", "b:"])],
+                                "--unlike", 100, "--arm", "b:"])],
             cwd=self.folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
             timeout=240, preexec_fn=limit, restore_signals=False)
         self.assertEqual(done.returncode, 1, done.stderr)

@@ -44,7 +44,7 @@ class Case(unittest.TestCase):
         process = subprocess.Popen(
             [BINARY, *map(str, ["compare", "--workload", workload or self.work, "--out", self.out,
                                 "--noise-pairs", 0, "--pairs", 100000, "--margin", 0.0001,
-                                "--arm", arm, *arguments])],
+                                "--unlike", 100, "--arm", arm, *arguments])],
             cwd=self.folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.PIPE, text=True)
         end = time.monotonic() + 240
