@@ -6,9 +6,10 @@
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <mutex>
-#include <thread>
+#include <system_error>
 
 #include "core/base/quote.h"
+#include "core/base/threads/start_thread.h"
 
 namespace tenon::http {
 namespace {
@@ -50,7 +51,7 @@ void Places::look_up() {
   }
   looking_ = std::make_shared<Looking>();
   looking_->asker = this;
-  std::thread([looking = looking_, host = address_.host, port = std::to_string(address_.port)] {
+  auto look = [looking = looking_, host = address_.host, port = std::to_string(address_.port)] {
     asio::io_context own;
     LookupError problem;
     for (const auto& one : asio::ip::tcp::resolver(own).resolve(host, port, problem)) {
@@ -65,7 +66,15 @@ void Places::look_up() {
     asio::post(looking->asker->io_, [looking] {
       if (looking->asker != nullptr) looking->asker->take(*looking);
     });
-  }).detach();
+  };
+  try {
+    start_thread(std::move(look)).detach();
+  } catch (const std::system_error& refused) {
+    looking_->fault = refused.what();
+    asio::post(io_, [looking = looking_] {
+      if (looking->asker != nullptr) looking->asker->take(*looking);
+    });
+  }
 }
 
 void Places::take(Looking& looking) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -65,8 +66,14 @@ void LibraryExaminer::look_at(std::span<const std::string> paths) {
       look_at_one(*fresh[i].first, *fresh[i].second);
     }
   };
-  std::vector<std::jthread> threads(std::min(fresh.size(), has_guest_ ? kMostAtOnce : 1));
-  for (std::jthread& thread : threads) thread = std::jthread(work);
+  std::vector<std::jthread> threads;
+  try {
+    while (threads.size() + 1 < std::min(fresh.size(), has_guest_ ? kMostAtOnce : 1)) {
+      threads.emplace_back(work);
+    }
+  } catch (const std::system_error&) {  // no further thread: it takes longer
+  }
+  work();
 }
 
 void LibraryExaminer::look_at_one(const std::string& path, Seen& seen) const {

@@ -4,6 +4,7 @@
 
 #include "core/base/log.h"
 #include "core/base/machine/signal_stack.h"
+#include "core/base/threads/start_thread.h"
 
 namespace tenon::llm {
 namespace {
@@ -31,7 +32,7 @@ EngineHost::EngineHost(Pipeline& pipeline, HostOptions options)
       kv_tokens_(kv_tokens_of(pipeline.parts())),
       engine_(pipeline.parts(), with_hooks(pipeline.engine_options(), options_,
                                            [this](const StepRecord& step) { note_step(step); })),
-      thread_([this] { run(); }) {}
+      thread_(start_thread([this] { run(); })) {}
 
 EngineHost::~EngineHost() {
   stopped_ = true;

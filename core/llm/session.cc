@@ -1,5 +1,6 @@
 #include "core/llm/session.h"
 
+#include <system_error>
 #include <utility>
 
 #include "core/base/quote.h"
@@ -98,7 +99,11 @@ Result<std::unique_ptr<Session>> Session::open(const PipelineSource& source, uin
   TENON_ASSIGN_OR_RETURN(PipelineConfig config, read_config(source));
   TENON_ASSIGN_OR_RETURN(OpenedPipeline opened,
                          open_pipeline(std::move(config), source.plugin_path));
-  return std::unique_ptr<Session>(new Session(std::move(opened), calls));
+  try {
+    return std::unique_ptr<Session>(new Session(std::move(opened), calls));
+  } catch (const std::system_error& error) {  // its thread
+    return failed(error.what());
+  }
 }
 
 Session::Session(OpenedPipeline opened, uint32_t calls) : opened_(std::move(opened)) {

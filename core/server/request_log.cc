@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/base/quote.h"
+#include "core/base/threads/start_thread.h"
 #include "core/server/api/read/json.h"
 
 namespace tenon::server {
@@ -63,7 +64,7 @@ Result<std::unique_ptr<RequestLog>> RequestLog::open(const std::string& path) {
   return std::unique_ptr<RequestLog>(new RequestLog(file));
 }
 
-RequestLog::RequestLog(std::FILE* file) : file_(file), thread_([this] { run(); }) {}
+RequestLog::RequestLog(std::FILE* file) : file_(file), thread_(start_thread([this] { run(); })) {}
 
 RequestLog::~RequestLog() {
   {

@@ -3,11 +3,17 @@
 #include <exception>
 
 #include "core/base/log.h"
+#include "core/base/threads/start_thread.h"
 
 namespace tenon::server {
 
 WorkPool::WorkPool(uint32_t threads, size_t capacity) : capacity_(capacity) {
-  for (uint32_t i = 0; i < threads; ++i) threads_.emplace_back([this] { work(); });
+  try {
+    for (uint32_t i = 0; i < threads; ++i) threads_.push_back(start_thread([this] { work(); }));
+  } catch (...) {
+    stop();
+    throw;
+  }
 }
 
 bool WorkPool::post(std::function<void()> job) {

@@ -58,10 +58,10 @@ int run_command(int argc, char** argv, AddCommands add_commands) {
 
 int run_program(int argc, char** argv, AddCommands add_commands) {
   guard_standard_streams();
-  start_watchdog();
-  watch_interrupts();
   int status = 1;
   try {
+    start_watchdog();
+    watch_interrupts();
     status = run_command(argc, argv, add_commands);
   } catch (const std::exception& error) {
     tell(error.what());

@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/base/threads/start_thread.h"
 #include "core/exec/cpu/limit_kernels.h"
 
 namespace tenon {
@@ -208,10 +209,26 @@ struct Measurement {
 
 MachineLimits measure_machine_limits(CpuFeatures isa, uint32_t threads, double seconds_budget) {
   Measurement measurement(isa, std::max(threads, 1u), seconds_budget);
+  enum : int { kWaits, kGoes, kAbandoned };
+  std::atomic<int> state = kWaits;
+  const auto let_them = [&state](int next) {
+    state = next;
+    state.notify_all();
+  };
   std::vector<std::thread> others;
-  for (uint32_t i = 0; i < measurement.threads; ++i) {
-    others.emplace_back([&measurement, i] { measurement.run(i); });
+  try {
+    for (uint32_t i = 0; i < measurement.threads; ++i) {
+      others.push_back(start_thread([&measurement, &state, i] {
+        state.wait(kWaits);
+        if (state == kGoes) measurement.run(i);
+      }));
+    }
+  } catch (...) {
+    let_them(kAbandoned);
+    for (std::thread& thread : others) thread.join();
+    throw;
   }
+  let_them(kGoes);
   for (std::thread& thread : others) thread.join();
   measurement.limits.processor_share =
       std::accumulate(measurement.shares.begin(), measurement.shares.end(), 0.0) /

@@ -6,10 +6,12 @@
 
 #include <deque>
 #include <mutex>
+#include <system_error>
 #include <thread>
 
 #include "core/base/files/mapped_file.h"
 #include "core/base/quote.h"
+#include "core/base/threads/start_thread.h"
 #include "core/server/grpc/frames.h"
 #include "core/server/grpc/inference_call.h"
 
@@ -301,8 +303,14 @@ class GrpcServer::State {
     const std::lock_guard lock(mutex_);
     if (closing_.joinable()) return;
     server_->GetHealthCheckService()->SetServingStatus(false);
-    closing_ =
-        std::thread([this, limit] { server_->Shutdown(std::chrono::system_clock::now() + limit); });
+    const auto close = [this, limit] {
+      server_->Shutdown(std::chrono::system_clock::now() + limit);
+    };
+    try {
+      closing_ = start_thread(close);
+    } catch (const std::system_error&) {  // no further thread: the caller waits for it
+      close();
+    }
   }
   const std::string& address() const { return address_; }
 

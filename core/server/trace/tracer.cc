@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "core/base/threads/start_thread.h"
+
 namespace tenon::trace {
 namespace {
 
@@ -16,7 +18,9 @@ bool is_in_share(const std::string& trace_id, double share) {
 }  // namespace
 
 Tracer::Tracer(TracerOptions options, Deliver deliver)
-    : options_(std::move(options)), deliver_(std::move(deliver)), thread_([this] { run(); }) {}
+    : options_(std::move(options)),
+      deliver_(std::move(deliver)),
+      thread_(start_thread([this] { run(); })) {}
 
 Tracer::~Tracer() {
   {

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <span>
 
+#include "core/base/threads/start_thread.h"
 #include "tools/tenon/process/standard_output.h"
 #include "tools/tenon/process/watchdog.h"
 
@@ -125,7 +126,7 @@ bool KeptInterrupts::take() {
 
 GracefulEnd::GracefulEnd(std::function<bool()> late) : late_(std::move(late)) {
   if (wake[0] < 0) return;
-  thread_ = std::thread([this] { wait_and_end(); });
+  thread_ = start_thread([this] { wait_and_end(); });
   graceful = true;
 }
 
@@ -164,7 +165,7 @@ DrainOnSignal::DrainOnSignal(std::function<void()> drain, std::function<void()> 
   if (wake[0] < 0) return;
   draining = Drain::wanted;
   if (renew_) renewing = Renewal::wanted;
-  thread_ = std::thread([this] { wait_and_drain(); });
+  thread_ = start_thread([this] { wait_and_drain(); });
 }
 
 DrainOnSignal::~DrainOnSignal() {

@@ -16,6 +16,7 @@
 #include "core/base/calls/running_calls.h"
 #include "core/base/files/new_file.h"
 #include "core/base/log.h"
+#include "core/base/threads/start_thread.h"
 #include "tools/tenon/process/interrupt.h"
 
 namespace tenon {
@@ -218,7 +219,7 @@ void start_watchdog() {
   sigset_t all, before;
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are for the other threads
-  std::thread(watch).detach();
+  start_thread(watch).detach();
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
