@@ -81,7 +81,7 @@ struct Constraint {
 class SchemaReader {
  public:
   SchemaReader(const JsonValue& root, SchemaNotes& notes)
-      : root_(root), references_(root), notes_(notes) {}
+      : references_(root), notes_(notes) {}
 
   Result<Constraint> read(const Schemas& schemas);
   // Lets one more schema apply. `chain`: as Constraint::Choice has it.
@@ -112,7 +112,6 @@ class SchemaReader {
   Status merge_items(Constraint& into, const JsonValue& schema, const std::string& path);
   Status unknown(const Keyword& keyword);
 
-  const JsonValue& root_;
   SchemaReferences references_;
   SchemaNotes& notes_;
 };
