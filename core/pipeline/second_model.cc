@@ -64,7 +64,7 @@ Status open_second_model(OpenedModels& pipeline) {
   TENON_RETURN_IF_ERROR(check_vocabulary(pipeline, **model, path.origin.text()));
   if (recurs((*model)->plan)) {
     return unsupported(path.origin.text() + ": drafter.model " + path_in_quotes(path.value) +
-                       " has recurrent layers; a second model whose layers all attend is built");
+                       " has recurrent layers; a model that drafts needs layers that all attend");
   }
   if ((*model)->plan.mask_token) {
     return unsupported(

@@ -80,8 +80,7 @@ struct Constraint {
 // Reads keywords into constraints.
 class SchemaReader {
  public:
-  SchemaReader(const JsonValue& root, SchemaNotes& notes)
-      : references_(root), notes_(notes) {}
+  SchemaReader(const JsonValue& root, SchemaNotes& notes) : references_(root), notes_(notes) {}
 
   Result<Constraint> read(const Schemas& schemas);
   // Lets one more schema apply. `chain`: as Constraint::Choice has it.

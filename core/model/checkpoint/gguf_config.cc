@@ -263,7 +263,7 @@ void refuse_other_arithmetic(const GgufFields& fields) {
   }
   if (!fields.flag(".attention.causal", true)) {
     fields.faults().unsupported(fields.name(".attention.causal") +
-                                " is false; only causal attention is built");
+                                " is false; Tenon runs causal attention alone");
   }
   if (!fields.asked(".use_parallel_residual") && fields.flag(".use_parallel_residual", false)) {
     fields.faults().unsupported(fields.name(".use_parallel_residual") +

@@ -54,7 +54,7 @@ void expect_usual(const JsonFields& config, const Shape& shape) {
   }
   for (const char* key : {"use_qk_norm", "use_mixed_mlp_moe", "norm_topk_prob"}) {
     if (config.flag(key, true)) continue;
-    config.faults().unsupported(config.name(key) + " is false; this family is built with true");
+    config.faults().unsupported(config.name(key) + " is false; this family runs with true alone");
   }
 }
 

@@ -64,8 +64,8 @@ ExpertsPlan read_experts(const JsonFields& config, const ExpertDefaults& default
 void expect_value(const JsonFields& config, const char* key, std::string_view expected) {
   const std::string value = config.text(key, expected);
   if (value == expected) return;
-  config.faults().unsupported(config.name(key) + " is " + in_quotes(value) + "; of this family " +
-                              in_quotes(expected) + " is built");
+  config.faults().unsupported(config.name(key) + " is " + in_quotes(value) +
+                              "; this family runs with " + in_quotes(expected) + " alone");
 }
 
 void read_shared_experts(const JsonFields& config, const char* key, uint32_t count,

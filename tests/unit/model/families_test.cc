@@ -361,7 +361,7 @@ TEST(Families, experts_that_deepseek_cannot_have_are_refused) {
   EXPECT_THAT(refusal(v2 + R"("num_experts_per_tok":2,"mlp_bias":true})"),
               HasSubstr("experts with biases are not built here"));
   EXPECT_THAT(refusal(v3 + R"("scoring_func":"softmax"})"),
-              HasSubstr("'scoring_func' is 'softmax'; of this family 'sigmoid' is built"));
+              HasSubstr("'scoring_func' is 'softmax'; this family runs with 'sigmoid' alone"));
   EXPECT_THAT(refusal(v3 + R"("n_group":7})"), HasSubstr("256 experts do not make 7 equal groups"));
   EXPECT_THAT(refusal(v3 + R"("n_group":256,"topk_group":8})"),
               HasSubstr("groups of one expert have no two best ones"));

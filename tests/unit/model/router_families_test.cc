@@ -65,11 +65,11 @@ TEST(RouterFamilies, glm_turns_half_of_a_head_and_has_dense_layers_first) {
 
 TEST(RouterFamilies, a_router_of_another_kind_is_refused) {
   EXPECT_THAT(refusal_with("glm4_moe", R"("scoring_func":"softmax","head_dim":64)"),
-              HasSubstr("'scoring_func' is 'softmax'; of this family 'sigmoid' is built"));
+              HasSubstr("'scoring_func' is 'softmax'; this family runs with 'sigmoid' alone"));
   EXPECT_THAT(refusal_with("minimax_m2", R"("scoring_func":"softmax")"),
               HasSubstr("'scoring_func' is 'softmax'"));
   EXPECT_THAT(refusal_with("mistral4", R"("scoring_func":"sigmoid")"),
-              HasSubstr("of this family 'softmax' is built"));
+              HasSubstr("this family runs with 'softmax' alone"));
   EXPECT_THAT(refusal_with("minimax_m2", R"("use_qk_norm":false)"),
               HasSubstr("'use_qk_norm' is false"));
   EXPECT_THAT(refusal_with("hy_v3", R"("route_norm":false)"), HasSubstr("'route_norm' is false"));
