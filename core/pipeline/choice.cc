@@ -43,7 +43,6 @@ bool provides_word(const PluginDescriptor& descriptor, std::string_view key,
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
-// Chooses section by section and collects what is wrong with any of them.
 // For --log-level debug.
 void tell_choice(const std::string& section, const ComponentConfig& component,
                  const PluginRef& plugin) {
@@ -53,6 +52,7 @@ void tell_choice(const std::string& section, const ComponentConfig& component,
           "' – " + (automatic ? "auto: the best score" : component.plugin.origin.text()));
 }
 
+// Chooses section by section and collects what is wrong with any of them.
 class Chooser {
  public:
   Chooser(const PipelineRequest& request, const HostFacts& host) : request_(request), host_(host) {}

@@ -1,3 +1,4 @@
+// Where plugins are looked for: folders and plugins.lock. registry.cc finds one by its name.
 #include "core/plugin/search.h"
 
 #include <algorithm>

@@ -16,9 +16,9 @@ Status Engine::step_plain() {
   forward_.launch(step);
   results_.mask(step);
   forward_.collect(step);
-  results_.sample(step);
+  results_.sample(step);  // and appends the tokens to what is known
   drafting_.observe(step);
-  results_.resolve(step);
+  results_.resolve(step);  // what the KV cache keeps of the step
   observing_.look(step);
   results_.deliver(step);
   return record(step);

@@ -174,6 +174,7 @@ double log_decay(const Recurrence& r, const float* step, size_t row, size_t head
   return plan.strongest_decay == 0 ? a * softplus(x) : plan.strongest_decay * sigmoid(-a * x);
 }
 
+// The gated delta rule:
 // S ← e^g·S,  S ← S + k⊗β·(v - Sᵀk),  y = Sᵀq for each head of values; those of a group share q and
 // k, whose norms are 1, that of q 1/√k.
 void scan_delta(const Recurrence& r, Inputs inputs, float* y) {

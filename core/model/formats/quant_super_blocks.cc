@@ -1,5 +1,6 @@
 // q2_k to q6_k, tq1_0 and tq2_0: blocks of 256 values in groups whose scales are small integers
-// times a scale of the block.
+// times a scale of the block. The kernels read them by code of their own: <tenon/sdk/linear/
+// quant_formats.h> takes a file's bits apart, quant_steps.h reads a panel of them.
 #include <cstring>
 
 #include "core/base/half.h"

@@ -57,6 +57,7 @@ void Funnel::top_n_sigma(double n) {
   keep_from(peak() - n * std::sqrt(variance));
 }
 
+// Narrows the range of logits that may be drawn; the executor `cuda` does the same in draw.cuh.
 void Funnel::top_k(uint32_t k) {
   if (k >= row_.vocabulary()) return;
   if (k > kSelectable) {

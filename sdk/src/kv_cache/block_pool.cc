@@ -1,3 +1,5 @@
+// What the pool does after a step, and when no block is free. Taking, sharing, dropping and freeing a
+// block (`take`, `share`, `drop`, `free_or_cache`) stand in the header.
 #include <tenon/sdk/kv_cache/block_pool.h>
 
 #include <algorithm>
@@ -27,7 +29,7 @@ void BlockPool::step_done(uint64_t step_id) {
       parked_[left++] = block;
     } else {
       --parked_count_;
-      settle(block);
+      free_or_cache(block);
     }
   }
   parked_.resize(left);
@@ -37,7 +39,7 @@ BlockId BlockPool::evict() {
   const BlockId block = heap_.front();
   leave_heap(block);
   at(block).kept = false;
-  settle(block);
+  free_or_cache(block);
   return block;
 }
 

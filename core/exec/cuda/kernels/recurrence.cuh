@@ -296,7 +296,7 @@ TENON_DEVICE float delta_decay(float step, float a, float strongest) {
   return expf(log);
 }
 
-// Grid: sequences · heads · parts of kBlockColumns columns of a head's state.
+// The gated delta rule. Grid: sequences · heads · parts of kBlockColumns columns of a head's state.
 template <int kept>
 __global__ void scan_delta_kernel(ScanDeltaView s) {
   let_next_start();

@@ -14,17 +14,21 @@ constexpr uint32_t kCompletions = bit(Place::completions), kChat = bit(Place::ch
                    kStreamOptions = bit(Place::stream_options), kReasoning = bit(Place::reasoning),
                    kText = bit(Place::response_text), kThinking = bit(Place::thinking),
                    kConfig = bit(Place::output_config);
-constexpr uint32_t kOlder = kCompletions | kChat;
-constexpr uint32_t kSampled = kOlder | kResponses;
+constexpr uint32_t kCompletionsAndChat = kCompletions | kChat;
+constexpr uint32_t kSampled = kCompletionsAndChat | kResponses;
 constexpr uint32_t kTalking = kChat | kResponses | kMessages;
 constexpr uint32_t kAll = kSampled | kMessages;
 
+// A reader reads it.
 constexpr FieldRule taken(std::string_view name, uint32_t places) {
   return {.name = name, .places = places, .use = FieldUse::taken};
 }
+// Stands in answers, and may be sent back with them.
 constexpr FieldRule echoed(std::string_view name, uint32_t places) {
   return {.name = name, .places = places, .use = FieldUse::echoed};
 }
+// Has no effect here, which the header Tenon-Ignored-Fields says; of a neutral value, nothing is
+// said.
 constexpr FieldRule ignored(std::string_view name, uint32_t places, std::string_view why,
                             std::string_view neutral = "[]") {
   return {.name = name,
@@ -33,10 +37,12 @@ constexpr FieldRule ignored(std::string_view name, uint32_t places, std::string_
           .neutral = neutral,
           .sentence = why};
 }
+// Refused, but for the neutral values: they ask for what happens anyway.
 constexpr FieldRule only(std::string_view neutral, std::string_view name, uint32_t places,
                          std::string_view why) {
   return {.name = name, .places = places, .neutral = neutral, .sentence = why};
 }
+// Refused, whatever it says.
 constexpr FieldRule refused(std::string_view name, uint32_t places, std::string_view sentence) {
   return {.name = name, .places = places, .sentence = sentence};
 }
@@ -74,11 +80,12 @@ constexpr FieldRule kRules[] = {
     taken("add_special_tokens", kCompletions | kTokenize),
     only("[false]", "add_special_tokens", kTalking, "templates write such tokens themselves"),
     only("[true]", "add_special_tokens", kEmbeddings, "vectors are of texts with such tokens"),
-    refused("truncate_prompt_tokens", kOlder | kEmbeddings,
+    refused("truncate_prompt_tokens", kCompletionsAndChat | kEmbeddings,
             "is not offered: prompts are never cut here – shorten the prompt"),
-    ignored("truncation_side", kOlder | kEmbeddings, "prompts are never cut here"),
+    ignored("truncation_side", kCompletionsAndChat | kEmbeddings, "prompts are never cut here"),
     ignored("truncation", kResponses, "prompts are never cut here"),
-    only(R"(["error"])", "context_length_exceeded_behavior", kOlder, "prompts are never cut here"),
+    only(R"(["error"])", "context_length_exceeded_behavior", kCompletionsAndChat,
+         "prompts are never cut here"),
     refused("previous_response_id", kResponses, kStateless),
     refused("conversation", kResponses, kStateless),
     refused("previous_input_messages", kResponses, kStateless),
@@ -99,7 +106,7 @@ constexpr FieldRule kRules[] = {
     taken("thinking", kChat | kMessages),
     taken("enable_thinking", kChat),
     taken("output_config", kMessages),
-    only("[-1]", "thinking_token_budget", kOlder, kOnItsOwn),
+    only("[-1]", "thinking_token_budget", kCompletionsAndChat, kOnItsOwn),
     only("[true]", "include_reasoning", kChat | kResponses, "reasoning comes as it is"),
     only("[true]", "separate_reasoning", kChat, "reasoning comes as a part of its own"),
     only(R"(["parsed"])", "reasoning_format", kChat, "reasoning comes as a part of its own"),
@@ -109,12 +116,12 @@ constexpr FieldRule kRules[] = {
     refused("task", kChat, "is not offered: say in a message what is to be done"),
 
     // Lengths, samples and sampling; parameters() has the others.
-    taken("max_tokens", kOlder | kMessages),
+    taken("max_tokens", kCompletionsAndChat | kMessages),
     refused("max_tokens", kResponses, "is \"max_output_tokens\" in this dialect – rename it"),
     taken("max_completion_tokens", kChat),
     refused("max_completion_tokens", kCompletions, "is \"max_tokens\" here – rename it"),
     taken("max_output_tokens", kResponses),
-    taken("n", kOlder),
+    taken("n", kCompletionsAndChat),
     only("[1]", "n", kResponses | kMessages, "there is one answer in this dialect"),
     only("[1]", "samples", kResponses | kMessages, "there is one answer in this dialect"),
     refused("stop", kMessages, "is \"stop_sequences\" in this dialect – rename it"),
@@ -123,34 +130,38 @@ constexpr FieldRule kRules[] = {
     taken("include_stop_str_in_output", kAll),
     taken("allowed_token_ids", kAll),
     taken("watermarking", kAll),
-    only("[false]", "use_beam_search", kOlder, "a search has \"beams\""),
-    only("[false]", "no_stop_trim", kOlder, "\"include_stop_str_in_output\" keeps a stop's text"),
-    only(R"(["", []])", "stop_regex", kOlder, "\"stop\" takes texts"),
-    only("[true]", "do_sample", kOlder, "\"temperature\" 0 takes the most likely token"),
-    only("[0]", "top_a", kOlder, "the sampler has no such stage"),
-    only("[1]", "tfs", kOlder, "the sampler has no such stage"),
-    refused("repetition_detection", kOlder,
+    only("[false]", "use_beam_search", kCompletionsAndChat, "a search has \"beams\""),
+    only("[false]", "no_stop_trim", kCompletionsAndChat,
+         "\"include_stop_str_in_output\" keeps a stop's text"),
+    only(R"(["", []])", "stop_regex", kCompletionsAndChat, "\"stop\" takes texts"),
+    only("[true]", "do_sample", kCompletionsAndChat,
+         "\"temperature\" 0 takes the most likely token"),
+    only("[0]", "top_a", kCompletionsAndChat, "the sampler has no such stage"),
+    only("[1]", "tfs", kCompletionsAndChat, "the sampler has no such stage"),
+    refused("repetition_detection", kCompletionsAndChat,
             "is not offered – \"dry_multiplier\" makes repetitions less likely"),
-    refused("watermark", kOlder, "is not offered – \"watermark_delta\" marks an answer"),
-    refused("custom_logit_processor", kOlder,
+    refused("watermark", kCompletionsAndChat,
+            "is not offered – \"watermark_delta\" marks an answer"),
+    refused("custom_logit_processor", kCompletionsAndChat,
             "is not offered: nothing is run that a request brings – leave it out"),
-    only("[{}]", "custom_params", kOlder, "a third party's parameters stand in \"params\""),
+    only("[{}]", "custom_params", kCompletionsAndChat,
+         "a third party's parameters stand in \"params\""),
     only("[{}]", "vllm_xargs", kAll, "a third party's parameters stand in \"params\""),
-    refused("lora_path", kOlder,
+    refused("lora_path", kCompletionsAndChat,
             "is not offered: adapters stand in the pipeline – choose one by \"adapter\""),
     refused("lora_path", kEmbeddings, "is not offered: vectors are of the base model"),
 
     // Forms and tools.
-    taken("response_format", kOlder),
+    taken("response_format", kCompletionsAndChat),
     taken("guided_json", kAll),
     taken("guided_regex", kAll),
     taken("guided_grammar", kAll),
     taken("guided_choice", kAll),
     taken("structured_outputs", kAll),
-    taken("regex", kOlder),
-    taken("ebnf", kOlder),
+    taken("regex", kCompletionsAndChat),
+    taken("ebnf", kCompletionsAndChat),
     taken("json_schema", kCompletions),
-    ignored("guided_decoding_backend", kOlder, "there is one"),
+    ignored("guided_decoding_backend", kCompletionsAndChat, "there is one"),
     taken("text", kResponses),
     taken("tools", kTalking | kTokenize),
     taken("tool_choice", kTalking),
@@ -169,11 +180,11 @@ constexpr FieldRule kRules[] = {
 
     // What comes back, and how.
     taken("stream", kAll),
-    taken("stream_options", kOlder),
+    taken("stream_options", kCompletionsAndChat),
     ignored("stream_options", kResponses, "a response always ends with its usage"),
-    ignored("stream_interval", kOlder, "tokens are sent as they come"),
+    ignored("stream_interval", kCompletionsAndChat, "tokens are sent as they come"),
     ignored("usage", kChat, "it comes with every answer, in streams by \"stream_options\""),
-    taken("logprobs", kOlder),
+    taken("logprobs", kCompletionsAndChat),
     only("[false]", "logprobs", kMessages, "other dialects have them"),
     only("[0]", "top_logprobs", kMessages, "other dialects have them"),
     only("[false]", "logprobs", kResponses, "\"top_logprobs\" and \"include\" ask for them"),
@@ -181,10 +192,10 @@ constexpr FieldRule kRules[] = {
     only("[0]", "top_logprobs", kCompletions, "\"logprobs\" is their number"),
     only("[false]", "prompt_logprobs", kAll,
          "/v1/completions scores a prompt with \"echo\" and \"logprobs\""),
-    only("[[]]", "logprob_token_ids", kOlder, "the most likely tokens are reported"),
-    taken("return_token_ids", kOlder),
+    only("[[]]", "logprob_token_ids", kCompletionsAndChat, "the most likely tokens are reported"),
+    taken("return_token_ids", kCompletionsAndChat),
     only("[false]", "return_token_ids", kResponses | kMessages, "chats and completions have them"),
-    taken("return_tokens_as_token_ids", kOlder),
+    taken("return_tokens_as_token_ids", kCompletionsAndChat),
     taken("return_token_strs", kTokenize),
     taken("include", kResponses),
     taken("encoding_format", kEmbeddings),
@@ -192,13 +203,13 @@ constexpr FieldRule kRules[] = {
     taken("skip_special_tokens", kDetokenize),
     ignored("skip_special_tokens", kAll, "special tokens give no text here", "[true]"),
     ignored("spaces_between_special_tokens", kAll, "special tokens give no text here"),
-    only("[false]", "return_hidden_states", kOlder, "hidden states are not given out"),
-    only("[false]", "return_routed_experts", kOlder, kNotShown),
-    only("[0]", "routed_experts_start_len", kOlder, "experts are not told here"),
-    only("[0]", "routed_experts_prompt_start", kOlder, "experts are not told here"),
-    only("[false]", "return_cached_tokens_details", kOlder,
+    only("[false]", "return_hidden_states", kCompletionsAndChat, "hidden states are not given out"),
+    only("[false]", "return_routed_experts", kCompletionsAndChat, kNotShown),
+    only("[0]", "routed_experts_start_len", kCompletionsAndChat, "experts are not told here"),
+    only("[0]", "routed_experts_prompt_start", kCompletionsAndChat, "experts are not told here"),
+    only("[false]", "return_cached_tokens_details", kCompletionsAndChat,
          "\"usage\" says how many tokens were found computed"),
-    only("[false]", "return_spec_tokens_details", kOlder, "/metrics has drafts"),
+    only("[false]", "return_spec_tokens_details", kCompletionsAndChat, "/metrics has drafts"),
     only("[false]", "return_prompt_token_ids", kChat, "\"return_token_ids\" has them too"),
     only("[false]", "return_meta_info", kChat, kNotShown),
     only("[false]", "return_input_ids_in_sglext", kChat, "\"return_token_ids\" has them"),
@@ -207,11 +218,11 @@ constexpr FieldRule kRules[] = {
     only("[false]", "return_flat_raw_output_top_logprobs", kChat, "\"top_logprobs\" has them"),
     ignored("return_flat_raw_top_logprobs_b64", kChat, "no flat list is given", "[true]"),
     only("[\"selected\"]", "sampling_logprobs_mode", kChat, "those of chosen tokens are reported"),
-    only("[false]", "return_weight_versions", kOlder, "weights have one version"),
-    only("[false]", "return_token_offsets", kOlder, kNotShown),
+    only("[false]", "return_weight_versions", kCompletionsAndChat, "weights have one version"),
+    only("[false]", "return_token_offsets", kCompletionsAndChat, kNotShown),
     only("[false]", "return_prompt_text", kChat, kNotShown),
-    only("[false]", "return_progress", kOlder, kNotShown),
-    only("[false]", "timings_per_token", kOlder, "GET /v1/engine/steps has times"),
+    only("[false]", "return_progress", kCompletionsAndChat, kNotShown),
+    only("[false]", "timings_per_token", kCompletionsAndChat, "GET /v1/engine/steps has times"),
     only("[false]", "enable_response_messages", kResponses, kNotShown),
     only(R"([["text"]])", "modalities", kChat, kMedia),
     refused("audio", kChat, "is not offered: answers are texts – leave it out"),
@@ -220,7 +231,7 @@ constexpr FieldRule kRules[] = {
     ignored("mm_processor_kwargs", kSampled | kTokenize | kEmbeddings, kMedia),
     ignored("mm_payload", kAll, kMedia),
     only("[false]", "return_mm_kwargs", kAll, kMedia),
-    ignored("images_config", kOlder, kMedia),
+    ignored("images_config", kCompletionsAndChat, kMedia),
     ignored("video_config", kChat, kMedia),
     ignored("max_dynamic_patch", kChat, kMedia),
     ignored("min_dynamic_patch", kChat, kMedia),
@@ -239,7 +250,7 @@ constexpr FieldRule kRules[] = {
     refused("cache_salt", kEmbeddings, "is not offered: nothing is kept of texts for vectors"),
     refused("extra_key", kSampled, "is not offered – \"cache_salt\" keeps caches apart"),
     taken("metadata", kResponses),
-    ignored("metadata", kOlder | kMessages | kEmbeddings, kOtherService),
+    ignored("metadata", kCompletionsAndChat | kMessages | kEmbeddings, kOtherService),
     ignored("client_metadata", kAll, kOtherService),
     ignored("user", kAll | kEmbeddings, kNobody),
     ignored("safety_identifier", kAll, kNobody),
@@ -249,17 +260,17 @@ constexpr FieldRule kRules[] = {
     ignored("rid", kAll | kEmbeddings, kNames),
     ignored("session_id", kAll, kNames),
     ignored("chat_id", kChat, kNames),
-    ignored("custom_labels", kOlder, "figures have the labels of /metrics"),
+    ignored("custom_labels", kCompletionsAndChat, "figures have the labels of /metrics"),
     ignored("prompt_cache_key", kAll, kCaching),
     ignored("prompt_cache_options", kAll, kCaching),
     ignored("prompt_cache_retention", kAll, kCaching),
     ignored("cache_control", kAll, kCaching),
-    ignored("cache_prompt", kOlder, kCaching, "[true]"),
+    ignored("cache_prompt", kCompletionsAndChat, kCaching, "[true]"),
     ignored("prediction", kChat, "drafts are the pipeline's affair"),
     ignored("service_tier", kAll, kOneTier),
     ignored("speed", kMessages, kOneTier, R"(["standard"])"),
-    ignored("keep_alive", kOlder, "models stay loaded"),
-    only("[false]", "store", kOlder, "nothing is stored here"),
+    ignored("keep_alive", kCompletionsAndChat, "models stay loaded"),
+    only("[false]", "store", kCompletionsAndChat, "nothing is stored here"),
     ignored("store", kResponses, "nothing is stored here, as the response says", "[false]"),
     only("[false]", "background", kResponses, "nothing is stored here"),
     ignored("background_options", kResponses, "nothing runs in the background"),
@@ -282,7 +293,7 @@ constexpr FieldRule kRules[] = {
     only("[[]]", "transforms", kChat, "messages are taken as they are sent"),
     only("[{}]", "extra_body", kAll, "its members belong into the body itself"),
     only("[{}]", "extra_headers", kAll, "they belong into the head"),
-    only("[{}]", "session_params", kOlder, "nothing is stored here"),
+    only("[{}]", "session_params", kCompletionsAndChat, "nothing is stored here"),
     only("[{}]", "kv_transfer_params", kAll, kNoTransfer),
     only("[{}]", "ec_transfer_params", kAll, kNoTransfer),
     refused("bootstrap_host", kSampled, kOneEngine),

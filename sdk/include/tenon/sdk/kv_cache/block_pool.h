@@ -72,7 +72,7 @@ class BlockPool {
     if (--uses_[index(block)].references > 0) return;
     set_filled(block, 0);
     one.used_at = ++clock_;
-    if (one.last_step <= done_step_) return settle(block);
+    if (one.last_step <= done_step_) return free_or_cache(block);
     one.state = State::parked;
     ++parked_count_;
     parked_.push_back(block);
@@ -95,7 +95,7 @@ class BlockPool {
     one.kept = false;
     if (one.state != State::cached) return;
     leave_heap(block);
-    settle(block);
+    free_or_cache(block);
   }
   // Whose content it is, as `keep` was told, and how often others have found it.
   uint64_t owner(BlockId block) const { return at(block).owner; }
@@ -139,8 +139,8 @@ class BlockPool {
     return Status::error(StatusCode::internal, "block " + std::to_string(block) + " " + how);
   }
 
-  // Nobody holds the block and no step reads it.
-  void settle(BlockId block) {
+  // Nobody holds the block and no step reads it: here it becomes free, unless its content is kept.
+  void free_or_cache(BlockId block) {
     Block& one = at(block);
     one.state = one.kept ? State::cached : State::free;
     if (!one.kept) return free_.push_back(block);

@@ -1,3 +1,5 @@
+// What a kernel says of the formats it takes, and which weights it refuses; how their bits are read
+// stands in the headers.
 #include <tenon/sdk/linear/quant_formats.h>
 
 #include <cstdint>
