@@ -54,7 +54,10 @@ INSTANTIATE_TEST_SUITE_P(
                      testing::Values("mamba", "mamba_biases", "mamba2", "mamba2_groups", "granite4",
                                      "granite4_rope", "granite4_experts", "qwen3_next",
                                      "qwen3_next_biases", "qwen3_5", "qwen3_5_tied", "qwen3_5_moe",
-                                     "lfm2", "lfm2_biases", "lfm2_moe", "lfm3", "lfm3_plain")),
+                                     "lfm2", "lfm2_biases", "lfm2_moe", "lfm3", "lfm3_plain",
+                                     "kimi_linear", "kimi_linear_ranks", "olmo_hybrid",
+                                     "olmo_hybrid_still", "nemotron_h", "nemotron_h_latent",
+                                     "bamba")),
     [](const auto& test) {
       return std::get<0>(test.param).name() + "_" + std::get<1>(test.param);
     });

@@ -188,7 +188,7 @@ void CpuWorker::attend(uint32_t layer) {
     keep(step_.attention.score(call, sums, slice_));
     barrier();  // the next layer stores and rotates where this reads
   }
-  if (is_last(layer) && !plan(layer).recurrent) keep_wanted_rows(layer);
+  if (is_last_mixer(layer) && !plan(layer).recurrent) keep_wanted_rows(layer);
 }
 
 void CpuWorker::attention_output(uint32_t layer) {

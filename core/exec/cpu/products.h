@@ -31,6 +31,7 @@ class CpuProducts {
     Epilogue epilogue = Epilogue::store;
     const PackedMatrix* second = nullptr;  // of gated epilogues
     std::span<const float> second_bias = {};
+    uint64_t y_stride = 0;  // 0: n_out; else no adapter may change the matrix
   };
   // A job, before its x is prepared.
   struct Part {

@@ -198,7 +198,7 @@ void CpuWorker::scale_layer(uint32_t layer) {
 void CpuWorker::layer_done(uint32_t layer) {
   if (rows_ == 0) return;
   hand_out(step_.hidden_out.of_layer(layer), step_.buffers.hidden.floats(),
-           is_last(layer) ? step_.hidden_at : step_.batch->hidden_rows);
+           rows_are_kept_ ? step_.hidden_at : step_.batch->hidden_rows);
 }
 
 void CpuWorker::logits() {

@@ -64,6 +64,8 @@ class CpuWorker final : public CpuProducts, private DecoderOps {
   const ModelPlan& plan() const { return step_.model->plan; }
   const LayerPlan& plan(uint32_t layer) const { return step_.model->plan.layers[layer]; }
   bool is_last(uint32_t layer) const { return layer + 1 == plan().layers.size(); }
+  // After it no row reads another.
+  bool is_last_mixer(uint32_t layer) const { return layer + 1 >= step_.layers_with_mixers; }
   const LayerWeights& vectors(uint32_t layer) const { return step_.model->layers[layer]; }
   bool shares_kv(uint32_t layer) const { return step_.shape->layers[layer].shares_kv_with >= 0; }
 
@@ -114,6 +116,7 @@ class CpuWorker final : public CpuProducts, private DecoderOps {
   void rotate_latent(uint32_t layer);
 
   // recurrence.cc
+  void multiply_apart(uint32_t layer, const RecurrentProduct& product, const float* x, float* y);
   void convolve_and_scan(uint32_t layer);
   void run_states(uint32_t layer, std::span<const void* const> inputs, const HostMemory& out);
   void gate_output(uint32_t layer);
@@ -133,6 +136,8 @@ class CpuWorker final : public CpuProducts, private DecoderOps {
   void experts_out(uint32_t layer);
   void combine_experts(uint32_t layer);
   void add_beside(uint32_t layer);
+  void combine_results(const ExpertsPlan& experts, uint32_t chosen, uint64_t width,
+                       bool with_shared);
 
   HostMemory own_normed_;              // [hidden]
   HostMemory own_q_, own_k_;           // [heads or kv_heads, head_dim]

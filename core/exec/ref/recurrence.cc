@@ -193,7 +193,7 @@ void scan_delta(const Recurrence& r, Inputs inputs, float* y) {
       const float* q = &c[row * channels] + head * plan.groups / heads * size;
       const float *k = q + keys, *v = &c[row * channels] + 2 * keys + head * dim;
       const double of_q = factor_of(q) / std::sqrt(static_cast<double>(size)), of_k = factor_of(k);
-      const double written = sigmoid(beta[row * heads + head]);
+      const double written = double{plan.beta_scale} * sigmoid(beta[row * heads + head]);
       float* s = all + head * size * dim;
       for (size_t i = 0; i < size; ++i) {
         const double decay = std::exp(log_decay(r, step, row, head, i));
@@ -247,7 +247,9 @@ void gate(const RecurrentPlan& plan, std::span<const float> scale, const float* 
           float* y) {
   if (plan.gate_norm && plan.norm_before_gate()) norm_parts(plan, scale, rows, y);
   for (size_t i = 0; i < size_t{rows} * plan.inner(); ++i) {
-    y[i] = rounded(double{y[i]} * activate(Activation::silu, gate[i]));
+    const double factor =
+        plan.sigmoid_gate ? sigmoid(gate[i]) : activate(Activation::silu, gate[i]);
+    y[i] = rounded(double{y[i]} * factor);
   }
   if (plan.gate_norm && !plan.norm_before_gate()) norm_parts(plan, scale, rows, y);
 }
@@ -262,16 +264,37 @@ void RefStep::recur_in(uint32_t layer) {
   const RecurrenceKind& kind = recurrence_kind(recurrent.kind);
   const float* x = input(plan(layer).attention_norm).data();
   for (size_t i = 0; i < kind.inputs.size(); ++i) {
-    const RecurrentProduct& product = kind.inputs[i];
-    recurrent_[i].resize(batch_->rows * size_t{(w.*product.matrix).n_out});
-    const std::span<const float> bias =
-        product.bias == nullptr ? std::span<const float>() : w.*product.bias;
-    multiply(w.*product.matrix, bias, x, recurrent_[i].data());
+    multiply(kind.inputs[i], w, x, recurrent_[i]);
   }
   scanned_.resize(batch_->rows * size_t{recurrent.inner()});
-  if (!kind.gated) return;
-  gate_.resize(scanned_.size());
-  multiply(w.ssm_gate, w.ssm_gate_bias, x, gate_.data());
+  if (kind.gated) multiply(kRecurrentGate, w, x, gate_);
+}
+
+void RefStep::multiply(const RecurrentProduct& product, const LayerWeights& w, const float* x,
+                       std::vector<float>& y) {
+  const size_t rows = batch_->rows, width = product.width(w);
+  y.resize(rows * width);
+  if (product.is_apart(w)) {
+    size_t first = 0;
+    for (const auto part : product.apart) {
+      std::vector<float> own(rows * (w.*part).n_out);
+      multiply(w.*part, {}, x, own.data());
+      for (size_t row = 0; row < rows; ++row) {
+        std::copy_n(&own[row * (w.*part).n_out], (w.*part).n_out, &y[row * width + first]);
+      }
+      first += (w.*part).n_out;
+    }
+    return;
+  }
+  std::vector<float> low;
+  if (product.is_low(w)) {
+    low.resize(rows * (w.*product.low).n_out);
+    multiply(w.*product.low, {}, x, low.data());
+    x = low.data();
+  }
+  const std::span<const float> bias =
+      product.bias == nullptr ? std::span<const float>() : w.*product.bias;
+  multiply(w.*product.matrix, bias, x, y.data());
 }
 
 void RefStep::recur(uint32_t layer) {

@@ -33,8 +33,8 @@ struct Recurrence {
   float* slot(BlockId block) const;
 };
 
-// y · silu(gate), and its RMS norm in groups where the plan has one, after that or before, in
-// place: [rows, inner].
+// y · silu(gate), or σ of it, and its RMS norm in groups where the plan has one, after that or
+// before, in place: [rows, inner].
 void gate(const RecurrentPlan& plan, std::span<const float> scale, const float* gate, uint32_t rows,
           float* y);
 

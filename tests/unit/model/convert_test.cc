@@ -92,7 +92,7 @@ bool has_no_gguf_keys(const std::string& name) {
          name == "phi_norms" || name == "nemotron_biases" || name == "mixtral_window" ||
          name == "qwen2_moe_sparse" || name == "mamba2_groups" || name == "deepseek_v3_halves" ||
          name == "mistral3_mistral4_halves" || name == "glm4_moe_lite" || name == "gemma4_vision" ||
-         name.starts_with("llama_shared_kv");
+         name == "kimi_linear_ranks" || name == "nemotron_h" || name.starts_with("llama_shared_kv");
 }
 
 // What a model is to readers of GGUF files, where families share a name: a Mistral without windows
