@@ -23,6 +23,8 @@ class Recurrence : public testing::TestWithParam<std::tuple<ExecutorCase, std::s
     ASSERT_TRUE(model.ok()) << model.status().message();
     model_ = *std::move(model);
     shape_ = std::make_unique<ModelShapeStorage>(model_->plan, 128);
+    tokens_ = some_tokens(40, model_->plan.vocabulary);
+    others_ = some_tokens(31, model_->plan.vocabulary, 7);
   }
   std::unique_ptr<Loaded> load(uint32_t threads = 2) const {
     ExecutorCase executor = std::get<0>(GetParam());
@@ -44,8 +46,7 @@ class Recurrence : public testing::TestWithParam<std::tuple<ExecutorCase, std::s
 
   std::unique_ptr<Model> model_;
   std::unique_ptr<ModelShapeStorage> shape_;
-  const std::vector<TokenId> tokens_ = some_tokens(40, 99);
-  const std::vector<TokenId> others_ = some_tokens(31, 99, 7);
+  std::vector<TokenId> tokens_, others_;
 };
 
 INSTANTIATE_TEST_SUITE_P(

@@ -31,9 +31,9 @@ constexpr TensorName kNames[] = {
     {Role::ssm_gate_of_low, "self_attn.g_b_proj", "ssm_g_b"},
     {Role::ssm_norm, "self_attn.o_norm"},
     {Role::ssm_out, "self_attn.o_proj", "attn_output"},
-    {Role::router, "block_sparse_moe.gate"},
     {Role::router_correction, "block_sparse_moe.gate.e_score_correction_bias", "exp_probs_b.bias",
      true},
+    {Role::router, "block_sparse_moe.gate"},  // after the name that begins with it
     {Role::expert_gate, "block_sparse_moe.experts.*.w1"},
     {Role::expert_up, "block_sparse_moe.experts.*.w3"},
     {Role::expert_down, "block_sparse_moe.experts.*.w2"},
@@ -152,6 +152,7 @@ void read(const JsonFields& config, ModelPlan& plan) {
   const char* context = general_or(config, "max_position_embeddings", "model_max_length");
   const Shape shape = read_shape(
       config, kShape, plan, {.kv_heads = nullptr, .head_dim = nullptr, .context_tokens = context});
+  plan.tied_embeddings = false;  // transformers ties nothing here, whatever config.json says
   const float eps = read_eps(config, "rms_norm_eps", 1e-5);
   LayerPlan layer = llama_layer(shape, eps);
   plan.final_norm = layer.attention_norm;

@@ -33,8 +33,8 @@ constexpr TensorName kNames[] = {
     {Role::gate, ""},
     {Role::up, "mixer.up_proj"},
     {Role::down, "mixer.down_proj"},
-    {Role::router, "mixer.gate"},
-    {Role::router_correction, "mixer.gate.e_score_correction_bias"},
+    {Role::router_correction, "mixer.gate.e_score_correction_bias", "exp_probs_b.bias", true},
+    {Role::router, "mixer.gate"},  // after the name that begins with it
     {Role::expert_gate, ""},
     {Role::expert_up, "mixer.experts.*.up_proj"},
     {Role::expert_down, "mixer.experts.*.down_proj"},
@@ -189,6 +189,7 @@ void read(const JsonFields& config, ModelPlan& plan) {
                                   .eos = 2,
                                   .rotates = false},
                                  plan, {});
+  plan.tied_embeddings = false;  // transformers ties nothing here, whatever config.json says
   const float eps = read_eps(config, "layer_norm_epsilon", 1e-5);
   const LayerPlan base = llama_layer(shape, eps);
   Parts parts{base.attention_norm, base.attention, read_mamba(config, eps), {}, {}};

@@ -14,9 +14,10 @@ constexpr TensorName kNames[] = {
     {Role::mlp_norm, "feedforward_layer_norm"},
     {Role::attention_post_norm, "post_attention_layernorm"},
     {Role::mlp_post_norm, "post_feedforward_layernorm"},
-    {Role::ssm_in_q, "linear_attn.q_proj"},
-    {Role::ssm_in_k, "linear_attn.k_proj"},
-    {Role::ssm_in_v, "linear_attn.v_proj"},
+    // Names of GGUF files that differ from attention's, although no converter writes any.
+    {Role::ssm_in_q, "linear_attn.q_proj", "ssm_q"},
+    {Role::ssm_in_k, "linear_attn.k_proj", "ssm_k"},
+    {Role::ssm_in_v, "linear_attn.v_proj", "ssm_v"},
     {Role::ssm_in_gate, "linear_attn.g_proj"},
     {Role::ssm_in_step, "linear_attn.a_proj", "ssm_alpha"},
     {Role::ssm_beta, "linear_attn.b_proj", "ssm_beta"},

@@ -234,6 +234,12 @@ TEST(MixedConfigs, olmo_hybrid_turns_where_there_is_a_base) {
               HasSubstr("is not a multiple of 'linear_num_key_heads' 3"));
 }
 
+TEST(MixedConfigs, kimi_and_nemotron_have_a_head_of_their_own_whatever_is_said) {
+  for (const Keys& keys : {kKimi, kNemotron}) {
+    EXPECT_FALSE(plan_of(text_of(with(keys, {{"tie_word_embeddings", "true"}}))).tied_embeddings);
+  }
+}
+
 TEST(MixedConfigs, nemotron_has_its_layers_by_either_list) {
   const ModelPlan marks = plan_of(text_of(kNemotron));
   Keys keys = with(kNemotron,
