@@ -1,7 +1,9 @@
 """The tiny checkpoints of tests/golden/models whose layers mix kinds of mixers, for
-make_model_goldens.py: Kimi Linear, OLMo Hybrid, Bamba and Nemotron-H. Sizes are odd on purpose."""
+make_model_goldens.py: Kimi Linear, OLMo Hybrid, Bamba, Nemotron-H, Falcon-H1 and Jamba. Sizes are
+odd on purpose."""
 import torch
-from transformers import BambaConfig, KimiLinearConfig, NemotronHConfig, OlmoHybridConfig
+from transformers import (BambaConfig, FalconH1Config, JambaConfig, KimiLinearConfig, NemotronHConfig,
+                          OlmoHybridConfig)
 
 ENDS = dict(vocab_size=61, bos_token_id=1, eos_token_id=2, pad_token_id=0)
 SMALL = dict(**ENDS, hidden_size=36, max_position_embeddings=128)
@@ -12,6 +14,11 @@ KIMI = dict(**SMALL, intermediate_size=50, moe_intermediate_size=14, num_attenti
 NEMOTRON = dict(**SMALL, intermediate_size=50, num_attention_heads=6, num_key_value_heads=2,
                 head_dim=8, ssm_state_size=10, mamba_num_heads=6, mamba_head_dim=7, n_groups=3,
                 moe_intermediate_size=12, moe_shared_expert_intermediate_size=17)
+FALCON = dict(intermediate_size=50, num_hidden_layers=2, num_attention_heads=3,
+              num_key_value_heads=1, mamba_d_state=5,
+              rope_parameters=dict(rope_type="default", rope_theta=1000.0))
+JAMBA = dict(intermediate_size=22, num_attention_heads=3, num_key_value_heads=1, mamba_d_state=6,
+             use_mamba_kernels=False)
 
 CASES = {
     # Every fourth layer but the first attends where nothing says which.
@@ -47,6 +54,29 @@ CASES = {
         topk_group=2, norm_topk_prob=False, use_bias=True, use_conv_bias=False,
         tie_word_embeddings=True,
         layers_block_type=[MOE, FULL, LINEAR, MLP, MLP]),
+    # Every factor is another.
+    "falcon_h1": FalconH1Config(
+        **SMALL, **FALCON, head_dim=10, mamba_d_ssm=42, mamba_n_heads=6, mamba_n_groups=2,
+        mamba_conv_bias=True, mlp_bias=True, time_step_limit=(0.1, 2.0),
+        lm_head_multiplier=0.7, embedding_multiplier=1.4, mlp_multipliers=[0.8, 1.3],
+        key_multiplier=0.6, attention_out_multiplier=0.9, attention_in_multiplier=1.2,
+        ssm_multipliers=[0.7, 1.1, 1.3, 0.8, 1.5], ssm_in_multiplier=0.85, ssm_out_multiplier=1.15),
+    "falcon_h1_norms": FalconH1Config(
+        **SMALL, **FALCON, mamba_d_ssm=None, mamba_n_heads=4, mamba_n_groups=2, mamba_d_conv=3,
+        mamba_conv_bias=False, mamba_rms_norm=True, attention_bias=True, mamba_proj_bias=True,
+        projectors_bias=True, tie_word_embeddings=True, attention_out_multiplier=0.75,
+        key_multiplier=0.5),
+    "falcon_h1_norm_after": FalconH1Config(
+        **SMALL, **FALCON, mamba_d_ssm=30, mamba_n_heads=3, mamba_rms_norm=True,
+        mamba_norm_before_gate=False),
+    "jamba": JambaConfig(
+        **SMALL, **JAMBA, num_hidden_layers=5, num_experts=4, num_experts_per_tok=2,
+        attn_layer_period=3, attn_layer_offset=1, expert_layer_period=2, expert_layer_offset=1,
+        mamba_dt_rank=5),
+    "jamba_dense": JambaConfig(
+        **SMALL, **JAMBA, num_hidden_layers=3, num_experts=1, num_experts_per_tok=1,
+        attn_layer_period=2, attn_layer_offset=0, expert_layer_period=1, expert_layer_offset=0,
+        mamba_proj_bias=True, mamba_conv_bias=False, mamba_d_conv=3, tie_word_embeddings=True),
 }
 
 

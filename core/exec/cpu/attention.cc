@@ -195,7 +195,8 @@ void CpuWorker::attention_output(uint32_t layer) {
   if (rows_ == 0) return;
   const LayerWeights& w = vectors(layer);
   const HostMemory& x = plan(layer).latent ? step_.buffers.expanded : step_.buffers.attended;
-  add_to_stream(layer, x.floats(), step_.weights.layer(layer)[&LayerWeights::output], w.output_bias,
+  add_to_stream(plan(layer).attention_scale(), x.floats(),
+                step_.weights.layer(layer)[&LayerWeights::output], w.output_bias,
                 plan(layer).attention_post_norm, w.attention_post_norm, w.attention_post_norm_bias);
 }
 

@@ -167,7 +167,8 @@ void CpuWorker::experts_out(uint32_t layer) {
   }
   combine_experts(layer);
   if (experts.beside_norm) add_beside(layer);
-  add_update(layer, plan(layer).mlp_post_norm, b.mlp_post_norm, b.mlp_post_norm_bias);
+  add_update(plan(layer).mlp_scale(), plan(layer).mlp_post_norm, b.mlp_post_norm,
+             b.mlp_post_norm_bias);
 }
 
 // The MLP's result is finished before experts take its buffers.

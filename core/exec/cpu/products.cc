@@ -83,7 +83,7 @@ void CpuProducts::multiply(const float* x, std::span<const Product> products) {
       LinearJob& job = (parts[count++] = part_of(*p.matrix, p.bias, p.y)).job;
       job.packed_second = p.second == nullptr ? nullptr : p.second->data;
       job.epilogue = p.epilogue;
-      if (p.y_stride > 0) job.y_stride = p.y_stride;
+      job.y_stride = p.stride();
       continue;
     }
     composed = &p;

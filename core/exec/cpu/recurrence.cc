@@ -37,6 +37,27 @@ void CpuWorker::recur_in(uint32_t layer) {
   if (kind.gated) add(kRecurrentGate, to.gate.floats());
   multiply(x, std::span(products).first(count));
   for (size_t i = 0; i < later_count; ++i) multiply(later_reads[i], {&later[i], 1});
+  if (plan(layer).recurrent.scales_inputs()) scale_inputs(plan(layer).recurrent);
+}
+
+// Ends with a barrier.
+void CpuWorker::scale_inputs(const RecurrentPlan& recurrent) {
+  const RecurrentScales& by = recurrent.scales;
+  const uint32_t inner = recurrent.inner(), both = recurrent.groups * recurrent.state;
+  const auto scale = [this](float* values, float factor, uint32_t count) {
+    step_.ops->scale_and_cap(values, factor, 0.0f, count);
+  };
+  const Share mine = share_of(rows_, slice_);
+  for (uint64_t row = mine.first; row < mine.last; ++row) {
+    float* x = step_.buffers.recurrent[0].floats() + row * recurrent.channels();
+    scale(x, by.x, inner);
+    scale(x + inner, by.b, both);
+    scale(x + inner + both, by.c, both);
+    scale(step_.buffers.recurrent[1].floats() + row * recurrent.steps(), by.step,
+          recurrent.steps());
+    scale(step_.buffers.gate.floats() + row * inner, by.gate, inner);
+  }
+  barrier();
 }
 
 // y [rows_, width]: the products of each part side by side.
@@ -66,6 +87,22 @@ void CpuWorker::run_states(uint32_t layer, std::span<const void* const> inputs,
   }
 }
 
+// Of what Δ is made of, of B and of C; ends with a barrier.
+void CpuWorker::norm_low(uint32_t layer) {
+  const RecurrentPlan& own = plan(layer).recurrent;
+  const LayerWeights& w = vectors(layer);
+  const Share mine = share_of(rows_, slice_);
+  for (uint64_t row = mine.first; row < mine.last; ++row) {
+    float* low = step_.buffers.low.floats() + row * own.step_rank;
+    float* b = step_.buffers.recurrent[2].floats() + row * 2 * own.state;
+    float* c = b + own.state;
+    norm_row(own.low_norm, low, w.ssm_dt_norm.data(), nullptr, own.step_rank, low);
+    norm_row(own.low_norm, b, w.ssm_b_norm.data(), nullptr, own.state, b);
+    norm_row(own.low_norm, c, w.ssm_c_norm.data(), nullptr, own.state, c);
+  }
+  barrier();
+}
+
 // Mamba makes Δ, B and C of what was convolved, so its layers are two calls.
 void CpuWorker::convolve_and_scan(uint32_t layer) {
   const PackedLayer& w = step_.weights.layer(layer);
@@ -76,6 +113,7 @@ void CpuWorker::convolve_and_scan(uint32_t layer) {
   const Product products[] = {{&w[&LayerWeights::ssm_low], {}, b.low.floats()},
                               {&w[&LayerWeights::ssm_bc], {}, bc.floats()}};
   multiply(b.mixed.floats(), products);
+  if (plan(layer).recurrent.low_norm) norm_low(layer);
   const Product made{&w[&LayerWeights::ssm_dt], {}, steps.floats()};
   multiply(b.low.floats(), {&made, 1});
   const void* const later[] = {b.mixed.data(), steps.data(), bc.data()};
@@ -130,9 +168,9 @@ float* CpuWorker::recurred(uint32_t layer) const {
 void CpuWorker::recur_out(uint32_t layer) {
   if (rows_ == 0) return;
   const LayerWeights& w = vectors(layer);
-  add_to_stream(layer, recurred(layer), step_.weights.layer(layer)[&LayerWeights::ssm_out],
-                w.ssm_out_bias, plan(layer).attention_post_norm, w.attention_post_norm,
-                w.attention_post_norm_bias);
+  add_to_stream(plan(layer).recurrent_scale(), recurred(layer),
+                step_.weights.layer(layer)[&LayerWeights::ssm_out], w.ssm_out_bias,
+                plan(layer).attention_post_norm, w.attention_post_norm, w.attention_post_norm_bias);
 }
 
 }  // namespace tenon

@@ -90,12 +90,12 @@ class CpuWorker final : public CpuProducts, private DecoderOps {
   void norm_row(const NormPlan& norm, const float* x, const float* scale, const float* bias,
                 uint32_t width, float* out) const;
   void norm_rows(const NormPlan& norm, std::span<const float> scale, float* rows) const;
-  // Adds a product to the stream as the layer wants it; x [rows_, k_in].
-  void add_to_stream(uint32_t layer, const float* x, const PackedMatrix& matrix,
+  // Adds a product to the stream, by the norm after it and a factor; x [rows_, k_in].
+  void add_to_stream(float factor, const float* x, const PackedMatrix& matrix,
                      std::span<const float> bias, const NormPlan& post_norm,
                      std::span<const float> scale, std::span<const float> norm_bias);
   // The end of that: the product is in CpuBuffers::product.
-  void add_update(uint32_t layer, const NormPlan& post_norm, std::span<const float> scale,
+  void add_update(float factor, const NormPlan& post_norm, std::span<const float> scale,
                   std::span<const float> norm_bias);
   // After the last mixer.
   void keep_wanted_rows(uint32_t layer);
@@ -117,6 +117,8 @@ class CpuWorker final : public CpuProducts, private DecoderOps {
 
   // recurrence.cc
   void multiply_apart(uint32_t layer, const RecurrentProduct& product, const float* x, float* y);
+  void scale_inputs(const RecurrentPlan& recurrent);
+  void norm_low(uint32_t layer);
   void convolve_and_scan(uint32_t layer);
   void run_states(uint32_t layer, std::span<const void* const> inputs, const HostMemory& out);
   void gate_output(uint32_t layer);

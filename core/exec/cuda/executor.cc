@@ -122,6 +122,10 @@ Status check_recurrence(const RecurrentPlan& recurrent, LayerId id) {
       recurrent.beta_scale != 1.0f) {
     return refuse(id, "a delta rule whose q, k and v come apart");
   }
+  if (recurrent.scales != RecurrentScales() || recurrent.norm_first) {
+    return refuse(id, "a recurrence with factors, or a norm before its gate");
+  }
+  if (recurrent.low_norm) return refuse(id, "a recurrence with norms of its Δ, B and C");
   if (recurrent.state <= static_cast<uint32_t>(most)) return {};
   return refuse(id, "a recurrence that keeps " + std::to_string(recurrent.state) +
                         " numbers for each element");
@@ -133,6 +137,10 @@ Status check_layer(const LayerPlan& layer, LayerId id) {
   if (layer.experts.beside_norm) return refuse(id, "experts next to an MLP");
   if (layer.experts.expert_scales || layer.experts.score_scale != 1.0f) {
     return refuse(id, "factors in its router");
+  }
+  if (layer.mlp_scale() != layer.residual_scale || layer.mlp.gate_scale != 1.0f ||
+      layer.attention.output_scale != 1.0f) {
+    return refuse(id, "factors on attention or its MLP");
   }
   if (layer.attention.makes_v()) return refuse(id, "a norm of V, or V made of K's product");
   if (layer.recurrent) TENON_RETURN_IF_ERROR(check_recurrence(layer.recurrent, id));

@@ -243,6 +243,18 @@ void norm_parts(const RecurrentPlan& plan, std::span<const float> scale, uint32_
 
 }  // namespace
 
+void scale_inputs(const RecurrentPlan& plan, std::span<float> xbc, std::span<float> steps,
+                  std::span<float> gate) {
+  const RecurrentScales& by = plan.scales;
+  const size_t inner = plan.inner(), both = size_t{plan.groups} * plan.state;
+  for (size_t i = 0; i < xbc.size(); ++i) {
+    const size_t channel = i % plan.channels();
+    xbc[i] *= channel < inner ? by.x : channel < inner + both ? by.b : by.c;
+  }
+  for (float& value : steps) value *= by.step;
+  for (float& value : gate) value *= by.gate;
+}
+
 void gate(const RecurrentPlan& plan, std::span<const float> scale, const float* gate, uint32_t rows,
           float* y) {
   if (plan.gate_norm && plan.norm_before_gate()) norm_parts(plan, scale, rows, y);
@@ -268,6 +280,7 @@ void RefStep::recur_in(uint32_t layer) {
   }
   scanned_.resize(batch_->rows * size_t{recurrent.inner()});
   if (kind.gated) multiply(kRecurrentGate, w, x, gate_);
+  if (recurrent.scales_inputs()) ref::scale_inputs(recurrent, recurrent_[0], recurrent_[1], gate_);
 }
 
 void RefStep::multiply(const RecurrentProduct& product, const LayerWeights& w, const float* x,
@@ -321,6 +334,14 @@ void RefStep::mamba(const ref::Recurrence& recurrence) {
   recurrence.run({{x.data()}}, x.data());
   multiply_(w.ssm_low, {}, x.data(), batch_->rows, low.data());
   multiply_(w.ssm_bc, {}, x.data(), batch_->rows, bc.data());
+  const RecurrentPlan& own = recurrence.plan;
+  for (size_t row = 0; row < rows && own.low_norm; ++row) {
+    float* b = &bc[row * 2 * own.state];
+    float* l = &low[row * own.step_rank];
+    ref::rms_norm(l, w.ssm_dt_norm, own.low_norm.eps, l);
+    ref::rms_norm(b, w.ssm_b_norm, own.low_norm.eps, b);
+    ref::rms_norm(b + own.state, w.ssm_c_norm, own.low_norm.eps, b + own.state);
+  }
   multiply_(w.ssm_dt, {}, low.data(), batch_->rows, step.data());
   recurrence.run({{x.data(), step.data(), bc.data()}}, scanned_.data());
 }
@@ -328,8 +349,8 @@ void RefStep::mamba(const ref::Recurrence& recurrence) {
 void RefStep::recur_out(uint32_t layer) {
   const LayerWeights& w = model_->layers[layer];
   multiply(w.ssm_out, w.ssm_out_bias, scanned_.data(), update_.data());
-  add_to_hidden(plan(layer), plan(layer).attention_post_norm, w.attention_post_norm,
-                w.attention_post_norm_bias);
+  add_to_hidden(plan(layer).recurrent_scale(), plan(layer).attention_post_norm,
+                w.attention_post_norm, w.attention_post_norm_bias);
 }
 
 }  // namespace tenon

@@ -102,6 +102,9 @@ enum class Role : uint8_t {
   ssm_a,        // folders store log(-a)
   ssm_d,
   ssm_norm,
+  ssm_dt_norm,  // mamba: of what Δ is made of, with the two that follow
+  ssm_b_norm,
+  ssm_c_norm,
   ssm_gate_low,         // gated_delta: what the gate is made of, where that takes two steps
   ssm_gate_of_low,      // … and the gate
   ssm_beta,             // gated_delta

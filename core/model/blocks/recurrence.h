@@ -23,6 +23,27 @@ enum class Recurrence : uint8_t { none, mamba, mamba2, gated_delta, short_conv }
 // As kernels are asked for it; empty: none.
 std::string_view recurrence_name(Recurrence kind);
 
+// mamba2: factors on what its projections make, and on what is added to the stream.
+struct RecurrentScales {
+  float gate = 1.0f, x = 1.0f, b = 1.0f, c = 1.0f, step = 1.0f;
+  float output = 1.0f;
+
+  friend bool operator==(const RecurrentScales&, const RecurrentScales&) = default;
+};
+
+template <>
+struct PlanFields<RecurrentScales> {
+  using P = RecurrentScales;
+  static constexpr std::tuple kAll{
+      PlanField{&P::gate, "the factor on its gate", "'ssm_multipliers', 'ssm_in_multiplier'"},
+      PlanField{&P::x, "the factor on its x", "'ssm_multipliers', 'ssm_in_multiplier'"},
+      PlanField{&P::b, "the factor on its B", "'ssm_multipliers', 'ssm_in_multiplier'"},
+      PlanField{&P::c, "the factor on its C", "'ssm_multipliers', 'ssm_in_multiplier'"},
+      PlanField{&P::step, "the factor on its steps", "'ssm_multipliers', 'ssm_in_multiplier'"},
+      PlanField{&P::output, "the factor on its result", "'ssm_out_multiplier'"}};
+};
+static_assert(kAllFieldsAreListed<RecurrentScales>);
+
 struct RecurrentPlan {
   Recurrence kind = Recurrence::none;
   uint32_t heads = 0;      // mamba, short_conv: channels, as heads of 1; gated_delta: of values
@@ -47,6 +68,9 @@ struct RecurrentPlan {
   // mamba2: of the gated output, the heads of a group together. gated_delta: of the output before
   // its gate, each head by the same weight.
   NormPlan gate_norm;
+  bool norm_first = false;  // mamba2: of the output before its gate, too
+  NormPlan low_norm = {};   // mamba: of what Δ is made of, of B and of C
+  RecurrentScales scales = {};
 
   explicit operator bool() const { return kind != Recurrence::none; }
   uint32_t inner() const { return heads * head_dim; }
@@ -61,7 +85,12 @@ struct RecurrentPlan {
   uint32_t steps() const { return heads * decays; }
   // Norms of gate_norm in a row of the output.
   uint32_t norms() const { return kind == Recurrence::gated_delta ? heads : groups; }
-  bool norm_before_gate() const { return kind == Recurrence::gated_delta; }
+  bool norm_before_gate() const { return kind == Recurrence::gated_delta || norm_first; }
+  bool scales_inputs() const {
+    RecurrentScales inputs = scales;
+    inputs.output = 1.0f;
+    return inputs != RecurrentScales();
+  }
   friend bool operator==(const RecurrentPlan&, const RecurrentPlan&) = default;
 };
 
@@ -86,7 +115,10 @@ struct PlanFields<RecurrentPlan> {
       PlanField{&P::beta_scale, "the factor on what is written", "'linear_allow_neg_eigval'"},
       PlanField{&P::inputs_apart, "whether q, k and v are apart", "tensors"},
       PlanField{&P::sigmoid_gate, "whether its gate is a sigmoid", "'model_type'"},
-      PlanField{&P::gate_norm, "the norm of its gated output", ""}};
+      PlanField{&P::gate_norm, "the norm of its gated output", ""},
+      PlanField{&P::norm_first, "whether that is before its gate", "'mamba_norm_before_gate'"},
+      PlanField{&P::low_norm, "the norm of its Δ, B and C", ""},
+      PlanField{&P::scales, "its factors", ""}};
 };
 static_assert(kAllFieldsAreListed<RecurrentPlan>);
 
@@ -94,11 +126,12 @@ static_assert(kAllFieldsAreListed<RecurrentPlan>);
 struct RecurrentWeights {
   std::vector<float> ssm_gate_bias, ssm_in_bias, ssm_step_bias, ssm_out_bias;
   std::vector<float> ssm_conv, ssm_conv_bias, ssm_a, ssm_dt_bias, ssm_d;
-  std::vector<float> ssm_norm;  // [inner]; gated_delta: [head_dim]
-  Weight ssm_in;                // [channels, hidden]; short_conv: [3·channels, hidden]
-  Weight ssm_q, ssm_k, ssm_v;   // gated_delta: ssm_in's rows in three matrices, in place of it
-  Weight ssm_gate;              // [inner, hidden], or [inner, gate_rank]
-  Weight ssm_gate_low;          // [gate_rank, hidden]
+  std::vector<float> ssm_norm;                             // [inner]; gated_delta: [head_dim]
+  std::vector<float> ssm_dt_norm, ssm_b_norm, ssm_c_norm;  // mamba: [step_rank], [state], [state]
+  Weight ssm_in;               // [channels, hidden]; short_conv: [3·channels, hidden]
+  Weight ssm_q, ssm_k, ssm_v;  // gated_delta: ssm_in's rows in three matrices, in place of it
+  Weight ssm_gate;             // [inner, hidden], or [inner, gate_rank]
+  Weight ssm_gate_low;         // [gate_rank, hidden]
   Weight ssm_step;         // mamba2, gated_delta: [steps, hidden]; of low rank [steps, step_rank]
   Weight ssm_beta;         // gated_delta: [heads, hidden]
   Weight ssm_low, ssm_bc;  // [step_rank, inner], [2·state, inner]; gated_delta: [step_rank, hidden]
@@ -112,7 +145,7 @@ struct RecurrentProduct {
   std::vector<float> RecurrentWeights::*bias = nullptr;  // null: never one
   // Where the layer has it, it multiplies first, and `matrix` its product.
   Weight RecurrentWeights::*low = nullptr;
-  // Where the layer has no `matrix`: their products side by side, which no adapter changes.
+  // Where the layer has no `matrix`: their products side by side.
   std::span<Weight RecurrentWeights::*const> apart = {};
 
   bool is_low(const RecurrentWeights& weights) const {

@@ -298,6 +298,13 @@ constexpr NamedShape kShapes[] = {
      recurrent_shapes::nemotron_3_nano_30b_a3b},
     {"bamba-9b", "9.78 B parameters; Mamba-2 in 29 of 32 layers, GQA 32:8",
      recurrent_shapes::bamba_9b},
+    {"falcon-h1-0.5b",
+     "521 M parameters; Mamba-2 next to attention in every layer, GQA 8:2, factors on products",
+     recurrent_shapes::falcon_h1_0_5b},
+    {"jamba-v0.1",
+     "51.6 B parameters, 12.1 B a token; Mamba in 28 of 32 layers, GQA 32:8, 2 of 16 experts in "
+     "every other layer",
+     recurrent_shapes::jamba_v0_1},
     {"mpt-7b", "6.65 B parameters; 32 heads, ALiBi, plain MLP, tied", dense_shapes::mpt_7b},
     {"bloom-560m", "559 M parameters; 16 heads, ALiBi, norm of embeddings, tied",
      dense_shapes::bloom_560m},

@@ -217,4 +217,31 @@ std::string bamba_9b() {
     "bos_token_id":128000,"eos_token_id":128001})";
 }
 
+std::string falcon_h1_0_5b() {
+  return R"({"architectures":["FalconH1ForCausalLM"],"model_type":"falcon_h1","hidden_act":"silu",
+    "hidden_size":1024,"intermediate_size":2048,"num_hidden_layers":36,"num_attention_heads":8,
+    "num_key_value_heads":2,"head_dim":64,"mamba_d_ssm":1536,"mamba_n_heads":24,
+    "mamba_d_head":64,"mamba_n_groups":1,"mamba_d_state":128,"mamba_d_conv":4,
+    "mamba_conv_bias":true,"mamba_proj_bias":false,"mamba_rms_norm":false,
+    "mamba_norm_before_gate":false,"attention_in_multiplier":1.0,
+    "attention_out_multiplier":0.9375,"key_multiplier":0.390625,
+    "embedding_multiplier":5.656854249492381,"lm_head_multiplier":0.0390625,
+    "mlp_multipliers":[0.8838834764831844,0.5859375],"ssm_in_multiplier":1.25,
+    "ssm_multipliers":[0.3535533905932738,0.25,0.3535533905932738,0.5,0.3535533905932738],
+    "ssm_out_multiplier":0.23570226039551587,"vocab_size":32784,
+    "max_position_embeddings":16384,"rms_norm_eps":1e-5,"rope_theta":100000000000.0,
+    "tie_word_embeddings":false,"bos_token_id":1,"eos_token_id":11})";
+}
+
+std::string jamba_v0_1() {
+  return R"({"architectures":["JambaForCausalLM"],"model_type":"jamba","hidden_act":"silu",
+    "hidden_size":4096,"intermediate_size":14336,"num_hidden_layers":32,
+    "num_attention_heads":32,"num_key_value_heads":8,"attn_layer_period":8,
+    "attn_layer_offset":4,"expert_layer_period":2,"expert_layer_offset":1,"num_experts":16,
+    "num_experts_per_tok":2,"mamba_d_state":16,"mamba_d_conv":4,"mamba_expand":2,
+    "mamba_dt_rank":256,"mamba_conv_bias":true,"mamba_proj_bias":false,"vocab_size":65536,
+    "max_position_embeddings":262144,"rms_norm_eps":1e-6,"tie_word_embeddings":false,
+    "bos_token_id":1,"eos_token_id":2})";
+}
+
 }  // namespace tenon::recurrent_shapes

@@ -21,5 +21,7 @@ std::string olmo_hybrid_7b();
 std::string nemotron_h_8b();
 std::string nemotron_3_nano_30b_a3b();
 std::string bamba_9b();
+std::string falcon_h1_0_5b();
+std::string jamba_v0_1();
 
 }  // namespace tenon::recurrent_shapes

@@ -101,6 +101,8 @@ TEST(NamedShapes, counts_of_parameters_are_those_of_the_models) {
                                                     {"olmo-hybrid-7b", 7430870688},
                                                     {"bamba-9b", 9780235392},
                                                     {"nemotron-h-8b", 8100852736},
+                                                    {"falcon-h1-0.5b", 521411104},
+                                                    {"jamba-v0.1", 51570323328},
                                                     // With the routers' corrections.
                                                     {"nemotron-3-nano-30b-a3b", 31577940288},
                                                     {"kimi-linear-48b-a3b", 49122681728},
