@@ -213,4 +213,4 @@ constexpr PluginDescriptor kAll[] = {
 
 }  // namespace
 
-TENON_PLUGIN_LIBRARY(&kAll[0], &kAll[1], &kAll[2], &kAll[3], &kAll[4], &kAll[5], &kAll[6])
+TENON_PLUGIN_LIBRARY(&kAll[0], &kAll[1], &kAll[2], &kAll[3], &kAll[4], &kAll[5], &kAll[6], &kAll[7])
