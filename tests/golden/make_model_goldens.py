@@ -96,7 +96,7 @@ CASES = {
        for name, config in router_cases.CASES.items()},
     **{name: case(config, fill=gemma4_cases.randomise)
        for name, config in gemma4_cases.CASES.items()},
-    **{name: case(config, fill=mixer_cases.randomise)
+    **{name: case(config, fill=mixer_cases.randomise, tokens=mixer_cases.TOKENS)
        for name, config in mixer_cases.CASES.items()},
     **{name: case(config, fill=wide_cases.randomise)
        for name, config in wide_cases.CASES.items()},

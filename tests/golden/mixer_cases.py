@@ -5,6 +5,7 @@ import torch
 from transformers import (BambaConfig, FalconH1Config, JambaConfig, KimiLinearConfig, NemotronHConfig,
                           OlmoHybridConfig)
 
+TOKENS = 16  # short, so that the folders are small
 ENDS = dict(vocab_size=61, bos_token_id=1, eos_token_id=2, pad_token_id=0)
 SMALL = dict(**ENDS, hidden_size=36, max_position_embeddings=128)
 LINEAR, FULL, MLP, MOE = "linear_attention", "full_attention", "mlp", "moe"
