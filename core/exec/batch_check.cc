@@ -201,11 +201,6 @@ Status check_decoder_shape(const ModelShape& shape) {
   const std::vector<std::string> recurrences = recurrence_names();
   for (LayerId id = 0; id < shape.layer_count; ++id) {
     const LayerShape& layer = shape.layers[id];
-    if (layer.group == kNoGroup && layer.state_group == kNoGroup) {
-      return unsupported("layer " + number(id) +
-                         " neither attends nor keeps a recurrent state; this executor runs layers "
-                         "that do one or both");
-    }
     if (layer.state_group == kNoGroup ||
         std::ranges::find(recurrences, layer.state_kind) != recurrences.end()) {
       continue;

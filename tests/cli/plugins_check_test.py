@@ -176,6 +176,7 @@ WRONG = {
         "decays_late": ("state.formula", "fail"),
         "decays_as_one": ("state.formula", "fail"),
         "forgets_length": ("state.formula", "fail"),
+        "forgets_scale": ("state.formula", "fail"),
         "begins_afresh": ("state.same_bits", "fail"),
     }),
 }

@@ -17,7 +17,8 @@ using tenon::test::largest_difference;
 
 constexpr const char* kModels[] = {
     "mamba",         "mamba_biases",     "mamba2",  "mamba2_groups", "granite4",
-    "granite4_rope", "granite4_experts", "qwen3_5", "qwen3_5_moe",   "qwen3_next"};
+    "granite4_rope", "granite4_experts", "qwen3_5", "qwen3_5_moe",   "qwen3_next",
+    "bamba"};
 
 class CudaRecurrentModels : public testing::TestWithParam<const char*> {
  protected:
@@ -37,8 +38,8 @@ class CudaRecurrentModels : public testing::TestWithParam<const char*> {
   std::unique_ptr<Model> model_;
   ModelShapeStorage shape_;
   LoadOptions options_ = {.block_tokens = 5, .max_rows = 40, .max_sequences = 6};
-  const std::vector<TokenId> tokens_ = some_tokens(20, 99);
-  const std::vector<TokenId> others_ = some_tokens(17, 99, 7);
+  const std::vector<TokenId> tokens_ = some_tokens(20, model_->plan.vocabulary);
+  const std::vector<TokenId> others_ = some_tokens(17, model_->plan.vocabulary, 7);
 };
 INSTANTIATE_TEST_SUITE_P(Goldens, CudaRecurrentModels, testing::ValuesIn(kModels),
                          [](const auto& test) { return std::string(test.param); });
@@ -113,13 +114,15 @@ TEST_P(CudaRecurrentModels, give_the_same_bits_in_captured_steps) {
     std::vector<size_t> running;
     for (uint32_t i = 0; i < 4; ++i) {
       running.push_back(device->steps.begin());
-      all.push_back(device->steps.step({{running.back(), some_tokens(2 + i, 99, i)}}));
+      all.push_back(
+          device->steps.step({{running.back(), some_tokens(2 + i, model_->plan.vocabulary, i)}}));
     }
     for (uint32_t step = 0; step < 8; ++step) {
       if (step == 3 || step == 6) running.erase(running.begin());
       std::vector<StepDriver::Feed> feeds;
       for (const size_t sequence : running) {
-        feeds.push_back({sequence, some_tokens(1, 99, step * 8 + static_cast<uint32_t>(sequence))});
+        feeds.push_back({sequence, some_tokens(1, model_->plan.vocabulary,
+                                               step * 8 + static_cast<uint32_t>(sequence))});
       }
       all.push_back(device->steps.step(feeds));
     }

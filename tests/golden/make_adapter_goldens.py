@@ -55,6 +55,9 @@ CASES = {
         target_modules=["in_proj_qkvz", "in_proj_ba", "out_proj", "q_proj", "v_proj"])),
     "qwen3_5": ("qwen3_5", lora(target_modules=["in_proj_qkv", "in_proj_z", "in_proj_b",
                                                 "in_proj_a", "q_proj", "down_proj"])),
+    "olmo_hybrid": ("olmo_hybrid", lora(target_modules=["q_proj", "k_proj", "v_proj", "g_proj",
+                                                       "o_proj"], r=2,
+                                        layers_to_transform=[1, 3])),
     "gemma3_vision": ("gemma3_vision", lora(
         target_modules=r".*language_model.*\.(q_proj|gate_proj)")),
 }

@@ -23,6 +23,8 @@ class Recurrence : public testing::TestWithParam<std::tuple<ExecutorCase, std::s
     ASSERT_TRUE(model.ok()) << model.status().message();
     model_ = *std::move(model);
     shape_ = std::make_unique<ModelShapeStorage>(model_->plan, 128);
+    tokens_ = some_tokens(40, model_->plan.vocabulary);
+    others_ = some_tokens(31, model_->plan.vocabulary, 7);
   }
   std::unique_ptr<Loaded> load(uint32_t threads = 2) const {
     ExecutorCase executor = std::get<0>(GetParam());
@@ -44,8 +46,7 @@ class Recurrence : public testing::TestWithParam<std::tuple<ExecutorCase, std::s
 
   std::unique_ptr<Model> model_;
   std::unique_ptr<ModelShapeStorage> shape_;
-  const std::vector<TokenId> tokens_ = some_tokens(40, 99);
-  const std::vector<TokenId> others_ = some_tokens(31, 99, 7);
+  std::vector<TokenId> tokens_, others_;
 };
 
 INSTANTIATE_TEST_SUITE_P(
@@ -54,7 +55,11 @@ INSTANTIATE_TEST_SUITE_P(
                      testing::Values("mamba", "mamba_biases", "mamba2", "mamba2_groups", "granite4",
                                      "granite4_rope", "granite4_experts", "qwen3_next",
                                      "qwen3_next_biases", "qwen3_5", "qwen3_5_tied", "qwen3_5_moe",
-                                     "lfm2", "lfm2_biases", "lfm2_moe", "lfm3", "lfm3_plain")),
+                                     "lfm2", "lfm2_biases", "lfm2_moe", "lfm3", "lfm3_plain",
+                                     "kimi_linear", "kimi_linear_ranks", "olmo_hybrid",
+                                     "olmo_hybrid_still", "nemotron_h", "nemotron_h_latent",
+                                     "bamba", "falcon_h1", "falcon_h1_norms",
+                                     "falcon_h1_norm_after", "jamba", "jamba_dense")),
     [](const auto& test) {
       return std::get<0>(test.param).name() + "_" + std::get<1>(test.param);
     });

@@ -105,7 +105,7 @@ std::vector<double> delta_rows(const StateKind& kind, const Arrays& parameters,
       const uint32_t group = head / (kHeads / kKeyHeads);
       const auto q = of_length(&c[group * kKeys], 1 / std::sqrt(double{kKeys}));
       const auto k = of_length(&c[kKeyChannels + group * kKeys], 1);
-      const double beta = sigmoid(inputs[2][t * kHeads + head]);
+      const double beta = parameters[4][1] * sigmoid(inputs[2][t * kHeads + head]);
       double* s = &all[head * kKeys * kValues];
       for (uint32_t i = 0; i < kKeys; ++i) {
         const double factor = std::exp(log_decay(parameters, inputs, t, head, i, decays));
@@ -128,11 +128,11 @@ std::vector<double> delta_rows(const StateKind& kind, const Arrays& parameters,
 
 void bound_decay(Arrays& parameters) {
   decay(parameters);
-  parameters[4][0] = -5;
+  parameters[4] = {-5, 2};
 }
 void free_decay(Arrays& parameters) {
   decay(parameters);
-  parameters[4][0] = 0;
+  parameters[4] = {0, 1};
 }
 
 StateKind gated_delta(std::string_view what, uint32_t decays, void (*settle)(Arrays&)) {
@@ -144,7 +144,7 @@ StateKind gated_delta(std::string_view what, uint32_t decays, void (*settle)(Arr
           .state_floats = kHeads * kKeys * kValues,
           .out = kHeads * kValues,
           .inputs = {kDeltaChannels, kHeads * decays, kHeads},
-          .parameters = {kDeltaChannels * kDeltaWidth, kDeltaChannels, kHeads, kHeads * decays, 1},
+          .parameters = {kDeltaChannels * kDeltaWidth, kDeltaChannels, kHeads, kHeads * decays, 2},
           .settle = settle,
           .rows = delta_rows};
 }

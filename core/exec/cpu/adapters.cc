@@ -42,11 +42,14 @@ void CpuProducts::multiply_adapted(const float* x, std::span<const Product> prod
     if (!finished) composed = &product;
     float* y = finished ? product.y : step_.buffers.product.floats();
     parts_.push_back(part_of(*product.matrix, product.bias, y));
-    if (finished) parts_.back().job.epilogue = product.epilogue;
+    if (!finished) continue;
+    parts_.back().job.epilogue = product.epilogue;
+    parts_.back().job.y_stride = product.stride();
   }
   for (const Product& product : products) {
-    add_low(*product.matrix, product.y);
-    if (product.second != nullptr) add_low(*product.second, step_.buffers.product.floats());
+    add_low(*product.matrix, product.y, product.stride());
+    if (product.second == nullptr) continue;
+    add_low(*product.second, step_.buffers.product.floats(), product.second->n_out);
   }
   multiply_parts(x, rows_, parts_);
   if (composed != nullptr) combine(*composed);
@@ -55,7 +58,7 @@ void CpuProducts::multiply_adapted(const float* x, std::span<const Product> prod
 }
 
 // The product of A for every adapter that changes the matrix, to be added to y later.
-void CpuProducts::add_low(const PackedMatrix& matrix, float* y) {
+void CpuProducts::add_low(const PackedMatrix& matrix, float* y, uint64_t y_stride) {
   if (!is_adapted(matrix)) return;
   const uint64_t stride = step_.weights.highest_rank();
   float* u = step_.buffers.low_rank.floats() + uint64_t{low_targets_} * rows_ * stride;
@@ -66,7 +69,7 @@ void CpuProducts::add_low(const PackedMatrix& matrix, float* y) {
     part.job.y_stride = stride;
     choose_rows(part.job, of.rows);
     parts_.push_back(part);
-    low_.push_back({&pair, of.rows, low_targets_, u, y, matrix.n_out});
+    low_.push_back({&pair, of.rows, low_targets_, u, y, y_stride, matrix.n_out});
   }
   ++low_targets_;
 }
@@ -191,6 +194,7 @@ void CpuProducts::add_low_job(const Low& low, size_t first_row) {
   const bool adds = (b.kernel->epilogues() & epilogue_bit(Epilogue::add)) != 0;
   LinearJob job = part_of(b, {}, adds ? low.y : beside_of(low)).job;
   job.x_stride = step_.weights.highest_rank();
+  if (adds) job.y_stride = low.y_stride;
   const size_t place = chosen_.size() - first_row;
   job.rows = b.reads_x ? low.rows : std::span(step_.counting).subspan(place, low.rows.size());
   job.y_rows = low.rows;
@@ -229,8 +233,8 @@ void CpuProducts::add_beside() {
     if ((low.pair->b.kernel->epilogues() & epilogue_bit(Epilogue::add)) != 0) continue;
     const Share mine = share_of(low.n_out, slice_);
     for (const uint32_t row : low.rows) {
-      const uint64_t at = uint64_t{row} * low.n_out + mine.first;
-      step_.ops->add(low.y + at, beside_of(low) + at,
+      const float* own = beside_of(low) + uint64_t{row} * low.n_out;
+      step_.ops->add(low.y + uint64_t{row} * low.y_stride + mine.first, own + mine.first,
                      static_cast<uint32_t>(mine.last - mine.first));
     }
   }

@@ -188,14 +188,15 @@ void CpuWorker::attend(uint32_t layer) {
     keep(step_.attention.score(call, sums, slice_));
     barrier();  // the next layer stores and rotates where this reads
   }
-  if (is_last(layer) && !plan(layer).recurrent) keep_wanted_rows(layer);
+  if (is_last_mixer(layer) && !plan(layer).recurrent) keep_wanted_rows(layer);
 }
 
 void CpuWorker::attention_output(uint32_t layer) {
   if (rows_ == 0) return;
   const LayerWeights& w = vectors(layer);
   const HostMemory& x = plan(layer).latent ? step_.buffers.expanded : step_.buffers.attended;
-  add_to_stream(layer, x.floats(), step_.weights.layer(layer)[&LayerWeights::output], w.output_bias,
+  add_to_stream(plan(layer).attention_scale(), x.floats(),
+                step_.weights.layer(layer)[&LayerWeights::output], w.output_bias,
                 plan(layer).attention_post_norm, w.attention_post_norm, w.attention_post_norm_bias);
 }
 

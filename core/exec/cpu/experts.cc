@@ -66,6 +66,13 @@ void CpuWorker::add_chosen(uint32_t layer, const Epilogue* fused) {
   for (uint32_t i = 0; i < w.experts.size(); ++i) {
     const ExpertChoice::OfExpert of = step_.choice->of(i);
     if (of.rows.empty()) continue;
+    if (!plan(layer).experts.gated) {
+      Part part = part_of(w.experts[i].up, b[i].up_bias, step_.buffers.inner.floats());
+      part.job.rows = of.rows;
+      part.job.y_rows = of.places;
+      parts_.push_back(part);
+      continue;
+    }
     Part part = part_of(w.experts[i].gate, b[i].gate_bias, step_.buffers.inner.floats());
     part.job.rows = of.rows;
     part.job.y_rows = of.places;
@@ -80,7 +87,12 @@ void CpuWorker::experts_in(uint32_t layer) {
   if (experts.beside_norm) norm(experts.beside_norm, vectors(layer).router_norm, {});
   route(layer, x);
   if (experts.beside_norm) norm(experts.beside_norm, vectors(layer).experts_norm, {});
-  const std::optional<Epilogue> epilogue = gate_epilogue(experts.activation);
+  if (experts.latent_width > 0) {
+    const Product low{&w[&LayerWeights::latent_in], {}, step_.buffers.low.floats()};
+    multiply(x, {&low, 1});
+  }
+  const std::optional<Epilogue> epilogue =
+      experts.gated ? gate_epilogue(experts.activation) : std::nullopt;
   const PackedExpert& first = w.experts.front();
   const bool fused = epilogue && w.experts_alike && !experts.bias && experts.swiglu_limit == 0.0f &&
                      first.gate.pairs_with(first.up, *epilogue);
@@ -91,25 +103,34 @@ void CpuWorker::experts_in(uint32_t layer) {
       w[&LayerWeights::shared_gate].pairs_with(w[&LayerWeights::shared_up], *epilogue);
   parts_.clear();
   add_chosen(layer, fused ? &*epilogue : nullptr);
+  if (experts.latent_width > 0) {
+    multiply_parts(step_.buffers.low.floats(), rows_, parts_);
+    parts_.clear();
+  }
   if (shared > 0) {
     const LayerWeights& b = vectors(layer);
-    const Part part = part_of(w[&LayerWeights::shared_gate], b.shared_gate_bias,
-                              step_.buffers.inner.floats() + chosen);
-    add_gated(part, w[&LayerWeights::shared_up],
-              experts.shared_bias ? b.shared_up_bias.data() : nullptr,
-              shared_fused ? &*epilogue : nullptr);
+    const float* up_bias = experts.shared_bias ? b.shared_up_bias.data() : nullptr;
+    float* to = step_.buffers.inner.floats() + chosen;
+    if (experts.gated) {
+      add_gated(part_of(w[&LayerWeights::shared_gate], b.shared_gate_bias, to),
+                w[&LayerWeights::shared_up], up_bias, shared_fused ? &*epilogue : nullptr);
+    } else {
+      parts_.push_back(part_of(w[&LayerWeights::shared_up], b.shared_up_bias, to));
+    }
   }
   multiply_parts(x, rows_, parts_);
   if (!fused) activate_inner(experts, 0, chosen);
-  if (shared > 0 && !shared_fused)
-    activate_inner({.activation = experts.activation}, chosen, shared);
+  if (shared > 0 && !shared_fused) {
+    activate_inner({.gated = experts.gated, .activation = experts.activation}, chosen, shared);
+  }
 }
 
-// `count` elements of CpuBuffers::inner from `first` on, with those of CpuBuffers::product.
+// `count` elements of CpuBuffers::inner from `first` on, with those of CpuBuffers::product where
+// experts are gated.
 void CpuWorker::activate_inner(const ExpertsPlan& experts, uint64_t first, uint64_t count) {
   const Share mine = share_of(count, slice_);
   float* gate = step_.buffers.inner.floats() + first + mine.first;
-  const float* up = step_.buffers.product.floats() + first + mine.first;
+  const float* up = experts.gated ? step_.buffers.product.floats() + first + mine.first : nullptr;
   const auto own = static_cast<uint32_t>(mine.last - mine.first);
   if (experts.swiglu_limit > 0.0f) {
     step_.ops->clamped_swiglu(gate, up, experts.swiglu_alpha, experts.swiglu_limit, own);
@@ -146,7 +167,8 @@ void CpuWorker::experts_out(uint32_t layer) {
   }
   combine_experts(layer);
   if (experts.beside_norm) add_beside(layer);
-  add_update(layer, plan(layer).mlp_post_norm, b.mlp_post_norm, b.mlp_post_norm_bias);
+  add_update(plan(layer).mlp_scale(), plan(layer).mlp_post_norm, b.mlp_post_norm,
+             b.mlp_post_norm_bias);
 }
 
 // The MLP's result is finished before experts take its buffers.
@@ -172,13 +194,24 @@ void CpuWorker::add_beside(uint32_t layer) {
   }
 }
 
-// Adds up the results of each row in CpuBuffers::product. Workers take columns of few rows, and
-// rows of many.
+// Adds up the results of each row in CpuBuffers::product.
 void CpuWorker::combine_experts(uint32_t layer) {
   const ExpertsPlan& experts = plan(layer).experts;
-  const uint64_t width = plan().hidden;
+  float* routed = step_.buffers.routed.floats();
+  if (experts.latent_width == 0)
+    return combine_results(experts, experts.chosen, plan().hidden, true);
+  combine_results(experts, experts.chosen, experts.latent_width, false);
+  const Product sum{&step_.weights.layer(layer)[&LayerWeights::latent_out], {}, routed};
+  multiply(step_.buffers.product.floats(), {&sum, 1});
+  combine_results(experts, 1, plan().hidden, true);
+}
+
+// `chosen` results a row, and the shared expert's. Workers take columns of few rows, and rows of
+// many.
+void CpuWorker::combine_results(const ExpertsPlan& experts, uint32_t chosen, uint64_t width,
+                                bool with_shared) {
   const float* routed = step_.buffers.routed.floats();
-  const float* shared = routed + uint64_t{rows_} * experts.chosen * width;
+  const float* shared = routed + uint64_t{rows_} * experts.chosen * plan().hidden;
   const float* gates = step_.buffers.scores.floats() + uint64_t{rows_} * experts.count;
   const Share mine = share_of(rows_ * width, slice_);
   for (uint64_t at = mine.first; at < mine.last;) {
@@ -186,11 +219,11 @@ void CpuWorker::combine_experts(uint32_t layer) {
     const auto count = static_cast<uint32_t>(std::min(width - column, mine.last - at));
     float* sum = step_.buffers.product.floats() + at;
     std::fill_n(sum, count, 0.0f);
-    for (uint64_t place = row * experts.chosen; place < (row + 1) * experts.chosen; ++place) {
+    for (uint64_t place = row * chosen; place < (row + 1) * chosen; ++place) {
       const float factor = experts.bias ? step_.choice->factor(place) : 1.0f;
       step_.ops->add_scaled(sum, routed + place * width + column, factor, count);
     }
-    if (experts.shared_width > 0) {
+    if (with_shared && experts.shared_width > 0) {
       const float open = experts.shared_gate ? 1.0f / (1.0f + std::exp(-gates[row])) : 1.0f;
       const float factor = open * experts.shared_scale;
       step_.ops->add_scaled(sum, shared + row * width + column, factor, count);

@@ -18,7 +18,7 @@ void CpuWorker::mlp_in(uint32_t layer) {
   const CpuBuffers& to = step_.buffers;
   const float* x = input(plan(layer).mlp_input_norm());
   const std::optional<Epilogue> epilogue = gate_epilogue(mlp.activation);
-  if (mlp.gated && epilogue) {
+  if (mlp.gated && epilogue && mlp.gate_scale == 1.0f) {
     const Product gated{&w[&LayerWeights::gate], b.gate_bias, to.inner.floats(), *epilogue,
                         &w[&LayerWeights::up],   b.up_bias};
     return multiply(x, {&gated, 1});
@@ -29,6 +29,10 @@ void CpuWorker::mlp_in(uint32_t layer) {
       {&w[&LayerWeights::gate], b.gate_bias, to.inner.floats()}};
   multiply(x, std::span(products).first(mlp.gated ? 2 : 1));
   const Share mine = share_of(uint64_t{rows_} * mlp.width, slice_);
+  if (mlp.gate_scale != 1.0f) {
+    step_.ops->scale_and_cap(to.inner.floats() + mine.first, mlp.gate_scale, 0.0f,
+                             static_cast<uint32_t>(mine.last - mine.first));
+  }
   if (mlp.activation == Activation::xielu) {
     step_.ops->xielu(xielu_of(b.xielu), to.inner.floats() + mine.first,
                      static_cast<uint32_t>(mine.last - mine.first));
@@ -45,7 +49,7 @@ void CpuWorker::mlp_out(uint32_t layer) {
   if (plan(layer).experts) {
     experts_out(layer);
   } else {
-    add_to_stream(layer, step_.buffers.inner.floats(),
+    add_to_stream(plan(layer).mlp_scale(), step_.buffers.inner.floats(),
                   step_.weights.layer(layer)[&LayerWeights::down], w.down_bias,
                   plan(layer).mlp_post_norm, w.mlp_post_norm, w.mlp_post_norm_bias);
   }

@@ -191,6 +191,7 @@ Status PackedWeights::add_experts(const std::vector<ExpertWeights>& from,
     for (const auto& [weight, matrix] :
          {std::pair(&from[i].gate, &expert.gate), std::pair(&from[i].up, &expert.up),
           std::pair(&from[i].down, &expert.down)}) {
+      if (weight->n_out == 0) continue;
       TENON_RETURN_IF_ERROR(add(*weight, resolve, *matrix));
       for (const TensorView& part : weight->parts) expert.stored_bytes += bytes_of(part).size();
       if (weight == &from[i].down) continue;

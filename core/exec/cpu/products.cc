@@ -83,6 +83,7 @@ void CpuProducts::multiply(const float* x, std::span<const Product> products) {
       LinearJob& job = (parts[count++] = part_of(*p.matrix, p.bias, p.y)).job;
       job.packed_second = p.second == nullptr ? nullptr : p.second->data;
       job.epilogue = p.epilogue;
+      job.y_stride = p.stride();
       continue;
     }
     composed = &p;

@@ -31,6 +31,9 @@ class CpuProducts {
     Epilogue epilogue = Epilogue::store;
     const PackedMatrix* second = nullptr;  // of gated epilogues
     std::span<const float> second_bias = {};
+    uint64_t y_stride = 0;  // 0: n_out
+
+    uint64_t stride() const { return y_stride > 0 ? y_stride : matrix->n_out; }
   };
   // A job, before its x is prepared.
   struct Part {
@@ -76,7 +79,8 @@ class CpuProducts {
     std::span<const uint32_t> rows;
     uint32_t target = 0;  // which of the products made together
     float* u = nullptr;   // [rows_, highest rank]: A · x
-    float* y = nullptr;   // [rows_, n_out]
+    float* y = nullptr;   // [rows_, n_out], a row every y_stride
+    uint64_t y_stride = 0;
     uint32_t n_out = 0;
   };
 
@@ -94,7 +98,7 @@ class CpuProducts {
   void add_gate(const Product& product);
   void sort_gate_rows(const Product& product);
   void finish_gate(const Product& product);
-  void add_low(const PackedMatrix& matrix, float* y);
+  void add_low(const PackedMatrix& matrix, float* y, uint64_t y_stride);
   void choose_rows(LinearJob& job, std::span<const uint32_t> rows) const;
   void add_low_products();
   void prepare_low(size_t first);

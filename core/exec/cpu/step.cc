@@ -18,13 +18,13 @@ struct RecurrentWidths {
     size_t at = 0;
     for (const auto& products : {kind.inputs, kind.later_inputs}) {
       for (const RecurrentProduct& product : products) {
-        inputs[at] = std::max<uint64_t>(inputs[at], (weights.*product.matrix).n_out);
+        inputs[at] = std::max(inputs[at], product.width(weights));
         ++at;
       }
     }
     inner = std::max<uint64_t>(inner, recurrent.inner());
     gate = std::max<uint64_t>(gate, weights.ssm_gate.n_out);
-    low = std::max<uint64_t>(low, weights.ssm_low.n_out);
+    low = std::max(low, uint64_t{weights.ssm_low.n_out} + weights.ssm_gate_low.n_out);
     if (!kind.later_inputs.empty()) mixed = std::max<uint64_t>(mixed, recurrent.channels());
   }
 };
@@ -58,6 +58,7 @@ Status CpuBuffers::allocate(const Model& model, const PackedWeights& weights, ui
                     uint64_t{layer.attended_width()}});
     }
     if (!experts) continue;
+    low_width = std::max<uint64_t>(low_width, experts.latent_width);
     chosen = std::max<uint64_t>(chosen, experts.chosen);
     scores_width = std::max<uint64_t>(scores_width, uint64_t{experts.count} + 1);
     routed_width = std::max<uint64_t>(routed_width, (uint64_t{experts.chosen} + 1) * plan.hidden);
@@ -109,7 +110,9 @@ void CpuStep::reserve(uint32_t most) {
   max_rows = most;
   for (std::vector<uint32_t>* rows : {&kept, &logits_at, &hidden_at}) rows->reserve(max_rows);
   uint32_t experts = 0, chosen = 0;
-  for (const LayerPlan& layer : model->plan.layers) {
+  for (uint32_t i = 0; i < model->plan.layers.size(); ++i) {
+    const LayerPlan& layer = model->plan.layers[i];
+    if (layer.attends() || layer.recurrent) layers_with_mixers = i + 1;
     experts = std::max(experts, layer.experts.count);
     chosen = std::max(chosen, layer.experts ? layer.experts.chosen : 0);
   }
@@ -141,8 +144,10 @@ void CpuStep::begin(const BatchView& next) {
   const auto layers = static_cast<uint32_t>(model->plan.layers.size());
   hidden_out.begin(next, model->plan.hidden);
   kept.assign(next.logits_rows.begin(), next.logits_rows.end());
-  const bool late =
-      hidden_out.of_layer(layers) != nullptr || hidden_out.of_layer(layers - 1) != nullptr;
+  bool late = false;
+  for (uint32_t i = std::max(layers_with_mixers, 1u) - 1; i <= layers; ++i) {
+    late = late || hidden_out.of_layer(i) != nullptr;
+  }
   if (late) {
     kept.clear();
     std::ranges::set_union(next.logits_rows, next.hidden_rows, std::back_inserter(kept));

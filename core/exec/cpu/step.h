@@ -62,7 +62,9 @@ struct CpuBuffers {
   HostMemory attention_gate;  // … or [rows, heads], of layers whose attention has one
   HostMemory inputs;          // [rows, layers, width]: per-layer embeddings
   HostMemory beside;          // [rows, hidden]: an MLP's result next to experts
-  HostMemory low;             // [rows, q_rank], or Mamba's [rows, step_rank]
+  // [rows, q_rank]; [rows, rank] of each product of low rank that enters a recurrence, or Mamba's
+  // [rows, step_rank]; or what latent experts read.
+  HostMemory low;
   HostMemory expanded;  // latent attention: [rows, heads, nope + rope], later [rows, heads, v]
   HostMemory inner;  // [rows, MLP width]; gate and up combined; of experts [rows · chosen, width]
                      // and [rows, shared width] behind it
@@ -138,6 +140,7 @@ struct CpuStep {
   std::vector<CpuRope> ropes;            // as the plan's
   std::unique_ptr<ExpertChoice> choice;  // of the layer at hand
   uint32_t max_rows = 0;
+  uint32_t layers_with_mixers = 0;  // up to the last that has one
   uint32_t adapters = 0;            // that are loaded
   std::vector<uint32_t> counting;   // [max_rows] 0, 1, 2 …
   uint64_t low_bytes = 0;           // of a product's part of CpuBuffers::low_prepared

@@ -130,21 +130,21 @@ void CpuWorker::hand_out_final_rows() {
 }
 
 // As it is, a product is added by its kernel. Else it is finished beside, a row by one worker.
-void CpuWorker::add_to_stream(uint32_t layer, const float* x, const PackedMatrix& matrix,
+void CpuWorker::add_to_stream(float factor, const float* x, const PackedMatrix& matrix,
                               std::span<const float> bias, const NormPlan& post_norm,
                               std::span<const float> scale, std::span<const float> norm_bias) {
   float* hidden = step_.buffers.hidden.floats();
-  if (plan(layer).adds_plainly(post_norm)) {
+  if (!post_norm && factor == 1.0f) {
     const Product product{&matrix, bias, hidden, Epilogue::add};
     return multiply(x, {&product, 1});
   }
   float* update = step_.buffers.product.floats();
   const Product product{&matrix, bias, update};
   multiply(x, {&product, 1});
-  add_update(layer, post_norm, scale, norm_bias);
+  add_update(factor, post_norm, scale, norm_bias);
 }
 
-void CpuWorker::add_update(uint32_t layer, const NormPlan& post_norm, std::span<const float> scale,
+void CpuWorker::add_update(float factor, const NormPlan& post_norm, std::span<const float> scale,
                            std::span<const float> norm_bias) {
   float* hidden = step_.buffers.hidden.floats();
   float* update = step_.buffers.product.floats();
@@ -153,7 +153,7 @@ void CpuWorker::add_update(uint32_t layer, const NormPlan& post_norm, std::span<
   const Share mine = share_of(rows_, slice_);
   for (uint64_t at = mine.first * width; at < mine.last * width; at += width) {
     if (post_norm) norm_row(post_norm, update + at, scale.data(), shift, width, update + at);
-    step_.ops->add_scaled(hidden + at, update + at, plan(layer).residual_scale, width);
+    step_.ops->add_scaled(hidden + at, update + at, factor, width);
   }
   barrier();
 }
@@ -198,7 +198,7 @@ void CpuWorker::scale_layer(uint32_t layer) {
 void CpuWorker::layer_done(uint32_t layer) {
   if (rows_ == 0) return;
   hand_out(step_.hidden_out.of_layer(layer), step_.buffers.hidden.floats(),
-           is_last(layer) ? step_.hidden_at : step_.batch->hidden_rows);
+           rows_are_kept_ ? step_.hidden_at : step_.batch->hidden_rows);
 }
 
 void CpuWorker::logits() {

@@ -64,6 +64,8 @@ class CpuWorker final : public CpuProducts, private DecoderOps {
   const ModelPlan& plan() const { return step_.model->plan; }
   const LayerPlan& plan(uint32_t layer) const { return step_.model->plan.layers[layer]; }
   bool is_last(uint32_t layer) const { return layer + 1 == plan().layers.size(); }
+  // After it no row reads another.
+  bool is_last_mixer(uint32_t layer) const { return layer + 1 >= step_.layers_with_mixers; }
   const LayerWeights& vectors(uint32_t layer) const { return step_.model->layers[layer]; }
   bool shares_kv(uint32_t layer) const { return step_.shape->layers[layer].shares_kv_with >= 0; }
 
@@ -88,12 +90,12 @@ class CpuWorker final : public CpuProducts, private DecoderOps {
   void norm_row(const NormPlan& norm, const float* x, const float* scale, const float* bias,
                 uint32_t width, float* out) const;
   void norm_rows(const NormPlan& norm, std::span<const float> scale, float* rows) const;
-  // Adds a product to the stream as the layer wants it; x [rows_, k_in].
-  void add_to_stream(uint32_t layer, const float* x, const PackedMatrix& matrix,
+  // Adds a product to the stream, by the norm after it and a factor; x [rows_, k_in].
+  void add_to_stream(float factor, const float* x, const PackedMatrix& matrix,
                      std::span<const float> bias, const NormPlan& post_norm,
                      std::span<const float> scale, std::span<const float> norm_bias);
   // The end of that: the product is in CpuBuffers::product.
-  void add_update(uint32_t layer, const NormPlan& post_norm, std::span<const float> scale,
+  void add_update(float factor, const NormPlan& post_norm, std::span<const float> scale,
                   std::span<const float> norm_bias);
   // After the last mixer.
   void keep_wanted_rows(uint32_t layer);
@@ -114,6 +116,9 @@ class CpuWorker final : public CpuProducts, private DecoderOps {
   void rotate_latent(uint32_t layer);
 
   // recurrence.cc
+  void multiply_apart(uint32_t layer, const RecurrentProduct& product, const float* x, float* y);
+  void scale_inputs(const RecurrentPlan& recurrent);
+  void norm_low(uint32_t layer);
   void convolve_and_scan(uint32_t layer);
   void run_states(uint32_t layer, std::span<const void* const> inputs, const HostMemory& out);
   void gate_output(uint32_t layer);
@@ -133,6 +138,8 @@ class CpuWorker final : public CpuProducts, private DecoderOps {
   void experts_out(uint32_t layer);
   void combine_experts(uint32_t layer);
   void add_beside(uint32_t layer);
+  void combine_results(const ExpertsPlan& experts, uint32_t chosen, uint64_t width,
+                       bool with_shared);
 
   HostMemory own_normed_;              // [hidden]
   HostMemory own_q_, own_k_;           // [heads or kv_heads, head_dim]

@@ -118,6 +118,14 @@ Status check_recurrence(const RecurrentPlan& recurrent, LayerId id) {
   if (most == 0) {
     return refuse(id, "a recurrence of the kind " + std::string(recurrence_name(recurrent.kind)));
   }
+  if (recurrent.inputs_apart || recurrent.gate_rank > 0 || recurrent.sigmoid_gate ||
+      recurrent.beta_scale != 1.0f) {
+    return refuse(id, "a delta rule whose q, k and v come apart");
+  }
+  if (recurrent.scales != RecurrentScales() || recurrent.norm_first) {
+    return refuse(id, "a recurrence with factors, or a norm before its gate");
+  }
+  if (recurrent.low_norm) return refuse(id, "a recurrence with norms of its Δ, B and C");
   if (recurrent.state <= static_cast<uint32_t>(most)) return {};
   return refuse(id, "a recurrence that keeps " + std::to_string(recurrent.state) +
                         " numbers for each element");
@@ -130,6 +138,10 @@ Status check_layer(const LayerPlan& layer, LayerId id) {
   if (layer.experts.expert_scales || layer.experts.score_scale != 1.0f) {
     return refuse(id, "factors in its router");
   }
+  if (layer.mlp_scale() != layer.residual_scale || layer.mlp.gate_scale != 1.0f ||
+      layer.attention.output_scale != 1.0f) {
+    return refuse(id, "factors on attention or its MLP");
+  }
   if (layer.attention.makes_v()) return refuse(id, "a norm of V, or V made of K's product");
   if (layer.recurrent) TENON_RETURN_IF_ERROR(check_recurrence(layer.recurrent, id));
   if (layer.experts.normalised && layer.experts.sum_more > 1e-20f) {
@@ -141,6 +153,10 @@ Status check_layer(const LayerPlan& layer, LayerId id) {
   if (layer.experts.shared_bias || layer.experts.shared_scale != 1.0f) {
     return refuse(id, "a shared expert with biases or a factor of its own");
   }
+  if (layer.experts && (!layer.experts.gated || layer.experts.latent_width > 0)) {
+    return refuse(id, "experts without gates or of another width than the stream");
+  }
+  if (!layer.attends() && !layer.recurrent) return refuse(id, "no mixer");
   if (!layer.attends()) return {};
   if (layer.attention.q_growth) return refuse(id, "a q that grows with the position");
   const SelfAttentionPlan& attention = layer.attention;

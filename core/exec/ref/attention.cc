@@ -315,8 +315,8 @@ void RefStep::attention_output(uint32_t layer) {
   const LayerWeights& w = model_->layers[layer];
   const std::vector<float>& x = plan(layer).latent ? expanded_ : attended_;
   multiply(w.output, w.output_bias, x.data(), update_.data());
-  add_to_hidden(plan(layer), plan(layer).attention_post_norm, w.attention_post_norm,
-                w.attention_post_norm_bias);
+  add_to_hidden(plan(layer).attention_scale(), plan(layer).attention_post_norm,
+                w.attention_post_norm, w.attention_post_norm_bias);
 }
 
 }  // namespace tenon

@@ -45,13 +45,17 @@ void leave_out_groups(const ExpertsPlan& plan, std::vector<double>& worth) {
   }
 }
 
-// y [hidden] += factor · down(act(gate(x)) · up(x))
+// y += factor · down(act(gate(x)) · up(x)), or factor · down(act(up(x)))
 void add_expert(const ExpertsPlan& plan, const ExpertWeights& expert, const float* x, double factor,
                 std::span<double> y, const Multiply& multiply) {
-  std::vector<float> gate(expert.gate.n_out), up(expert.up.n_out), out(expert.down.n_out);
-  multiply(expert.gate, expert.gate_bias, x, 1, gate.data());
+  std::vector<float> gate(expert.up.n_out), up(expert.up.n_out), out(expert.down.n_out);
+  if (plan.gated) multiply(expert.gate, expert.gate_bias, x, 1, gate.data());
   multiply(expert.up, expert.up_bias, x, 1, up.data());
-  for (size_t i = 0; i < gate.size(); ++i) {
+  if (!plan.gated) {
+    std::ranges::transform(up, gate.begin(),
+                           [&plan](float value) { return activate(plan.activation, value); });
+  }
+  for (size_t i = 0; i < gate.size() && plan.gated; ++i) {
     if (plan.swiglu_limit > 0.0f) {
       const double g = std::min(gate[i], plan.swiglu_limit);
       const double u = std::clamp(up[i], -plan.swiglu_limit, plan.swiglu_limit);
@@ -73,11 +77,26 @@ void add_shared(const ExpertsPlan& plan, const LayerWeights& w, const float* x, 
     factor *= sigmoid(score);
   }
   ExpertsPlan shared;
+  shared.gated = plan.gated;
   shared.activation = plan.activation;
   add_expert(shared,
              {w.shared_gate, w.shared_up, w.shared_down, w.shared_gate_bias, w.shared_up_bias,
               w.shared_down_bias},
              x, factor, y, multiply);
+}
+
+// y [hidden] += Wout · Σ factor · expert(Win · x)
+void add_latent(const ExpertsPlan& plan, const LayerWeights& w, const float* x,
+                std::span<const Chosen> chosen, std::span<double> y, const Multiply& multiply) {
+  std::vector<float> low(plan.latent_width), out(y.size());
+  multiply(w.latent_in, {}, x, 1, low.data());
+  std::vector<double> sum(plan.latent_width);
+  for (const Chosen& one : chosen) {
+    add_expert(plan, w.experts[one.expert], low.data(), one.factor, sum, multiply);
+  }
+  std::ranges::transform(sum, low.begin(), [](double value) { return static_cast<float>(value); });
+  multiply(w.latent_out, {}, low.data(), 1, out.data());
+  for (size_t i = 0; i < y.size(); ++i) y[i] += out[i];
 }
 
 }  // namespace
@@ -118,9 +137,14 @@ void experts(const ExpertsPlan& plan, const LayerWeights& weights, const float* 
     std::vector<double> sum(hidden);
     const float* x_row = x + row * hidden;
     const std::span<const float> of_row(&scores[size_t{row} * plan.count], plan.count);
-    for (const Chosen& chosen :
-         choose(plan, of_row, weights.router_correction, weights.expert_scales)) {
-      add_expert(plan, weights.experts[chosen.expert], x_row, chosen.factor, sum, multiply);
+    const std::vector<Chosen> all =
+        choose(plan, of_row, weights.router_correction, weights.expert_scales);
+    if (plan.latent_width > 0) {
+      add_latent(plan, weights, x_row, all, sum, multiply);
+    } else {
+      for (const Chosen& chosen : all) {
+        add_expert(plan, weights.experts[chosen.expert], x_row, chosen.factor, sum, multiply);
+      }
     }
     if (plan.shared_width > 0) add_shared(plan, weights, x_row, sum, multiply);
     std::ranges::transform(sum, out + row * hidden,

@@ -20,7 +20,7 @@ void RefStep::mlp_in(uint32_t layer) {
     for (float& value : mlp.gated ? inner_ : up_) value = ref::xielu(by, value);
   }
   for (size_t i = 0; i < inner_.size(); ++i) {
-    inner_[i] = mlp.gated ? ref::activate(mlp.activation, inner_[i]) * up_[i]
+    inner_[i] = mlp.gated ? ref::activate(mlp.activation, mlp.gate_scale * inner_[i]) * up_[i]
                           : ref::activate(mlp.activation, up_[i]);
   }
 }
@@ -52,7 +52,8 @@ void RefStep::mlp_out(uint32_t layer) {
   } else {
     multiply(w.down, w.down_bias, inner_.data(), update_.data());
   }
-  add_to_hidden(plan(layer), plan(layer).mlp_post_norm, w.mlp_post_norm, w.mlp_post_norm_bias);
+  add_to_hidden(plan(layer).mlp_scale(), plan(layer).mlp_post_norm, w.mlp_post_norm,
+                w.mlp_post_norm_bias);
 }
 
 }  // namespace tenon

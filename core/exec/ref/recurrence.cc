@@ -194,7 +194,7 @@ void scan_delta(const Recurrence& r, Inputs inputs, float* y) {
       const float* q = &c[row * channels] + head * plan.groups / heads * size;
       const float *k = q + keys, *v = &c[row * channels] + 2 * keys + head * dim;
       const double of_q = factor_of(q) / std::sqrt(static_cast<double>(size)), of_k = factor_of(k);
-      const double written = sigmoid(beta[row * heads + head]);
+      const double written = double{plan.beta_scale} * sigmoid(beta[row * heads + head]);
       float* s = all + head * size * dim;
       for (size_t i = 0; i < size; ++i) {
         const double decay = std::exp(log_decay(r, step, row, head, i));
@@ -244,11 +244,25 @@ void norm_parts(const RecurrentPlan& plan, std::span<const float> scale, uint32_
 
 }  // namespace
 
+void scale_inputs(const RecurrentPlan& plan, std::span<float> xbc, std::span<float> steps,
+                  std::span<float> gate) {
+  const RecurrentScales& by = plan.scales;
+  const size_t inner = plan.inner(), both = size_t{plan.groups} * plan.state;
+  for (size_t i = 0; i < xbc.size(); ++i) {
+    const size_t channel = i % plan.channels();
+    xbc[i] *= channel < inner ? by.x : channel < inner + both ? by.b : by.c;
+  }
+  for (float& value : steps) value *= by.step;
+  for (float& value : gate) value *= by.gate;
+}
+
 void gate(const RecurrentPlan& plan, std::span<const float> scale, const float* gate, uint32_t rows,
           float* y) {
   if (plan.gate_norm && plan.norm_before_gate()) norm_parts(plan, scale, rows, y);
   for (size_t i = 0; i < size_t{rows} * plan.inner(); ++i) {
-    y[i] = rounded(double{y[i]} * activate(Activation::silu, gate[i]));
+    const double factor =
+        plan.sigmoid_gate ? sigmoid(gate[i]) : activate(Activation::silu, gate[i]);
+    y[i] = rounded(double{y[i]} * factor);
   }
   if (plan.gate_norm && !plan.norm_before_gate()) norm_parts(plan, scale, rows, y);
 }
@@ -263,16 +277,38 @@ void RefStep::recur_in(uint32_t layer) {
   const RecurrenceKind& kind = recurrence_kind(recurrent.kind);
   const float* x = input(plan(layer).attention_norm).data();
   for (size_t i = 0; i < kind.inputs.size(); ++i) {
-    const RecurrentProduct& product = kind.inputs[i];
-    recurrent_[i].resize(batch_->rows * size_t{(w.*product.matrix).n_out});
-    const std::span<const float> bias =
-        product.bias == nullptr ? std::span<const float>() : w.*product.bias;
-    multiply(w.*product.matrix, bias, x, recurrent_[i].data());
+    multiply(kind.inputs[i], w, x, recurrent_[i]);
   }
   scanned_.resize(batch_->rows * size_t{recurrent.inner()});
-  if (!kind.gated) return;
-  gate_.resize(scanned_.size());
-  multiply(w.ssm_gate, w.ssm_gate_bias, x, gate_.data());
+  if (kind.gated) multiply(kRecurrentGate, w, x, gate_);
+  if (recurrent.scales_inputs()) ref::scale_inputs(recurrent, recurrent_[0], recurrent_[1], gate_);
+}
+
+void RefStep::multiply(const RecurrentProduct& product, const LayerWeights& w, const float* x,
+                       std::vector<float>& y) {
+  const size_t rows = batch_->rows, width = product.width(w);
+  y.resize(rows * width);
+  if (product.is_apart(w)) {
+    size_t first = 0;
+    for (const auto part : product.apart) {
+      std::vector<float> own(rows * (w.*part).n_out);
+      multiply(w.*part, {}, x, own.data());
+      for (size_t row = 0; row < rows; ++row) {
+        std::copy_n(&own[row * (w.*part).n_out], (w.*part).n_out, &y[row * width + first]);
+      }
+      first += (w.*part).n_out;
+    }
+    return;
+  }
+  std::vector<float> low;
+  if (product.is_low(w)) {
+    low.resize(rows * (w.*product.low).n_out);
+    multiply(w.*product.low, {}, x, low.data());
+    x = low.data();
+  }
+  const std::span<const float> bias =
+      product.bias == nullptr ? std::span<const float>() : w.*product.bias;
+  multiply(w.*product.matrix, bias, x, y.data());
 }
 
 void RefStep::recur(uint32_t layer) {
@@ -299,6 +335,14 @@ void RefStep::mamba(const ref::Recurrence& recurrence) {
   recurrence.run({{x.data()}}, x.data());
   multiply_(w.ssm_low, {}, x.data(), batch_->rows, low.data());
   multiply_(w.ssm_bc, {}, x.data(), batch_->rows, bc.data());
+  const RecurrentPlan& own = recurrence.plan;
+  for (size_t row = 0; row < rows && own.low_norm; ++row) {
+    float* b = &bc[row * 2 * own.state];
+    float* l = &low[row * own.step_rank];
+    ref::rms_norm(l, w.ssm_dt_norm, own.low_norm.eps, l);
+    ref::rms_norm(b, w.ssm_b_norm, own.low_norm.eps, b);
+    ref::rms_norm(b + own.state, w.ssm_c_norm, own.low_norm.eps, b + own.state);
+  }
   multiply_(w.ssm_dt, {}, low.data(), batch_->rows, step.data());
   recurrence.run({{x.data(), step.data(), bc.data()}}, scanned_.data());
 }
@@ -306,8 +350,8 @@ void RefStep::mamba(const ref::Recurrence& recurrence) {
 void RefStep::recur_out(uint32_t layer) {
   const LayerWeights& w = model_->layers[layer];
   multiply(w.ssm_out, w.ssm_out_bias, scanned_.data(), update_.data());
-  add_to_hidden(plan(layer), plan(layer).attention_post_norm, w.attention_post_norm,
-                w.attention_post_norm_bias);
+  add_to_hidden(plan(layer).recurrent_scale(), plan(layer).attention_post_norm,
+                w.attention_post_norm, w.attention_post_norm_bias);
 }
 
 }  // namespace tenon

@@ -33,8 +33,13 @@ struct Recurrence {
   float* slot(BlockId block) const;
 };
 
-// y · silu(gate), and its RMS norm in groups where the plan has one, after that or before, in
-// place: [rows, inner].
+// What the projections made, times the plan's factors, in place: xbc [rows, channels], steps [rows,
+// heads], gate [rows, inner].
+void scale_inputs(const RecurrentPlan& plan, std::span<float> xbc, std::span<float> steps,
+                  std::span<float> gate);
+
+// y · silu(gate), or σ of it, and its RMS norm in groups where the plan has one, after that or
+// before, in place: [rows, inner].
 void gate(const RecurrentPlan& plan, std::span<const float> scale, const float* gate, uint32_t rows,
           float* y);
 

@@ -71,9 +71,12 @@ class RefStep final : private DecoderOps {
   void norm_rows(const NormPlan& norm, std::span<const float> scale, std::span<const float> bias);
   void norm_heads(const SelfAttentionPlan& attention, std::span<const float> scale,
                   std::span<const float> bias, std::vector<float>& heads);
-  void add_to_hidden(const LayerPlan& layer, const NormPlan& post_norm,
-                     std::span<const float> scale, std::span<const float> bias);
+  void add_to_hidden(float factor, const NormPlan& post_norm, std::span<const float> scale,
+                     std::span<const float> bias);
   void latent_qkv(uint32_t layer);
+  // Of a recurrence: [rows, its width].
+  void multiply(const RecurrentProduct& product, const LayerWeights& w, const float* x,
+                std::vector<float>& y);
   void mamba(const ref::Recurrence& recurrence);
   void keep_hidden(uint32_t layer, const std::vector<float>& rows);
 

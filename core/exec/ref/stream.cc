@@ -52,13 +52,13 @@ void RefStep::mlp_norm(uint32_t layer) {
   norm_rows(plan(layer).mlp_norm, w.mlp_norm, w.mlp_norm_bias);
 }
 
-// hidden += scale · post_norm(update)
-void RefStep::add_to_hidden(const LayerPlan& layer, const NormPlan& post_norm,
-                            std::span<const float> scale, std::span<const float> bias) {
+// hidden += factor · post_norm(update)
+void RefStep::add_to_hidden(float factor, const NormPlan& post_norm, std::span<const float> scale,
+                            std::span<const float> bias) {
   for (size_t at = 0; at < update_.size() && post_norm; at += plan().hidden) {
     apply_norm(post_norm, &update_[at], scale, bias, &update_[at]);
   }
-  for (size_t i = 0; i < hidden_.size(); ++i) hidden_[i] += layer.residual_scale * update_[i];
+  for (size_t i = 0; i < hidden_.size(); ++i) hidden_[i] += factor * update_[i];
 }
 
 void RefStep::keep_hidden(uint32_t layer, const std::vector<float>& rows) {

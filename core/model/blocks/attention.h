@@ -69,6 +69,7 @@ struct SelfAttentionPlan {
   QkNormExtent qk_norm_extent = QkNormExtent::head;
   bool qk_norm_after_rope = false;
   QGrowth q_growth;
+  float output_scale = 1.0f;  // on what is added to the stream
 
   uint32_t q_width() const { return heads * head_dim; }
   uint32_t kv_width() const { return kv_heads * head_dim; }
@@ -105,7 +106,9 @@ struct PlanFields<SelfAttentionPlan> {
       PlanField{&P::qk_norm, "the norm of q and k", ""},
       PlanField{&P::qk_norm_extent, "the norm of q and k", "its extent"},
       PlanField{&P::qk_norm_after_rope, "the norm of q and k", "whether it follows the rotation"},
-      PlanField{&P::q_growth, "the growth of q", ""}};
+      PlanField{&P::q_growth, "the growth of q", ""},
+      PlanField{&P::output_scale, "the factor on attention's result",
+                "'attention_in_multiplier', 'attention_out_multiplier'"}};
 };
 static_assert(kAllFieldsAreListed<SelfAttentionPlan>);
 

@@ -76,6 +76,8 @@ enum class Role : uint8_t {
   experts_post_norm,
   mlp_own_norm,   // of the MLP's result
   expert_scales,  // on the experts' factors
+  latent_in,      // what experts of another width than the stream's read
+  latent_out,
   // layer_input.cc
   input_gate,
   input_out,
@@ -85,15 +87,26 @@ enum class Role : uint8_t {
   ssm_in_gate,
   ssm_in_x,
   ssm_in_step,  // mamba2
+  ssm_in_q,     // gated_delta: x in three tensors
+  ssm_in_k,
+  ssm_in_v,
   ssm_conv,
+  ssm_conv_q,  // gated_delta: its parts, where q, k and v are apart
+  ssm_conv_k,
+  ssm_conv_v,
   ssm_x,      // mamba: one tensor of the two that follow
   ssm_x_low,  // what Δ is made of
   ssm_x_bc,
-  ssm_dt,       // mamba: Δ of it
+  ssm_dt,       // Δ of it, or decays
   ssm_dt_bias,  // mamba2, a tensor of its own
   ssm_a,        // folders store log(-a)
   ssm_d,
   ssm_norm,
+  ssm_dt_norm,  // mamba: of what Δ is made of, with the two that follow
+  ssm_b_norm,
+  ssm_c_norm,
+  ssm_gate_low,         // gated_delta: what the gate is made of, where that takes two steps
+  ssm_gate_of_low,      // … and the gate
   ssm_beta,             // gated_delta
   ssm_in_by_key_heads,  // gated_delta: x and gate in one tensor, key head by key head
   ssm_ba_by_key_heads,  // … and beta and step
@@ -105,6 +118,8 @@ enum class Reads : uint8_t {
   other,        // nothing that calibration looks at
   mixer_input,  // what enters the layer's mixer
   query_low,    // latent attention: what q is made of, where that takes two steps
+  gate_low,     // gated_delta: what its gate is made of, where that takes two steps
+  step_low,     // … and its decays
   mixed,        // what a mixer made
   mlp_input,
   mlp_inner,

@@ -12,8 +12,25 @@ Extent of_each(const ExpertsPlan& experts, Extent extent) {
   return extent;
 }
 
+// Experts of another width than the stream's read what is made of it.
 Extent into_each(const ModelPlan& m, const LayerPlan& l) {
-  return of_each(l.experts, from_stream(m, l.experts.width, l.experts.bias));
+  Extent extent = of_each(l.experts, from_stream(m, l.experts.width, l.experts.bias));
+  if (l.experts.latent_width == 0) return extent;
+  extent.columns = l.experts.latent_width;
+  extent.columns_axis = Axis::other;
+  return extent;
+}
+
+Extent gate_of_each(const ModelPlan& m, const LayerPlan& l) {
+  return l.experts.gated ? into_each(m, l) : Extent{};
+}
+
+Extent out_of_each(const ModelPlan& m, const LayerPlan& l) {
+  Extent extent = of_each(l.experts, to_stream(m, l.experts.width, l.experts.bias));
+  if (l.experts.latent_width == 0) return extent;
+  extent.rows = l.experts.latent_width;
+  extent.rows_axis = Axis::other;
+  return extent;
 }
 
 Extent into_shared(const ModelPlan& m, const LayerPlan& l) {
@@ -25,6 +42,10 @@ const NormPlan& beside_norm(const ModelPlan&, const LayerPlan& l) {
 }
 Extent beside_extent(const ModelPlan& m, const LayerPlan& l) {
   return of_norm(l.experts.beside_norm, m.hidden, Axis::hidden);
+}
+
+Extent gate_of_shared(const ModelPlan& m, const LayerPlan& l) {
+  return l.experts.gated ? into_shared(m, l) : Extent{};
 }
 
 constexpr BlockTensor kTensors[] = {
@@ -49,7 +70,7 @@ constexpr BlockTensor kTensors[] = {
     {.role = Role::expert_gate,
      .name = "mlp.experts.*.gate_proj",
      .stored = "ffn_gate_exps",
-     .extent = into_each,
+     .extent = gate_of_each,
      .in_experts = {.matrix = &ExpertWeights::gate, .bias = &ExpertWeights::gate_bias},
      .reads = Reads::mlp_input},
     {.role = Role::expert_up,
@@ -61,10 +82,7 @@ constexpr BlockTensor kTensors[] = {
     {.role = Role::expert_down,
      .name = "mlp.experts.*.down_proj",
      .stored = "ffn_down_exps",
-     .extent =
-         [](const ModelPlan& m, const LayerPlan& l) {
-           return of_each(l.experts, to_stream(m, l.experts.width, l.experts.bias));
-         },
+     .extent = out_of_each,
      .in_experts = {.matrix = &ExpertWeights::down, .bias = &ExpertWeights::down_bias},
      .reads = Reads::mlp_inner},
     {.role = Role::shared_gate_up,
@@ -77,7 +95,7 @@ constexpr BlockTensor kTensors[] = {
     {.role = Role::shared_gate,
      .name = "mlp.shared_experts.gate_proj",
      .stored = "ffn_gate_shexp",
-     .extent = into_shared,
+     .extent = gate_of_shared,
      .in_layer = {.matrix = &LayerWeights::shared_gate, .bias = &LayerWeights::shared_gate_bias},
      .reads = Reads::mlp_input},
     {.role = Role::shared_up,
@@ -138,6 +156,16 @@ constexpr BlockTensor kTensors[] = {
          },
      .in_layer = {.vector = &LayerWeights::expert_scales},
      .draw = {.mean = 1.0, .deviation = 0.2}},
+    {.role = Role::latent_in,
+     .stored = "ffn_latent_down",
+     .extent = [](const ModelPlan& m,
+                  const LayerPlan& l) { return from_stream(m, l.experts.latent_width); },
+     .in_layer = {.matrix = &LayerWeights::latent_in}},
+    {.role = Role::latent_out,
+     .stored = "ffn_latent_up",
+     .extent = [](const ModelPlan& m,
+                  const LayerPlan& l) { return to_stream(m, l.experts.latent_width); },
+     .in_layer = {.matrix = &LayerWeights::latent_out}},
 };
 
 }  // namespace

@@ -32,11 +32,13 @@ inline std::string_view name_of(GroupScore value) {
 
 // A router chooses experts for each token; their results are added, each times its factor. Of
 // experts that score alike the first ones are chosen. Beside them a shared expert may see every
-// token: a gated MLP.
+// token: an MLP, gated like the experts.
 struct ExpertsPlan {
-  uint32_t count = 0;   // 0: the layer has its MLP alone (LayerPlan::mlp)
-  uint32_t chosen = 0;  // for a token
-  uint32_t width = 0;   // of each, a gated MLP
+  uint32_t count = 0;         // 0: the layer has its MLP alone (LayerPlan::mlp)
+  uint32_t chosen = 0;        // for a token
+  uint32_t width = 0;         // of each
+  bool gated = true;          // down(act(gate(x)) · up(x)), else down(act(up(x)))
+  uint32_t latent_width = 0;  // above 0: experts read Win · x, and Wout is on their sum
   Activation activation = Activation::silu;
   bool bias = false;
   // With a limit: (min(gate, limit)) · σ(alpha · min(gate, limit)) · (clamp(up, ±limit) + 1) in
@@ -78,6 +80,9 @@ struct PlanFields<ExpertsPlan> {
       PlanField{&P::count, "the number of experts", "'num_experts'"},
       PlanField{&P::chosen, "the experts of a token", "'num_experts_per_tok'"},
       PlanField{&P::width, "the width of experts", "'moe_intermediate_size'"},
+      PlanField{&P::gated, "whether experts are gated", "a tensor of each"},
+      PlanField{&P::latent_width, "the width that experts read",
+                "'moe_latent_size'; 0: the stream"},
       PlanField{&P::activation, "the experts' activation", "'hidden_act'"},
       PlanField{&P::bias, "the bias of experts", "a tensor of each"},
       PlanField{&P::swiglu_alpha, "the factor in the experts' gate", "'swiglu_alpha'; 0: none"},
@@ -105,8 +110,8 @@ static_assert(kAllFieldsAreListed<ExpertsPlan>);
 
 // One of a layer's experts. Biases are empty where there are none.
 struct ExpertWeights {
-  Weight gate, up;  // [width, hidden]
-  Weight down;      // [hidden, width]
+  Weight gate, up;  // [width, hidden or latent_width]
+  Weight down;      // [hidden or latent_width, width]
   std::vector<float> gate_bias, up_bias, down_bias;
 };
 
@@ -124,6 +129,7 @@ struct ExpertsWeights {
   // MLP's.
   std::vector<float> router_norm, experts_norm, experts_post_norm, mlp_own_norm;
   std::vector<float> expert_scales;  // [experts]
+  Weight latent_in, latent_out;      // [latent_width, hidden], [hidden, latent_width]
 };
 
 }  // namespace tenon

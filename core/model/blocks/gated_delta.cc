@@ -31,12 +31,46 @@ void pieces_of_ba(const LayerPlan& l, std::vector<PartRows>& out) {
   }
 }
 
+// Where q, k and v come in tensors of their own.
+Extent keys_extent(const ModelPlan& m, const LayerPlan& l) {
+  const RecurrentPlan& r = l.recurrent;
+  return from_stream(m, r.inputs_apart ? uint64_t{r.groups} * r.state : 0);
+}
+
+// The second of two products; of rank 0 there is only one.
+Extent of_low(uint64_t rows, uint32_t rank) {
+  if (rank == 0) return {};
+  return {.rows = rows, .columns = rank, .columns_axis = Axis::other};
+}
+
+Extent conv_part_extent(const RecurrentPlan& r, uint64_t channels) {
+  if (!r.inputs_apart) return {};
+  return of_numbers({channels, 1, r.width}, {1, channels, 1, r.width});
+}
+
+Extent key_convolution_extent(const ModelPlan&, const LayerPlan& l) {
+  return conv_part_extent(l.recurrent, uint64_t{l.recurrent.groups} * l.recurrent.state);
+}
+
+// The three one after the other make one convolution.
+template <uint32_t part>
+void conv_place(Model& model, uint32_t layer, std::vector<TensorPlace>& out) {
+  const RecurrentPlan& r = model.plan.layers[layer].recurrent;
+  const uint64_t keys = uint64_t{r.groups} * r.state * r.width;
+  TensorPlace place;
+  place.rows = part == 2 ? uint64_t{r.inner()} * r.width : keys;
+  place.vector = &model.layers[layer].ssm_conv;
+  place.first = part * keys;
+  out.push_back(place);
+}
+
 constexpr BlockTensor kTensors[] = {
     {.role = Role::ssm_in_by_key_heads,
      .stored = "ssm_in",
      .extent =
          [](const ModelPlan& m, const LayerPlan& l) {
-           return from_stream(m, uint64_t{l.recurrent.inner()} + l.recurrent.channels());
+           const RecurrentPlan& r = l.recurrent;
+           return from_stream(m, r.gate_rank > 0 ? 0 : uint64_t{r.inner()} + r.channels());
          },
      .parts = kIn,
      .pieces = pieces_of_in,
@@ -44,15 +78,56 @@ constexpr BlockTensor kTensors[] = {
      .adapters = true},
     {.role = Role::ssm_in_x,
      .stored = "attn_qkv",
-     .extent = [](const ModelPlan& m,
-                  const LayerPlan& l) { return from_stream(m, l.recurrent.channels()); },
+     .extent =
+         [](const ModelPlan& m, const LayerPlan& l) {
+           return from_stream(m, l.recurrent.inputs_apart ? 0 : l.recurrent.channels());
+         },
      .in_layer = {.matrix = &LayerWeights::ssm_in},
      .reads = Reads::mixer_input,
      .adapters = true},
+    {.role = Role::ssm_in_q,
+     .stored = "attn_q",
+     .extent = keys_extent,
+     .in_layer = {.matrix = &LayerWeights::ssm_q},
+     .reads = Reads::mixer_input,
+     .adapters = true},
+    {.role = Role::ssm_in_k,
+     .stored = "attn_k",
+     .extent = keys_extent,
+     .in_layer = {.matrix = &LayerWeights::ssm_k},
+     .reads = Reads::mixer_input,
+     .adapters = true},
+    {.role = Role::ssm_in_v,
+     .stored = "attn_v",
+     .extent =
+         [](const ModelPlan& m, const LayerPlan& l) {
+           return from_stream(m, l.recurrent.inputs_apart ? l.recurrent.inner() : 0);
+         },
+     .in_layer = {.matrix = &LayerWeights::ssm_v},
+     .reads = Reads::mixer_input,
+     .adapters = true},
+    {.role = Role::ssm_gate_low,
+     .stored = "ssm_g_a",
+     .extent = [](const ModelPlan& m,
+                  const LayerPlan& l) { return from_stream(m, l.recurrent.gate_rank); },
+     .in_layer = {.matrix = &LayerWeights::ssm_gate_low},
+     .reads = Reads::mixer_input,
+     .adapters = true},
+    {.role = Role::ssm_gate_of_low,
+     .stored = "ssm_g_b",
+     .extent =
+         [](const ModelPlan&, const LayerPlan& l) {
+           return of_low(l.recurrent.inner(), l.recurrent.gate_rank);
+         },
+     .in_layer = {.matrix = &LayerWeights::ssm_gate},
+     .reads = Reads::gate_low,
+     .adapters = true},
     {.role = Role::ssm_in_gate,
      .stored = "attn_gate",
-     .extent = [](const ModelPlan& m,
-                  const LayerPlan& l) { return from_stream(m, l.recurrent.inner()); },
+     .extent =
+         [](const ModelPlan& m, const LayerPlan& l) {
+           return from_stream(m, l.recurrent.gate_rank > 0 ? 0 : l.recurrent.inner());
+         },
      .in_layer = {.matrix = &LayerWeights::ssm_gate},
      .reads = Reads::mixer_input,
      .adapters = true},
@@ -60,7 +135,8 @@ constexpr BlockTensor kTensors[] = {
      .stored = "ssm_ba",
      .extent =
          [](const ModelPlan& m, const LayerPlan& l) {
-           return from_stream(m, uint64_t{l.recurrent.heads} + l.recurrent.steps());
+           const RecurrentPlan& r = l.recurrent;
+           return from_stream(m, r.step_rank > 0 ? 0 : uint64_t{r.heads} + r.steps());
          },
      .parts = kBa,
      .pieces = pieces_of_ba,
@@ -74,14 +150,53 @@ constexpr BlockTensor kTensors[] = {
      .adapters = true},
     {.role = Role::ssm_in_step,
      .stored = "ssm_alpha",
-     .extent = [](const ModelPlan& m,
-                  const LayerPlan& l) { return from_stream(m, l.recurrent.steps()); },
+     .extent =
+         [](const ModelPlan& m, const LayerPlan& l) {
+           return from_stream(m, l.recurrent.step_rank > 0 ? 0 : l.recurrent.steps());
+         },
      .in_layer = {.matrix = &LayerWeights::ssm_step},
      .reads = Reads::mixer_input,
      .adapters = true},
+    {.role = Role::ssm_x_low,
+     .stored = "ssm_f_a",
+     .extent = [](const ModelPlan& m,
+                  const LayerPlan& l) { return from_stream(m, l.recurrent.step_rank); },
+     .in_layer = {.matrix = &LayerWeights::ssm_low},
+     .reads = Reads::mixer_input,
+     .adapters = true},
+    {.role = Role::ssm_dt,
+     .stored = "ssm_f_b",
+     .extent =
+         [](const ModelPlan&, const LayerPlan& l) {
+           return of_low(l.recurrent.steps(), l.recurrent.step_rank);
+         },
+     .in_layer = {.matrix = &LayerWeights::ssm_step},
+     .reads = Reads::step_low,
+     .adapters = true},
+    {.role = Role::ssm_conv_q,
+     .stored = "ssm_conv1d_q",
+     .extent = key_convolution_extent,
+     .places = conv_place<0>,
+     .draw = {.deviation = 0.5}},
+    {.role = Role::ssm_conv_k,
+     .stored = "ssm_conv1d_k",
+     .extent = key_convolution_extent,
+     .places = conv_place<1>,
+     .draw = {.deviation = 0.5}},
+    {.role = Role::ssm_conv_v,
+     .stored = "ssm_conv1d_v",
+     .extent =
+         [](const ModelPlan&, const LayerPlan& l) {
+           return conv_part_extent(l.recurrent, l.recurrent.inner());
+         },
+     .places = conv_place<2>,
+     .draw = {.deviation = 0.5}},
     {.role = Role::ssm_conv,
      .stored = "ssm_conv1d",
-     .extent = convolution_extent,
+     .extent =
+         [](const ModelPlan& m, const LayerPlan& l) {
+           return l.recurrent.inputs_apart ? Extent{} : convolution_extent(m, l);
+         },
      .in_layer = {.vector = &LayerWeights::ssm_conv, .bias = &LayerWeights::ssm_conv_bias},
      .draw = {.deviation = 0.5}},
     {.role = Role::ssm_dt_bias,
@@ -98,7 +213,10 @@ constexpr BlockTensor kTensors[] = {
      .whole = true,
      .extent =
          [](const ModelPlan&, const LayerPlan& l) {
-           return of_numbers({l.recurrent.heads}, {l.recurrent.heads});
+           // Kimi Linear has it in four dimensions.
+           const uint64_t heads = l.recurrent.heads;
+           if (l.recurrent.step_rank > 0) return of_numbers({1, 1, heads, 1}, {1, 1, heads, 1});
+           return of_numbers({heads}, {heads});
          },
      .in_layer = {.vector = &LayerWeights::ssm_a},
      .log_in_folders = true,
@@ -128,12 +246,14 @@ std::vector<RecurrentParameter> parameters(const RecurrentPlan& r, const Recurre
           {{r.channels()}, w.ssm_conv_bias},
           {{r.heads}, w.ssm_a},
           {{r.steps()}, w.ssm_dt_bias},
-          {.extents = {1}, .own = {r.strongest_decay}}};
+          {.extents = {2}, .own = {r.strongest_decay, r.beta_scale}}};
 }
 
+constexpr Weight RecurrentWeights::*kApart[] = {&RecurrentWeights::ssm_q, &RecurrentWeights::ssm_k,
+                                                &RecurrentWeights::ssm_v};
 constexpr RecurrentProduct kInputs[] = {
-    {&RecurrentWeights::ssm_in, &RecurrentWeights::ssm_in_bias},
-    {&RecurrentWeights::ssm_step, &RecurrentWeights::ssm_step_bias},
+    {.matrix = &RecurrentWeights::ssm_in, .bias = &RecurrentWeights::ssm_in_bias, .apart = kApart},
+    {&RecurrentWeights::ssm_step, &RecurrentWeights::ssm_step_bias, &RecurrentWeights::ssm_low},
     {&RecurrentWeights::ssm_beta}};
 
 constexpr RecurrenceKind kKind{.kind = Recurrence::gated_delta,

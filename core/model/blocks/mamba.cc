@@ -12,6 +12,14 @@ Extent from_inner(const RecurrentPlan& r, uint64_t rows) {
   return {.rows = rows, .columns = r.inner(), .columns_axis = Axis::other};
 }
 
+const NormPlan& low_norm(const ModelPlan&, const LayerPlan& l) {
+  return l.recurrent.low_norm;
+}
+
+Extent state_norm(const ModelPlan&, const LayerPlan& l) {
+  return of_norm(l.recurrent.low_norm, l.recurrent.state);
+}
+
 constexpr BlockTensor kTensors[] = {
     {.role = Role::ssm_in,
      .stored = "ssm_in",
@@ -54,6 +62,24 @@ constexpr BlockTensor kTensors[] = {
            return from_inner(l.recurrent, 2 * uint64_t{l.recurrent.state});
          },
      .in_layer = {.matrix = &LayerWeights::ssm_bc}},
+    {.role = Role::ssm_dt_norm,
+     .stored = "ssm_dt_norm",
+     .extent =
+         [](const ModelPlan&, const LayerPlan& l) {
+           return of_norm(l.recurrent.low_norm, l.recurrent.step_rank);
+         },
+     .norm = low_norm,
+     .in_layer = {.vector = &LayerWeights::ssm_dt_norm}},
+    {.role = Role::ssm_b_norm,
+     .stored = "ssm_b_norm",
+     .extent = state_norm,
+     .norm = low_norm,
+     .in_layer = {.vector = &LayerWeights::ssm_b_norm}},
+    {.role = Role::ssm_c_norm,
+     .stored = "ssm_c_norm",
+     .extent = state_norm,
+     .norm = low_norm,
+     .in_layer = {.vector = &LayerWeights::ssm_c_norm}},
     // Steps near 1/50: states remember some tens of tokens.
     {.role = Role::ssm_dt,
      .stored = "ssm_dt",

@@ -71,6 +71,7 @@ constexpr BlockTensor kTensors[] = {
      .extent =
          [](const ModelPlan&, const LayerPlan& l) {
            const RecurrentPlan& r = l.recurrent;
+           if (!r.gate_norm) return Extent{};
            return of_numbers({r.inner()}, {r.groups, r.inner() / r.groups});
          },
      .norm = [](const ModelPlan&, const LayerPlan& l) -> const NormPlan& {

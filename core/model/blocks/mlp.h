@@ -29,12 +29,14 @@ struct Xielu {
 // above 0 and alpha_n above beta: alpha_p = softplus(stored), alpha_n = beta + softplus(stored).
 Xielu xielu_of(const std::vector<float>& stored);
 
-// gated: down(act(gate(x)) · up(x)); plain: down(act(up(x)))
+// gated: scale · down(act(gate_scale · gate(x)) · up(x)); plain: scale · down(act(up(x)))
 struct MlpPlan {
   uint32_t width = 0;  // 0: the layer has none
   bool gated = true;
   Activation activation = Activation::silu;
   bool bias = false;
+  float gate_scale = 1.0f;
+  float scale = 1.0f;
 
   friend bool operator==(const MlpPlan&, const MlpPlan&) = default;
 };
@@ -46,7 +48,9 @@ struct PlanFields<MlpPlan> {
       PlanField{&P::width, "the width of the MLP", "'intermediate_size'; 0: none"},
       PlanField{&P::gated, "whether the MLP is gated", "a tensor"},
       PlanField{&P::activation, "the activation", "'hidden_act', 'activation_function'"},
-      PlanField{&P::bias, "the bias of the MLP", "'mlp_bias'"}};
+      PlanField{&P::bias, "the bias of the MLP", "'mlp_bias'"},
+      PlanField{&P::gate_scale, "the factor on the MLP's gate", "'mlp_multipliers'"},
+      PlanField{&P::scale, "the factor on the MLP's result", "'mlp_multipliers'"}};
 };
 static_assert(kAllFieldsAreListed<MlpPlan>);
 

@@ -23,6 +23,27 @@ enum class Recurrence : uint8_t { none, mamba, mamba2, gated_delta, short_conv }
 // As kernels are asked for it; empty: none.
 std::string_view recurrence_name(Recurrence kind);
 
+// mamba2: factors on what its projections make, and on what is added to the stream.
+struct RecurrentScales {
+  float gate = 1.0f, x = 1.0f, b = 1.0f, c = 1.0f, step = 1.0f;
+  float output = 1.0f;
+
+  friend bool operator==(const RecurrentScales&, const RecurrentScales&) = default;
+};
+
+template <>
+struct PlanFields<RecurrentScales> {
+  using P = RecurrentScales;
+  static constexpr std::tuple kAll{
+      PlanField{&P::gate, "the factor on its gate", "'ssm_multipliers', 'ssm_in_multiplier'"},
+      PlanField{&P::x, "the factor on its x", "'ssm_multipliers', 'ssm_in_multiplier'"},
+      PlanField{&P::b, "the factor on its B", "'ssm_multipliers', 'ssm_in_multiplier'"},
+      PlanField{&P::c, "the factor on its C", "'ssm_multipliers', 'ssm_in_multiplier'"},
+      PlanField{&P::step, "the factor on its steps", "'ssm_multipliers', 'ssm_in_multiplier'"},
+      PlanField{&P::output, "the factor on its result", "'ssm_out_multiplier'"}};
+};
+static_assert(kAllFieldsAreListed<RecurrentScales>);
+
 struct RecurrentPlan {
   Recurrence kind = Recurrence::none;
   uint32_t heads = 0;      // mamba, short_conv: channels, as heads of 1; gated_delta: of values
@@ -30,7 +51,8 @@ struct RecurrentPlan {
   uint32_t state = 0;      // numbers that are kept for each element of a head; the width of keys
   uint32_t groups = 0;     // of heads that share B and C; mamba: 1; gated_delta: heads of keys
   uint32_t width = 0;      // of the convolution, in tokens
-  uint32_t step_rank = 0;  // mamba: of the product that makes Δ
+  uint32_t step_rank = 0;  // of the two products that make Δ, or of decays; 0: one makes them
+  uint32_t gate_rank = 0;  // gated_delta: … that make the gate
   bool projection_bias = false;
   bool convolution_bias = false;
   float least_step = 0.0f;  // mamba2: Δ is held between the two
@@ -40,9 +62,15 @@ struct RecurrentPlan {
   // gated_delta: 0, or the logarithm of the strongest decay, which is then σ's limit in place of
   // softplus.
   float strongest_decay = 0.0f;
+  float beta_scale = 1.0f;    // gated_delta: on β, which σ holds below 1
+  bool inputs_apart = false;  // gated_delta: q, k and v have a matrix each
+  bool sigmoid_gate = false;  // the output's gate is σ in place of SiLU
   // mamba2: of the gated output, the heads of a group together. gated_delta: of the output before
   // its gate, each head by the same weight.
   NormPlan gate_norm;
+  bool norm_first = false;  // mamba2: of the output before its gate, too
+  NormPlan low_norm = {};   // mamba: of what Δ is made of, of B and of C
+  RecurrentScales scales = {};
 
   explicit operator bool() const { return kind != Recurrence::none; }
   uint32_t inner() const { return heads * head_dim; }
@@ -57,7 +85,12 @@ struct RecurrentPlan {
   uint32_t steps() const { return heads * decays; }
   // Norms of gate_norm in a row of the output.
   uint32_t norms() const { return kind == Recurrence::gated_delta ? heads : groups; }
-  bool norm_before_gate() const { return kind == Recurrence::gated_delta; }
+  bool norm_before_gate() const { return kind == Recurrence::gated_delta || norm_first; }
+  bool scales_inputs() const {
+    RecurrentScales inputs = scales;
+    inputs.output = 1.0f;
+    return inputs != RecurrentScales();
+  }
   friend bool operator==(const RecurrentPlan&, const RecurrentPlan&) = default;
 };
 
@@ -72,13 +105,20 @@ struct PlanFields<RecurrentPlan> {
       PlanField{&P::groups, "the number of its groups", "'n_groups'"},
       PlanField{&P::width, "the width of its convolution", "'conv_kernel'"},
       PlanField{&P::step_rank, "the rank of its steps", "'time_step_rank'"},
+      PlanField{&P::gate_rank, "the rank of its gate", "a tensor; 0: none"},
       PlanField{&P::projection_bias, "the bias of its projections", "'use_bias'"},
       PlanField{&P::convolution_bias, "the bias of its convolution", "'use_conv_bias'"},
       PlanField{&P::least_step, "its least step", "'time_step_limit'"},
       PlanField{&P::most_step, "its largest step", "'time_step_limit'"},
       PlanField{&P::decays, "the decays of its heads", "a tensor"},
       PlanField{&P::strongest_decay, "its strongest decay", "'lower_bound'; 0: none"},
-      PlanField{&P::gate_norm, "the norm of its gated output", ""}};
+      PlanField{&P::beta_scale, "the factor on what is written", "'linear_allow_neg_eigval'"},
+      PlanField{&P::inputs_apart, "whether q, k and v are apart", "tensors"},
+      PlanField{&P::sigmoid_gate, "whether its gate is a sigmoid", "'model_type'"},
+      PlanField{&P::gate_norm, "the norm of its gated output", ""},
+      PlanField{&P::norm_first, "whether that is before its gate", "'mamba_norm_before_gate'"},
+      PlanField{&P::low_norm, "the norm of its Δ, B and C", ""},
+      PlanField{&P::scales, "its factors", ""}};
 };
 static_assert(kAllFieldsAreListed<RecurrentPlan>);
 
@@ -86,20 +126,41 @@ static_assert(kAllFieldsAreListed<RecurrentPlan>);
 struct RecurrentWeights {
   std::vector<float> ssm_gate_bias, ssm_in_bias, ssm_step_bias, ssm_out_bias;
   std::vector<float> ssm_conv, ssm_conv_bias, ssm_a, ssm_dt_bias, ssm_d;
-  std::vector<float> ssm_norm;  // [inner]; gated_delta: [head_dim]
-  Weight ssm_in;                // [channels, hidden]; short_conv: [3·channels, hidden]
-  Weight ssm_gate;              // [inner, hidden]
-  Weight ssm_step;              // mamba2, gated_delta: [steps, hidden]
-  Weight ssm_beta;              // gated_delta: [heads, hidden]
-  Weight ssm_low, ssm_bc;       // mamba: [step_rank, inner], [2·state, inner]
-  Weight ssm_dt;                // mamba: [inner, step_rank]
-  Weight ssm_out;               // [hidden, inner]
+  std::vector<float> ssm_norm;                             // [inner]; gated_delta: [head_dim]
+  std::vector<float> ssm_dt_norm, ssm_b_norm, ssm_c_norm;  // mamba: [step_rank], [state], [state]
+  Weight ssm_in;               // [channels, hidden]; short_conv: [3·channels, hidden]
+  Weight ssm_q, ssm_k, ssm_v;  // gated_delta: ssm_in's rows in three matrices, in place of it
+  Weight ssm_gate;             // [inner, hidden], or [inner, gate_rank]
+  Weight ssm_gate_low;         // [gate_rank, hidden]
+  Weight ssm_step;         // mamba2, gated_delta: [steps, hidden]; of low rank [steps, step_rank]
+  Weight ssm_beta;         // gated_delta: [heads, hidden]
+  Weight ssm_low, ssm_bc;  // [step_rank, inner], [2·state, inner]; gated_delta: [step_rank, hidden]
+  Weight ssm_dt;           // mamba: [inner, step_rank]
+  Weight ssm_out;          // [hidden, inner]
 };
 
 // A product that enters a state kernel, or the gate.
 struct RecurrentProduct {
   Weight RecurrentWeights::*matrix = nullptr;
   std::vector<float> RecurrentWeights::*bias = nullptr;  // null: never one
+  // Where the layer has it, it multiplies first, and `matrix` its product.
+  Weight RecurrentWeights::*low = nullptr;
+  // Where the layer has no `matrix`: their products side by side.
+  std::span<Weight RecurrentWeights::*const> apart = {};
+
+  bool is_low(const RecurrentWeights& weights) const {
+    return low != nullptr && (weights.*low).n_out > 0;
+  }
+  bool is_apart(const RecurrentWeights& weights) const {
+    return !apart.empty() && (weights.*matrix).n_out == 0;
+  }
+  // Numbers in a row of the result.
+  uint64_t width(const RecurrentWeights& weights) const {
+    if (!is_apart(weights)) return (weights.*matrix).n_out;
+    uint64_t sum = 0;
+    for (const auto part : apart) sum += (weights.*part).n_out;
+    return sum;
+  }
 };
 
 // A parameter as state kernels take it.
@@ -122,9 +183,11 @@ struct RecurrenceKind {
   // Where the executor multiplies in between: products of what the kernel made of the first inputs,
   // which are those of a second call, after that itself.
   std::span<const RecurrentProduct> later_inputs = {};
-  bool gated = true;  // the output is multiplied by SiLU of ssm_gate's product
+  bool gated = true;  // the output is multiplied by SiLU or σ of kRecurrentGate
 };
 inline constexpr size_t kMostRecurrentInputs = 3;  // of both calls
+inline constexpr RecurrentProduct kRecurrentGate{
+    &RecurrentWeights::ssm_gate, &RecurrentWeights::ssm_gate_bias, &RecurrentWeights::ssm_gate_low};
 
 // `kind` is not none.
 const RecurrenceKind& recurrence_kind(Recurrence kind);

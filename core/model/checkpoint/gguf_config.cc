@@ -117,14 +117,19 @@ void read_turned(GgufSource& source) {
   source.config["partial_rotary_factor"] = part;
 }
 
-// The width of MLPs, or of the first layer's where they differ and the family reads them.
+// The width of MLPs; where layers differ, of the first that has one. Families that have such layers
+// look at the others themselves.
 uint32_t read_mlp_width(const GgufSource& source, const char* key) {
   const GgufValue* value = source.fields.find(key);
-  const bool list = source.family.gguf_window_heads && value != nullptr && value->is_array();
+  const bool list = value != nullptr && value->is_array() &&
+                    (source.family.gguf_window_heads ||
+                     source.family.gguf_attention == GgufAttention::in_some_layers);
   const auto widths = list ? value->integers() : std::nullopt;
   if (!widths) return source.fields.need_count(key, 1, kMaxWidth);
-  if (widths->size() == source.layers && widths->front() >= 1 && widths->front() <= kMaxWidth) {
-    return static_cast<uint32_t>(widths->front());
+  const auto first = std::ranges::find_if(*widths, [](int64_t width) { return width != 0; });
+  if (widths->size() == source.layers && first != widths->end() && *first >= 1 &&
+      *first <= kMaxWidth) {
+    return static_cast<uint32_t>(*first);
   }
   source.faults().invalid(source.fields.name(key) + " is " + value->describe() +
                           "; expected a width for each of " + std::to_string(source.layers) +

@@ -172,17 +172,22 @@ void add_heads(const ModelPlan& plan, const std::string& arch, GgufMetadata& out
   out.add_count(arch + ".attention.value_length_swa", dim);
 }
 
+// One for all layers, unless these differ or some have neither an MLP nor experts.
 void add_mlp_widths(const ModelPlan& plan, const std::string& arch, GgufMetadata& out) {
   const uint32_t first = plan.layers.front().mlp.width;
+  const auto with = std::ranges::count_if(plan.layers, &LayerPlan::has_mlp);
+  const bool in_some = with > 0 && with < std::ssize(plan.layers);
   std::vector<int32_t> widths;
   for (const LayerPlan& layer : plan.layers) {
-    widths.push_back(static_cast<int32_t>(layer.mlp.width));
+    const bool of_experts = in_some && layer.experts;
+    widths.push_back(static_cast<int32_t>(of_experts ? layer.experts.width : layer.mlp.width));
   }
   const auto alike = [first](const LayerPlan& layer) { return layer.mlp.width == first; };
-  if (!family_of(plan).gguf_window_heads || std::ranges::all_of(plan.layers, alike)) {
-    out.add_count(arch + ".feed_forward_length", first);
-  } else {
+  const bool differ = family_of(plan).gguf_window_heads && !std::ranges::all_of(plan.layers, alike);
+  if (in_some || differ) {
     out.add_integers(arch + ".feed_forward_length", widths);
+  } else {
+    out.add_count(arch + ".feed_forward_length", first);
   }
 }
 

@@ -10,34 +10,6 @@ namespace {
 // transformers hard-codes it for the norms of low ranks.
 constexpr NormPlan kLowRankNorm{.kind = NormKind::rms, .eps = 1e-6f};
 
-LatentAttentionPlan read_latent(const JsonFields& config, const Shape& shape,
-                                const LatentDefaults& defaults) {
-  LatentAttentionPlan latent;
-  const char* q_key = "q_lora_rank";
-  latent.q_rank = config.is_null(q_key) ? 0 : config.count(q_key, defaults.q_rank, 1, kMaxWidth);
-  latent.kv_rank = config.count("kv_lora_rank", defaults.kv_rank, 1, kMaxWidth);
-  latent.nope_dim = config.count("qk_nope_head_dim", defaults.nope_dim, 1, kMaxWidth);
-  latent.rope_dim = config.count("qk_rope_head_dim", defaults.rope_dim, 1, kMaxWidth);
-  latent.v_dim = config.count("v_head_dim", defaults.v_dim, 1, kMaxWidth);
-  latent.norm = kLowRankNorm;
-  latent.bias = config.flag("attention_bias", false);
-  if (latent.rope_dim % 2 != 0) {
-    config.faults().invalid("'qk_rope_head_dim' is " + std::to_string(latent.rope_dim) +
-                            "; expected an even number: rotary embedding turns pairs");
-    latent.rope_dim = 2;
-  }
-  const uint64_t widest =
-      uint64_t{latent.kv_rank} + latent.rope_dim + latent.nope_dim + latent.v_dim;
-  if (shape.heads * widest > kMaxWidth) {
-    config.faults().invalid(std::to_string(shape.heads) + " heads over latent rows of " +
-                            std::to_string(latent.kv_rank) + " + " +
-                            std::to_string(latent.rope_dim) + " elements are too wide; at most " +
-                            std::to_string(kMaxWidth) + " together");
-    latent.kv_rank = latent.nope_dim = latent.v_dim = latent.rope_dim = 2;
-  }
-  return latent;
-}
-
 // K and V of each head follow from the latent row, so there is nothing that heads could share.
 void check_kv_heads(const JsonFields& config, const Shape& shape) {
   const char* key = "num_key_value_heads";
@@ -83,6 +55,41 @@ Shape read_latent_shape(const JsonFields& config, ShapeDefaults defaults, ModelP
   return read_shape(config, defaults, plan, {.kv_heads = nullptr, .head_dim = nullptr});
 }
 
+// transformers puts "qk_rope_head_dim" in the place of "head_dim"; "qk_head_dim" is the sum of the
+// two parts.
+LatentAttentionPlan read_latent(const JsonFields& config, const Shape& shape,
+                                const LatentDefaults& defaults) {
+  check_kv_heads(config, shape);
+  for (const char* key : {"head_dim", "qk_head_dim"}) (void)config.find(key);
+  LatentAttentionPlan latent;
+  const char* q_key = "q_lora_rank";
+  latent.q_rank = config.is_null(q_key) ? 0 : config.count(q_key, defaults.q_rank, 1, kMaxWidth);
+  latent.kv_rank = config.count("kv_lora_rank", defaults.kv_rank, 1, kMaxWidth);
+  latent.nope_dim = config.count("qk_nope_head_dim", defaults.nope_dim, 1, kMaxWidth);
+  latent.rope_dim = config.count("qk_rope_head_dim", defaults.rope_dim, 1, kMaxWidth);
+  latent.v_dim = config.count("v_head_dim", defaults.v_dim, 1, kMaxWidth);
+  latent.norm = kLowRankNorm;
+  latent.bias = config.flag("attention_bias", false);
+  const uint64_t widest =
+      uint64_t{latent.kv_rank} + latent.rope_dim + latent.nope_dim + latent.v_dim;
+  if (shape.heads * widest > kMaxWidth) {
+    config.faults().invalid(std::to_string(shape.heads) + " heads over latent rows of " +
+                            std::to_string(latent.kv_rank) + " + " +
+                            std::to_string(latent.rope_dim) + " elements are too wide; at most " +
+                            std::to_string(kMaxWidth) + " together");
+    latent.kv_rank = latent.nope_dim = latent.v_dim = latent.rope_dim = 2;
+  }
+  return latent;
+}
+
+void set_latent(const LatentAttentionPlan& latent, float scale, LayerPlan& layer) {
+  layer.latent = latent;
+  layer.attention.kv_heads = 1;
+  layer.attention.head_dim = latent.row_dim();
+  layer.attention.scale = scale;
+  layer.attention.output_bias = latent.bias;
+}
+
 bool read_interleave(const JsonFields& config) {
   const char* key = "rope_interleave";
   return !config.is_null(key) && config.flag(key, true);
@@ -98,18 +105,17 @@ float latent_scale(const LatentAttentionPlan& latent, const RopeScaling& scaling
 
 void read_latent_layers(const JsonFields& config, const Shape& shape,
                         const LatentDefaults& defaults, bool pairs, ModelPlan& plan) {
-  check_kv_heads(config, shape);
-  (void)config.find("head_dim");     // transformers puts qk_rope_head_dim in its place
-  (void)config.find("qk_head_dim");  // the sum of the two parts
   LayerPlan layer = llama_layer(shape, read_eps(config, "rms_norm_eps", defaults.eps));
   layer.mlp.activation = read_activation(config, {"hidden_act"}, "silu");
-  layer.latent = read_latent(config, shape, defaults);
+  LatentAttentionPlan latent = read_latent(config, shape, defaults);
+  if (latent.rope_dim % 2 != 0) {
+    config.faults().invalid("'qk_rope_head_dim' is " + std::to_string(latent.rope_dim) +
+                            "; expected an even number: rotary embedding turns pairs");
+    latent.rope_dim = 2;
+  }
   plan.final_norm = layer.attention_norm;
-  plan.ropes = {read_latent_rope(config, layer.latent, defaults, pairs, plan.context_tokens)};
-  layer.attention.kv_heads = 1;
-  layer.attention.head_dim = layer.latent.row_dim();
-  layer.attention.scale = latent_scale(layer.latent, plan.ropes.front().scaling);
-  layer.attention.output_bias = layer.latent.bias;
+  plan.ropes = {read_latent_rope(config, latent, defaults, pairs, plan.context_tokens)};
+  set_latent(latent, latent_scale(latent, plan.ropes.front().scaling), layer);
   plan.layers.assign(shape.layers, layer);
 }
 

@@ -7,7 +7,7 @@ namespace tenon {
 
 // The values that a family takes where config.json says nothing.
 struct LatentDefaults {
-  uint32_t q_rank = 1536;
+  uint32_t q_rank = 1536;  // 0: q is made in one step
   uint32_t kv_rank = 512;
   uint32_t nope_dim = 128;
   uint32_t rope_dim = 64;
@@ -24,6 +24,11 @@ inline constexpr TensorName kLatentNames[] = {
 
 // The shape without what heads have of their own.
 Shape read_latent_shape(const JsonFields& config, ShapeDefaults defaults, ModelPlan& plan);
+// Sizes, biases and norms; and that K and V are those of all heads.
+LatentAttentionPlan read_latent(const JsonFields& config, const Shape& shape,
+                                const LatentDefaults& defaults);
+// The layer's attention, whose heads share rows of the latent's width.
+void set_latent(const LatentAttentionPlan& latent, float scale, LayerPlan& layer);
 // Layers with their MLPs and the rotary setting; experts come later. `pairs`: neighbours turn
 // together.
 void read_latent_layers(const JsonFields& config, const Shape& shape,

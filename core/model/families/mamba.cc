@@ -27,7 +27,7 @@ void read(const JsonFields& config, ModelPlan& plan) {
   recurrent.head_dim = recurrent.groups = 1;
   recurrent.state = config.count("state_size", 16, 1, kMaxWidth / (2 * recurrent.heads));
   recurrent.width = config.count("conv_kernel", 4, 1, 64);
-  recurrent.step_rank = read_step_rank(config, plan.hidden);
+  recurrent.step_rank = read_step_rank(config, "time_step_rank", plan.hidden);
   recurrent.projection_bias = config.flag("use_bias", false);
   recurrent.convolution_bias = config.flag("use_conv_bias", true);
   expect_silu(config);

@@ -36,7 +36,6 @@ constexpr Relative kRelatives[] = {
     {"gptj", "gpt_neox", "neighbours turn together, and both halves have one norm"},
     {"hy_v4", "deepseek_v3", "it has several residual streams, and an index of positions"},
     {"internlm2", "llama", "its files have other names, and q, k and v in one matrix, by groups"},
-    {"jamba", "mamba", "its layers are of two kinds, with norms inside the recurrence"},
     {"longcat_flash", "deepseek_v3", "a layer is two attentions and two MLPs beside experts"},
     {"minicpm", "llama", "it scales embeddings, residuals and logits by keys of its own"},
     {"minicpm3", "deepseek_v2", "it has no experts, and scales embeddings, residuals and logits"},

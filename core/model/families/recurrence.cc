@@ -54,7 +54,10 @@ void check_heads(const JsonFields& config, const RecurrentPlan& recurrent, uint3
     config.faults().invalid(text(recurrent.heads) + " heads (" + config.name(keys.heads) + ") of " +
                             text(recurrent.head_dim) + " (" + config.name(keys.head_dim) +
                             ") are not the inner width " + text(inner) + " (" +
-                            config.name(keys.expand) + " times 'hidden_size')");
+                            (keys.inner != nullptr && !config.is_null(keys.inner)
+                                 ? config.name(keys.inner)
+                                 : config.name(keys.expand) + " times 'hidden_size'") +
+                            ")");
   }
   if (recurrent.heads % recurrent.groups != 0 || inner % recurrent.groups != 0) {
     config.faults().invalid(config.name(keys.heads) + " " + text(recurrent.heads) +
@@ -126,7 +129,13 @@ LayerPlan recurrent_layer(const RecurrentPlan& recurrent, float eps) {
 
 RecurrentPlan read_mamba2(const JsonFields& config, uint32_t hidden, float eps,
                           const Mamba2Defaults& defaults, const Mamba2Keys& keys) {
-  const uint32_t inner = read_inner(config, keys.expand, hidden);
+  uint32_t inner = 0;
+  if (keys.inner == nullptr || config.is_null(keys.inner)) {
+    inner = read_inner(config, keys.expand, hidden);
+  } else {
+    inner = config.count(keys.inner, defaults.inner, 1, kMaxWidth / 2);
+    (void)config.find(keys.expand);
+  }
   RecurrentPlan recurrent{.kind = Recurrence::mamba2, .gate_norm = {}};
   recurrent.heads = config.count(keys.heads, defaults.heads, 1, kMaxWidth);
   recurrent.head_dim = count_or_auto(config, keys.head_dim, std::max(inner / recurrent.heads, 1u),
@@ -142,8 +151,8 @@ RecurrentPlan read_mamba2(const JsonFields& config, uint32_t hidden, float eps,
   return recurrent;
 }
 
-uint32_t read_step_rank(const JsonFields& config, uint32_t hidden) {
-  return count_or_auto(config, "time_step_rank", (hidden + 15) / 16, 0);
+uint32_t read_step_rank(const JsonFields& config, const char* key, uint32_t hidden) {
+  return count_or_auto(config, key, (hidden + 15) / 16, 0);
 }
 
 uint32_t expand_from_gguf(const GgufFields& fields) {
@@ -167,7 +176,11 @@ void mamba2_from_gguf(const GgufFields& fields, const Mamba2Keys& keys,
   config[keys.state] = fields.need_count(".ssm.state_size", 1, kMaxWidth);
   config[keys.groups] = fields.need_count(".ssm.group_count", 1, kMaxWidth);
   config[keys.width] = fields.need_count(".ssm.conv_kernel", 1, kMaxConvolution);
-  config[keys.expand] = expand_from_gguf(fields);
+  if (keys.inner == nullptr) {
+    config[keys.expand] = expand_from_gguf(fields);
+  } else {
+    config[keys.inner] = inner;
+  }
 }
 
 void mamba2_to_gguf(const RecurrentPlan& recurrent, const std::string& architecture,

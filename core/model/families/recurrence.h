@@ -19,6 +19,7 @@ struct Mamba2Keys {
   const char* groups = "n_groups";
   const char* width = "conv_kernel";
   const char* expand = "expand";
+  const char* inner = nullptr;  // the width itself; where it is null, "expand" counts
   const char* projection_bias = "use_bias";
   const char* convolution_bias = "use_conv_bias";
 };
@@ -27,6 +28,7 @@ struct Mamba2Defaults {
   uint32_t head_dim = 64;  // 0: what the others make it
   uint32_t state = 128;
   uint32_t groups = 8;
+  uint32_t inner = 0;
 };
 RecurrentPlan read_mamba2(const JsonFields& config, uint32_t hidden, float eps,
                           const Mamba2Defaults& defaults, const Mamba2Keys& keys);
@@ -36,8 +38,8 @@ RecurrentPlan read_mamba2(const JsonFields& config, uint32_t hidden, float eps,
 std::vector<bool> read_attending(const JsonFields& config, const char* key, size_t layers);
 // "expand" · hidden.
 uint32_t read_inner(const JsonFields& config, const char* expand, uint32_t hidden);
-// Mamba's "time_step_rank", a number or "auto".
-uint32_t read_step_rank(const JsonFields& config, uint32_t hidden);
+// Mamba's rank of steps at `key`, a number or "auto".
+uint32_t read_step_rank(const JsonFields& config, const char* key, uint32_t hidden);
 // Whatever config.json calls it, only SiLU has kernels.
 void expect_silu(const JsonFields& config);
 // What all models without attention and MLP read alike; without a shape of heads.

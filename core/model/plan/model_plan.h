@@ -25,9 +25,10 @@
 namespace tenon {
 
 // x += scale · post_norm(mixer(norm(x))), then the same with the MLP. The mixer is attention, a
-// recurrence, or both side by side. In parallel, mixer and MLP read the x that the layer began
-// with; without a norm of its own the MLP reads what the mixer reads. At last what the layer is
-// given by itself is added, and all of x is multiplied by a number.
+// recurrence, or both side by side; each and the MLP may have a factor of its own besides. In
+// parallel, mixer and MLP read the x that the layer began with; without a norm of its own the MLP
+// reads what the mixer reads. At last what the layer is given by itself is added, and all of x is
+// multiplied by a number.
 struct LayerPlan {
   NormPlan attention_norm, attention_post_norm;  // the mixer's, whatever it is
   SelfAttentionPlan attention;
@@ -56,10 +57,10 @@ struct LayerPlan {
   uint32_t attended_width() const {
     return latent ? attention.heads * latent.v_dim : attention.q_width();
   }
-  // Whether products are added to the stream as they are.
-  bool adds_plainly(const NormPlan& post_norm) const {
-    return !post_norm && residual_scale == 1.0f;
-  }
+  // The factors on what is added to the stream.
+  float attention_scale() const { return residual_scale * attention.output_scale; }
+  float recurrent_scale() const { return residual_scale * recurrent.scales.output; }
+  float mlp_scale() const { return residual_scale * (experts ? 1.0f : mlp.scale); }
   friend bool operator==(const LayerPlan&, const LayerPlan&) = default;
 };
 

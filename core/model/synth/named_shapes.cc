@@ -283,6 +283,28 @@ constexpr NamedShape kShapes[] = {
      recurrent_shapes::lfm2_8b_a1b},
     {"lfm3-1.7b", "LFM3 1.7B: short convolutions in 13 of 24 layers, windows in 5",
      recurrent_shapes::lfm3_1_7b},
+    {"kimi-linear-48b-a3b",
+     "49.1 B parameters, 3.0 B a token; delta rules that decay by the element in 20 of 27 layers, "
+     "latent attention, 8 of 256 experts and a shared one",
+     recurrent_shapes::kimi_linear_48b_a3b},
+    {"olmo-hybrid-7b", "7.43 B parameters; gated delta rules in 24 of 32 layers, 30 heads",
+     recurrent_shapes::olmo_hybrid_7b},
+    {"nemotron-h-8b", "8.10 B parameters; Mamba-2 in 24, MLPs in 24 and GQA 32:8 in 4 of 52 layers",
+     recurrent_shapes::nemotron_h_8b},
+    {"nemotron-3-nano-30b-a3b",
+     "31.6 B parameters, 3.6 B a token; Mamba-2 in 23, 6 of 128 experts and a shared one in 23, "
+     "and "
+     "GQA 32:2 in 6 of 52 layers",
+     recurrent_shapes::nemotron_3_nano_30b_a3b},
+    {"bamba-9b", "9.78 B parameters; Mamba-2 in 29 of 32 layers, GQA 32:8",
+     recurrent_shapes::bamba_9b},
+    {"falcon-h1-0.5b",
+     "521 M parameters; Mamba-2 next to attention in every layer, GQA 8:2, factors on products",
+     recurrent_shapes::falcon_h1_0_5b},
+    {"jamba-v0.1",
+     "51.6 B parameters, 12.1 B a token; Mamba in 28 of 32 layers, GQA 32:8, 2 of 16 experts in "
+     "every other layer",
+     recurrent_shapes::jamba_v0_1},
     {"mpt-7b", "6.65 B parameters; 32 heads, ALiBi, plain MLP, tied", dense_shapes::mpt_7b},
     {"bloom-560m", "559 M parameters; 16 heads, ALiBi, norm of embeddings, tied",
      dense_shapes::bloom_560m},
@@ -514,6 +536,10 @@ Result<PlannedShape> named_shape(std::string_view name, uint32_t layers) {
       const ordered_json types = config["layer_types"];
       config["layer_types"] = ordered_json::array();
       for (size_t i = 0; i < layers; ++i) config["layer_types"].push_back(types[i % types.size()]);
+    }
+    if (layers != 0 && config.contains("attn_layer_indices")) {
+      auto& attending = config["attn_layer_indices"].get_ref<ordered_json::array_t&>();
+      std::erase_if(attending, [layers](const auto& layer) { return layer >= layers; });
     }
     // Of fewer layers, as many of the last share K and V as have one of their kind before them.
     constexpr const char* kSharing = "num_kv_shared_layers";

@@ -16,5 +16,12 @@ std::string qwen3_5_35b_a3b();
 std::string lfm2_1_2b();
 std::string lfm2_8b_a1b();
 std::string lfm3_1_7b();
+std::string kimi_linear_48b_a3b();
+std::string olmo_hybrid_7b();
+std::string nemotron_h_8b();
+std::string nemotron_3_nano_30b_a3b();
+std::string bamba_9b();
+std::string falcon_h1_0_5b();
+std::string jamba_v0_1();
 
 }  // namespace tenon::recurrent_shapes

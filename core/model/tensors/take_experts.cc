@@ -46,7 +46,9 @@ void TensorTaker::take_experts(const TensorSpec& spec) {
   const std::string stacked = stacked_name(own, out ? stacked_out_ : stacked_in_);
   // Either of the two says that experts stand together; what is missing is told once.
   const bool stands = has(stacked_name(own, stacked_in_)) || has(stacked_name(own, stacked_out_));
-  if (!stands && experts_ == ExpertLayout::apart) return take_apart(spec);
+  // Experts without gates have no such tensor.
+  const bool gated = model_.plan.layers[static_cast<size_t>(spec.layer)].experts.gated;
+  if (!gated || (!stands && experts_ == ExpertLayout::apart)) return take_apart(spec);
   if (spec.role == Role::expert_up && !has(stacked)) return;
   if (out) return take_stacked(spec, stacked, 0, spec.rows);
   const uint64_t first = spec.role == Role::expert_gate ? 0 : spec.rows;

@@ -180,6 +180,7 @@ std::vector<float> TensorTaker::stored_values(const TensorSpec& spec,
 }
 
 void TensorTaker::take_vector(const TensorSpec& spec) {
+  if (take_third(spec)) return;
   const SelfAttentionPlan* attention =
       spec.layer < 0 ? nullptr : &model_.plan.layers[static_cast<size_t>(spec.layer)].attention;
   std::vector<float> values = stored_values(spec, attention);

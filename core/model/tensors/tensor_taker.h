@@ -53,6 +53,9 @@ class TensorTaker {
   const TensorView* find(const std::string& name, std::span<const uint64_t> shape,
                          const QuantFormat* blocks);
   void take_vector(const TensorSpec& spec);
+  // Whether transformers has cut a convolution's q, k and v into three equal parts, which it does
+  // whatever their sizes are; then takes the one that the tensor is.
+  bool take_third(const TensorSpec& spec);
   // The values of a vector as they are stored; empty with a fault.
   std::vector<float> stored_values(const TensorSpec& spec, const SelfAttentionPlan* attention);
   std::vector<float> values_of(const std::string& name, std::span<const uint64_t> shape);

@@ -374,7 +374,7 @@ class CpuStates {
       line[i] = std::exp(layer.strongest_decay == 0 ? a * softplus(x)
                                                     : layer.strongest_decay * sigmoid(-a * x));
     }
-    line[steps + head] = sigmoid(task.input(2)[row * layer.heads + head]);
+    line[steps + head] = layer.beta_scale * sigmoid(task.input(2)[row * layer.heads + head]);
   }
 
   // Columns of a head's state do not meet each other: blocks of them are shared out, and each stays

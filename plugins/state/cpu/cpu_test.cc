@@ -23,6 +23,7 @@ struct Sizes {
   uint32_t heads = 3, dim = 5, state = 7, groups = 1, width = 4;  // mamba: heads are channels
   uint32_t decays = 1;                                            // gated_delta: of a head
   float strongest_decay = 0;                                      // gated_delta
+  float beta_scale = 1;                                           // gated_delta
 
   bool has_channels() const { return kind == Kind::mamba || kind == Kind::short_conv; }
   uint32_t inner() const { return has_channels() ? heads : heads * dim; }
@@ -70,7 +71,9 @@ class OneLayer {
                    numbers(sizes.heads, 5)};
     for (float& a : parameters_[2]) a = -std::exp(a);
     if (sizes.kind == Kind::mamba2) parameters_.push_back({0.3f, 0.9f});
-    if (sizes.kind == Kind::gated_delta) parameters_[4] = {sizes.strongest_decay};
+    if (sizes.kind == Kind::gated_delta) {
+      parameters_[4] = {sizes.strongest_decay, sizes.beta_scale};
+    }
     if (sizes.kind == Kind::short_conv) parameters_.resize(2);
     for (const auto& values : parameters_) {
       TensorView& view = views_.emplace_back();
@@ -298,7 +301,7 @@ std::vector<double> expected_delta(const OneLayer& layer, const Sizes& s, uint32
       for (uint32_t j = 0; j < s.dim; ++j) {
         double read = 0, out = 0;
         for (uint32_t i = 0; i < s.state; ++i) read += k[i] * kept[i * s.dim + j];
-        const double written = sigmoid(betas[row * s.heads + head]) * (v[j] - read);
+        const double written = s.beta_scale * sigmoid(betas[row * s.heads + head]) * (v[j] - read);
         for (uint32_t i = 0; i < s.state; ++i) {
           kept[i * s.dim + j] += k[i] * written;
           out += q[i] * kept[i * s.dim + j];
@@ -345,6 +348,7 @@ const std::vector<Sizes>& all_sizes() {
       {.kind = Kind::gated_delta, .heads = 6, .dim = 70, .state = 8, .groups = 2, .width = 3},
       {.kind = Kind::gated_delta, .heads = 4, .dim = 64, .state = 33, .groups = 4, .width = 1},
       {.kind = Kind::gated_delta, .heads = 2, .dim = 9, .groups = 2, .decays = 7},
+      {.kind = Kind::gated_delta, .beta_scale = 2},
       {.kind = Kind::gated_delta,
        .heads = 3,
        .dim = 17,

@@ -80,6 +80,7 @@ Status read_parameters(std::span<const TensorView> parameters, Layer& layer) {
   }
   if (layer.kind == Kind::gated_delta) {
     layer.strongest_decay = values(4)[0];
+    layer.beta_scale = values(4)[1];
     return Status();
   }
   layer.d = values(4);

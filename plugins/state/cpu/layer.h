@@ -29,6 +29,7 @@ struct Layer {
   const float *conv_bias = nullptr, *dt_bias = nullptr, *d = nullptr;
   float least_step = 0, most_step = 0;
   float strongest_decay = 0;  // 0: none
+  float beta_scale = 1;       // on sigmoid(b)
 
   uint32_t inner() const { return heads * dim; }
   uint32_t channels() const { return kind == Kind::mamba ? inner() : inner() + 2 * groups * state; }

@@ -20,6 +20,7 @@ enum class Wrong : uint8_t {
   decays_late,     // after it has written
   decays_as_one,   // every element of a key as the first does
   forgets_length,  // q keeps its length
+  forgets_scale,   // writes sigmoid(b) of a value, whatever the second limit says
   begins_afresh,   // the state at each step's start is nothing, not the slot's
 };
 
@@ -159,7 +160,8 @@ class Deltas {
   void advance_head(const StateCall& call, const Sizes& sizes, uint64_t row, uint32_t head,
                     const float* q, const float* v, float* s) const {
     const float* k = q + sizes.key_channels();
-    const float beta = sigmoid(static_cast<const float*>(call.inputs[2])[row * sizes.heads + head]);
+    const float beta = (wrong == Wrong::forgets_scale ? 1 : parameter(call, 4)[1]) *
+                       sigmoid(static_cast<const float*>(call.inputs[2])[row * sizes.heads + head]);
     const auto forget = [&] {
       for (uint32_t i = 0; i < sizes.keys; ++i) {
         const float factor = decay(call, sizes, row, head, i);
@@ -205,9 +207,10 @@ constexpr PluginDescriptor kAll[] = {
     made<Wrong::decays_late>("test.decays_late"),
     made<Wrong::decays_as_one>("test.decays_as_one"),
     made<Wrong::forgets_length>("test.forgets_length"),
+    made<Wrong::forgets_scale>("test.forgets_scale"),
     made<Wrong::begins_afresh>("test.begins_afresh"),
 };
 
 }  // namespace
 
-TENON_PLUGIN_LIBRARY(&kAll[0], &kAll[1], &kAll[2], &kAll[3], &kAll[4], &kAll[5], &kAll[6])
+TENON_PLUGIN_LIBRARY(&kAll[0], &kAll[1], &kAll[2], &kAll[3], &kAll[4], &kAll[5], &kAll[6], &kAll[7])

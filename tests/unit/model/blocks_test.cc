@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "core/model/blocks/block.h"
@@ -60,13 +61,13 @@ TEST(Blocks, the_rows_of_its_parts_are_those_of_a_tensor) {
   layer.recurrent.state = 6;
   layer.recurrent.groups = 2;
   layer.recurrent.width = 4;
-  layer.recurrent.step_rank = 3;
   size_t seen = 0;
   const std::pair<Recurrence, const Block*> mixers[] = {{Recurrence::mamba, &kMambaMixer},
                                                         {Recurrence::mamba2, &kMamba2Mixer},
                                                         {Recurrence::gated_delta, &kGatedDelta}};
   for (const auto& [kind, mixer] : mixers) {
     layer.recurrent.kind = kind;
+    layer.recurrent.step_rank = kind == Recurrence::mamba ? 3 : 0;
     layer.attention.output_gate = kind == Recurrence::gated_delta;
     for (const Block* block : layer_blocks()) {
       const bool of_others = std::ranges::find(mixers, block, [](const auto& each) {
@@ -89,6 +90,31 @@ TEST(Blocks, the_rows_of_its_parts_are_those_of_a_tensor) {
   }
   // qkv, q_and_gate, gate_up and shared_gate_up thrice; ssm_in twice, ssm_x, two by key heads
   EXPECT_EQ(seen, 3u * 4u + 5u);
+}
+
+TEST(Blocks, convolutions_that_are_apart_are_one_vector) {
+  Model model;
+  LayerPlan& layer = model.plan.layers.emplace_back();
+  layer.recurrent = {.kind = Recurrence::gated_delta, .gate_norm = {}};
+  layer.recurrent.heads = 6;
+  layer.recurrent.head_dim = 5;
+  layer.recurrent.state = 7;
+  layer.recurrent.groups = 2;
+  layer.recurrent.width = 3;
+  layer.recurrent.inputs_apart = true;
+  model.layers.resize(1);
+  uint64_t numbers = 0;
+  for (const Role role : {Role::ssm_conv_q, Role::ssm_conv_k, Role::ssm_conv_v}) {
+    const BlockTensor& tensor = *find_tensor(role, layer);
+    std::vector<TensorPlace> places;
+    tensor.places(model, 0, places);
+    ASSERT_EQ(places.size(), 1u);
+    EXPECT_EQ(places[0].first, numbers);
+    EXPECT_EQ(places[0].rows, tensor.extent(model.plan, layer).rows);
+    numbers += places[0].rows;
+  }
+  EXPECT_EQ(numbers, uint64_t{layer.recurrent.channels()} * layer.recurrent.width);
+  EXPECT_EQ(find_tensor(Role::ssm_conv, layer)->extent(model.plan, layer).rows, 0u);
 }
 
 TEST(Blocks, pieces_of_a_tensor_are_its_parts_rows_once_each) {
@@ -146,6 +172,8 @@ TEST(Blocks, recurrences_have_inputs_that_their_tables_list) {
     for (const auto& products : {kind.inputs, kind.later_inputs}) {
       for (const RecurrentProduct& product : products) {
         EXPECT_TRUE(is_listed(product.matrix)) << kind.name;
+        EXPECT_TRUE(product.low == nullptr || is_listed(product.low)) << kind.name;
+        EXPECT_TRUE(std::ranges::all_of(product.apart, is_listed)) << kind.name;
       }
     }
     EXPECT_EQ(is_listed(&LayerWeights::ssm_gate), kind.gated) << kind.name;
@@ -153,6 +181,30 @@ TEST(Blocks, recurrences_have_inputs_that_their_tables_list) {
   }
   EXPECT_EQ(seen, recurrence_names().size());
   EXPECT_EQ(recurrence_name(Recurrence::none), "");
+}
+
+// Matrices that read the same are calibrated together: the second of two products does not.
+TEST(Blocks, what_is_made_of_low_ranks_reads_something_else_than_the_layer_does) {
+  LayerPlan layer;
+  ModelPlan model;
+  model.hidden = 48;
+  layer.recurrent = {.kind = Recurrence::gated_delta, .gate_norm = {}};
+  layer.recurrent.heads = layer.recurrent.groups = 2;
+  layer.recurrent.head_dim = layer.recurrent.state = layer.recurrent.decays = 6;
+  layer.recurrent.width = 4;
+  layer.recurrent.step_rank = 5;
+  layer.recurrent.gate_rank = 7;
+  std::map<Reads, std::set<uint64_t>> columns;
+  for (const BlockTensor& tensor : kGatedDelta.tensors) {
+    const Extent extent = tensor.extent(model, layer);
+    if (extent.rows == 0 || tensor.reads == Reads::other) continue;
+    EXPECT_NE(tensor.in_layer.matrix, nullptr);
+    columns[tensor.reads].insert(extent.columns);
+  }
+  EXPECT_EQ(columns, (std::map<Reads, std::set<uint64_t>>{{Reads::mixer_input, {48}},
+                                                          {Reads::gate_low, {7}},
+                                                          {Reads::step_low, {5}},
+                                                          {Reads::mixed, {12}}}));
 }
 
 TEST(Blocks, members_of_the_weights_are_their_own) {

@@ -84,15 +84,16 @@ void expect_same_weights(const Model& a, const Model& b) {
 }
 
 // Layers that rotate or scale otherwise than their architecture has it in such files, limits of
-// steps, other activations, tables of more tokens than the vocabulary has, and dense layers between
-// those with experts.
+// steps, factors on products, other activations, tables of more tokens than the vocabulary has, and
+// dense layers between those with experts.
 bool has_no_gguf_keys(const std::string& name) {
   return name == "smollm3_window" || name == "gpt2_scaled" || name == "starcoder2_plain" ||
          name == "gpt_neox_serial" || name == "mpt_scaled" || name == "falcon_one_norm" ||
          name == "phi_norms" || name == "nemotron_biases" || name == "mixtral_window" ||
          name == "qwen2_moe_sparse" || name == "mamba2_groups" || name == "deepseek_v3_halves" ||
          name == "mistral3_mistral4_halves" || name == "glm4_moe_lite" || name == "gemma4_vision" ||
-         name.starts_with("llama_shared_kv");
+         name == "kimi_linear_ranks" || name == "nemotron_h" || name == "falcon_h1" ||
+         name == "falcon_h1_norms" || name.starts_with("llama_shared_kv");
 }
 
 // What a model is to readers of GGUF files, where families share a name: a Mistral without windows

@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 
@@ -97,6 +98,14 @@ TEST(NamedShapes, counts_of_parameters_are_those_of_the_models) {
                                                     {"youtu-llm-2b", 1961560064},
                                                     {"hunyuan-a13b", 80393183232},
                                                     {"command-a-plus", 190004928512},
+                                                    {"olmo-hybrid-7b", 7430870688},
+                                                    {"bamba-9b", 9780235392},
+                                                    {"nemotron-h-8b", 8100852736},
+                                                    {"falcon-h1-0.5b", 521411104},
+                                                    {"jamba-v0.1", 51570323328},
+                                                    // With the routers' corrections.
+                                                    {"nemotron-3-nano-30b-a3b", 31577940288},
+                                                    {"kimi-linear-48b-a3b", 49122681728},
                                                     {"deepseek-v2-lite-dense", 2606624256}};
   for (const auto& [name, parameters] : expected) {
     const auto config = named_shape(name);
@@ -118,6 +127,18 @@ TEST(NamedShapes, every_family_has_one) {
     EXPECT_TRUE(families_with_shapes.contains(std::string(family->model_type)))
         << "no shape of a " << family->model_type << " model in core/model/synth/named_shapes.cc";
   }
+}
+
+TEST(NamedShapes, of_fewer_layers_those_attend_that_are_left) {
+  const auto attending = [](std::string_view name, uint32_t layers) {
+    const auto shape = named_shape(name, layers);
+    EXPECT_TRUE(shape.ok()) << shape.status().message();
+    EXPECT_EQ(shape->plan.layers.size(), layers);
+    return std::ranges::count_if(shape->plan.layers, &LayerPlan::attends);
+  };
+  EXPECT_EQ(attending("bamba-9b", 12), 1);
+  EXPECT_EQ(attending("nemotron-h-8b", 9), 1);
+  EXPECT_EQ(attending("olmo-hybrid-7b", 8), 2);
 }
 
 TEST(NamedShapes, an_unknown_name_lists_all) {

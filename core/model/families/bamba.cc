@@ -1,0 +1,101 @@
+// Bamba: Llama's layers, of which most run a Mamba-2 mixer in place of attention. Half of each head
+// turns.
+#include <algorithm>
+
+#include "core/base/quote.h"
+#include "core/model/families/families.h"
+#include "core/model/families/recurrence.h"
+
+namespace tenon {
+namespace bamba_family {
+
+using nlohmann::json;
+
+constexpr TensorName kNames[] = {
+    {Role::final_norm, "model.final_layernorm"},
+    {Role::mlp_norm, "pre_ff_layernorm"},
+    {Role::gate, "feed_forward.gate_proj"},
+    {Role::up, "feed_forward.up_proj"},
+    {Role::down, "feed_forward.down_proj"},
+    {Role::ssm_in, "mamba.in_proj"},
+    {Role::ssm_conv, "mamba.conv1d"},
+    {Role::ssm_dt_bias, "mamba.dt_bias"},
+    {Role::ssm_a, "mamba.A_log"},
+    {Role::ssm_d, "mamba.D"},
+    {Role::ssm_norm, "mamba.norm"},
+    {Role::ssm_out, "mamba.out_proj"},
+};
+constexpr Mamba2Keys kKeys{.heads = "mamba_n_heads",
+                           .head_dim = "mamba_d_head",
+                           .state = "mamba_d_state",
+                           .groups = "mamba_n_groups",
+                           .width = "mamba_d_conv",
+                           .expand = "mamba_expand",
+                           .projection_bias = "mamba_proj_bias",
+                           .convolution_bias = "mamba_conv_bias"};
+constexpr Mamba2Defaults kDefaults{.heads = 128, .head_dim = 0, .state = 256, .groups = 1};
+
+// [layers] whether each attends; none does where nothing says which.
+std::vector<bool> read_types(const JsonFields& config, size_t count) {
+  for (const char* key : {"layers_block_type", "layer_types"}) (void)config.find(key);
+  std::vector<bool> attending(count);
+  const char* key = "attn_layer_indices";
+  const json* indices = config.find(key);
+  if (indices == nullptr) return attending;
+  const auto sound = [&](const json& item) {
+    return item.is_number_unsigned() && item.get<uint64_t>() < count;
+  };
+  if (!indices->is_array() || !std::ranges::all_of(*indices, sound)) {
+    config.faults().invalid(config.name(key) + " is " + describe(*indices) +
+                            "; expected a list of layers below " + std::to_string(count));
+    return attending;
+  }
+  for (const json& item : *indices) attending[item.get<size_t>()] = true;
+  return attending;
+}
+
+// transformers takes half of each head, whatever the key outside of rope_parameters says.
+void check_partial(const JsonFields& config) {
+  const char* key = "partial_rotary_factor";
+  if (config.number(key, 0.5) == 0.5) return;
+  config.faults().unsupported(config.name(key) + " is " + describe(*config.find(key)) +
+                              "; outside of 'rope_parameters' only 0.5 counts");
+}
+
+void read(const JsonFields& config, ModelPlan& plan) {
+  const Shape shape = read_shape(config,
+                                 {.vocabulary = 128000,
+                                  .intermediate = 14336,
+                                  .kv_heads = 8,
+                                  .context_tokens = 262144,
+                                  .bos = 1,
+                                  .eos = 2},
+                                 plan);
+  const float eps = read_eps(config, "rms_norm_eps", 1e-5);
+  LayerPlan layer = llama_layer(shape, eps);
+  plan.final_norm = layer.attention_norm;
+  layer.attention.qkv_bias = layer.attention.output_bias = config.flag("attention_bias", false);
+  layer.mlp.bias = config.flag("mlp_bias", false);
+  expect_silu(config);
+  check_partial(config);
+  plan.ropes = {read_rope(config, {.partial = PartialRotation::by_key, .partial_factor = 0.5},
+                          shape.head_dim, plan.context_tokens)};
+  const RecurrentPlan mamba = read_mamba2(config, shape.hidden, eps, kDefaults, kKeys);
+  for (const bool attends : read_types(config, shape.layers)) {
+    plan.layers.push_back(layer);
+    if (attends) continue;
+    plan.layers.back().attention = SelfAttentionPlan();
+    plan.layers.back().attention.rope = -1;
+    plan.layers.back().recurrent = mamba;
+  }
+}
+
+}  // namespace bamba_family
+
+const Family kBamba{.model_type = "bamba",
+                    .class_stem = "Bamba",
+                    .architecture = "",
+                    .read = bamba_family::read,
+                    .tensors = {.names = bamba_family::kNames}};
+
+}  // namespace tenon
