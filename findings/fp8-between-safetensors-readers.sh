@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# One safetensors file with an FP8 weight, three readers. safetensors 0.8.0 for NumPy writes an
+# One safetensors file with an FP8 weight, two readers. safetensors 0.8.0 for NumPy writes an
 # array of ml_dtypes' float8_e4m3fn and cannot load its own file: it looks for the type in numpy.
 # MLX 0.32.4 loads the weight as uint8, so that arithmetic on it is arithmetic on the codes (1.0 is
 # 56), and what MLX saves again says U8: whoever reads that copy can no longer know that it was FP8.
-# The header tells all of them F8_E4M3.
+# The header tells both of them F8_E4M3.
 #
 # Seen on 2026-11-29 (Python 3.11, x86-64), for [1.0, 0.5]:
 #   safetensors.numpy.load_file: AttributeError module 'numpy' has no attribute 'float8_e4m3fn'

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# A weight that is not a number shows itself in every block format but MXFP4: gguf 0.19.0 quantises
-# a block of 32 weights with one NaN or infinity among them to 32 zeros (llama.cpp does the same
-# bytes), where Q8_0 and Q4_0 give NaN or infinity back and everybody sees at the first token that
+# A weight that is not a number shows itself in other block formats, not in MXFP4: gguf 0.19.0 quantises
+# a block of 32 weights with one NaN or infinity among them to 32 zeros, where Q8_0 and Q4_0 give NaN or infinity back and everybody sees at the first token that
 # the checkpoint is broken. The bare FP4 types have nowhere to put it either: ml_dtypes 0.6.0 rounds
 # NaN to -0.0 and infinity to 6.0, ONNX 1.23.2's reference casts alike.
 #

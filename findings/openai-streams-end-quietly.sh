@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The OpenAI SDK for Python 3.57.0 takes three failing streams of chat completions for whole ones:
-# where the server closes the connection after some chunks (no finish_reason, no [DONE]), the loop
-# simply ends; where the server says an error as an event of that name with the error's own members
+# where the server ends the body by closing the connection after some chunks (no finish_reason, no
+# [DONE]), the loop simply ends; where the server says an error as an event of that name with the error's own members
 # as data, the loop gets one more chunk, with nothing in it; where it answers a stream with a JSON
 # body, there is no chunk and no error either. Only `data: {"error": ...}` is raised. A server that
 # fails in between has to say it in that form, and close a connection only after it has.

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # A folder's tokenizer.json says the whole tokenizer, but transformers 5.24.0 takes its vocabulary
-# and merges alone where tokenizer_config.json names a class that it knows, and puts that class's
+# and merges alone where tokenizer_config.json names certain classes, and puts the class's
 # own normalizer, splitting and decoder around them. tokenizers 0.23.3, and every engine that reads
 # the file as it stands, finds other ids with the same folder, without a word from either side; what
 # transformers saves is the changed one. PreTrainedTokenizerFast as the class keeps the file.
