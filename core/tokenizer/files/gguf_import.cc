@@ -55,23 +55,38 @@ ordered_json pre_tokenizer(const tok::SplitRule& rule, bool prefix_space) {
   return {{"type", "Sequence"}, {"pretokenizers", steps}};
 }
 
+// Gemma 4's, whose spaces are a character of their own before anything is merged.
+ordered_json spaces_to_marks() {
+  return {{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", tok::kGemma4Space}};
+}
+ordered_json marks_to_spaces() {
+  const ordered_json replace = {
+      {"type", "Replace"}, {"pattern", {{"String", tok::kGemma4Space}}}, {"content", " "}};
+  const ordered_json bytes = {{"type", "ByteFallback"}}, fuse = {{"type", "Fuse"}};
+  return {{"type", "Sequence"}, {"decoders", ordered_json::array({replace, bytes, fuse})}};
+}
+
 ordered_json bpe_model(const GgufVocabulary& vocabulary, bool ignore_merges) {
+  const bool gemma4 = vocabulary.model == tok::kGemma4Model;
   ordered_json vocab = ordered_json::object();
   for (size_t id = 0; id < vocabulary.tokens.size(); ++id) {
     const auto& token = vocabulary.tokens[id];
-    const bool is_word = token.type == PieceType::normal || token.type == PieceType::unused ||
-                         token.type == PieceType::byte;
+    const bool is_word = gemma4 || token.type == PieceType::normal ||
+                         token.type == PieceType::unused || token.type == PieceType::byte;
     if (is_word && !token.text.empty()) vocab[std::string(token.text)] = id;
   }
   ordered_json merges = ordered_json::array();
   for (const std::string_view merge : vocabulary.merges) merges.push_back(merge);
   return {{"type", "BPE"},
           {"dropout", nullptr},
-          {"unk_token", nullptr},
+          {"unk_token",
+           gemma4 && vocabulary.unknown
+               ? ordered_json(vocabulary.tokens[static_cast<size_t>(*vocabulary.unknown)].text)
+               : ordered_json(nullptr)},
           {"continuing_subword_prefix", nullptr},
           {"end_of_word_suffix", nullptr},
-          {"fuse_unk", false},
-          {"byte_fallback", false},
+          {"fuse_unk", gemma4},
+          {"byte_fallback", gemma4},
           {"ignore_merges", ignore_merges},
           {"vocab", std::move(vocab)},
           {"merges", std::move(merges)}};
@@ -79,24 +94,28 @@ ordered_json bpe_model(const GgufVocabulary& vocabulary, bool ignore_merges) {
 
 Result<std::string> tokenizer_json(const GgufVocabulary& vocabulary) {
   if (!vocabulary.json.empty()) return std::string(vocabulary.json);
+  ordered_json file = {{"version", "1.0"},         {"truncation", nullptr},
+                       {"padding", nullptr},       {"added_tokens", added_tokens(vocabulary)},
+                       {"normalizer", nullptr},    {"pre_tokenizer", nullptr},
+                       {"post_processor", nullptr}};
+  if (vocabulary.model == tok::kGemma4Model) {
+    file["normalizer"] = spaces_to_marks();
+    file["decoder"] = marks_to_spaces();
+    file["model"] = bpe_model(vocabulary, false);
+    return dump(file);
+  }
   const tok::SplitRule* rule = tok::find_split_rule(vocabulary.pre);
   if (rule == nullptr) {
     return unsupported("'tokenizer.ggml.pre' is " + in_quotes(vocabulary.pre) + "; there are " +
                        tok::split_rule_names());
   }
-  const ordered_json byte_level = {{"type", "ByteLevel"},
-                                   {"add_prefix_space", true},
-                                   {"trim_offsets", true},
-                                   {"use_regex", true}};
-  return dump({{"version", "1.0"},
-               {"truncation", nullptr},
-               {"padding", nullptr},
-               {"added_tokens", added_tokens(vocabulary)},
-               {"normalizer", nullptr},
-               {"pre_tokenizer", pre_tokenizer(*rule, vocabulary.add_space_prefix.value_or(false))},
-               {"post_processor", nullptr},
-               {"decoder", byte_level},
-               {"model", bpe_model(vocabulary, rule->ignore_merges)}});
+  file["pre_tokenizer"] = pre_tokenizer(*rule, vocabulary.add_space_prefix.value_or(false));
+  file["decoder"] = {{"type", "ByteLevel"},
+                     {"add_prefix_space", true},
+                     {"trim_offsets", true},
+                     {"use_regex", true}};
+  file["model"] = bpe_model(vocabulary, rule->ignore_merges);
+  return dump(file);
 }
 
 // --- tokenizer.model
@@ -189,17 +208,18 @@ std::string config_json(const GgufVocabulary& vocabulary, bool adds_bos) {
 }
 
 Status write_files(const GgufVocabulary& vocabulary, const std::string& folder) {
-  const bool is_json = !vocabulary.json.empty() || vocabulary.model == "gpt2";
+  const bool gemma4 = vocabulary.model == tok::kGemma4Model;
+  const bool is_json = !vocabulary.json.empty() || vocabulary.model == "gpt2" || gemma4;
   if (!is_json && vocabulary.model != "llama") {
     return unsupported("'tokenizer.ggml.model' is " + in_quotes(vocabulary.model) +
-                       "; there are llama and gpt2");
+                       "; there are llama, gpt2 and gemma4");
   }
   bool adds_bos = !is_json;
   if (is_json) {
     TENON_ASSIGN_OR_RETURN(const std::string json, tokenizer_json(vocabulary));
     TENON_RETURN_IF_ERROR(write_file(folder + "/tokenizer.json", {json}));
     const tok::SplitRule* rule = tok::find_split_rule(vocabulary.pre);
-    adds_bos = vocabulary.json.empty() && rule != nullptr && rule->adds_bos;
+    adds_bos = vocabulary.json.empty() && (gemma4 || (rule != nullptr && rule->adds_bos));
   } else {
     const tok::SentencePieceModel model = tok::sentencepiece_of(vocabulary);
     TENON_RETURN_IF_ERROR(check_unknown(model));

@@ -18,12 +18,14 @@ bool is_byte_piece(std::string_view text) {
   return text.size() == 6 && text.starts_with("<0x") && text.ends_with('>');
 }
 
+// Gemma 4's words are all tokens, as in its tokenizer.json.
 Status add_words(const GgufVocabulary& vocabulary, TokenizerParts& parts) {
+  const bool all = vocabulary.model == kGemma4Model;
   std::vector<Vocabulary::Entry> entries;
   for (size_t id = 0; id < vocabulary.tokens.size(); ++id) {
     const GgufVocabulary::Token& token = vocabulary.tokens[id];
-    const bool is_word = token.type == PieceType::normal || token.type == PieceType::unused ||
-                         token.type == PieceType::byte;
+    const bool is_word = all || token.type == PieceType::normal ||
+                         token.type == PieceType::unused || token.type == PieceType::byte;
     // An empty one is a gap: no text becomes it.
     if (!is_word || token.text.empty()) continue;
     entries.push_back({std::string(token.text), static_cast<int64_t>(id)});
@@ -51,7 +53,8 @@ Status add_symbols(const GgufVocabulary& vocabulary, TokenizerParts& parts) {
   return {};
 }
 
-Status add_merges(const GgufVocabulary& vocabulary, const SplitRule& rule, TokenizerParts& parts) {
+Status add_merges(const GgufVocabulary& vocabulary, const BpeOptions& options,
+                  TokenizerParts& parts) {
   std::vector<Bpe::Merge> merges;
   merges.reserve(vocabulary.merges.size());
   for (const std::string_view merge : vocabulary.merges) {
@@ -63,8 +66,6 @@ Status add_merges(const GgufVocabulary& vocabulary, const SplitRule& rule, Token
     }
     merges.emplace_back(merge.substr(0, space), merge.substr(space + 1));
   }
-  BpeOptions options;
-  options.ignore_merges = rule.ignore_merges;
   TENON_ASSIGN_OR_RETURN(parts.model, Bpe::from_merges(parts.vocabulary, merges, options));
   return {};
 }
@@ -153,9 +154,35 @@ Result<Parts> make_byte_level_bpe(const GgufVocabulary& given) {
   parts->kind = "byte-level bpe";
   TENON_RETURN_IF_ERROR(add_words(vocabulary, *parts));
   TENON_RETURN_IF_ERROR(add_symbols(vocabulary, *parts));
-  TENON_RETURN_IF_ERROR(add_merges(vocabulary, *rule, *parts));
+  BpeOptions options;
+  options.ignore_merges = rule->ignore_merges;
+  TENON_RETURN_IF_ERROR(add_merges(vocabulary, options, *parts));
   TENON_RETURN_IF_ERROR(add_splits(vocabulary, *rule, *parts));
   name_ends(vocabulary, rule->adds_bos, *parts);
+  warn_of_gaps(vocabulary, *parts);
+  return parts;
+}
+
+// Gemma 4: merges in order as in byte-level vocabularies, of characters as in SentencePiece's.
+// Text is not split, as in its tokenizer.json.
+Result<Parts> make_gemma4(const GgufVocabulary& given) {
+  const GgufVocabulary vocabulary = given.has_types ? given : with_guessed_types(given);
+  TENON_RETURN_IF_ERROR(check_merges(vocabulary));
+  auto parts = std::make_unique<TokenizerParts>();
+  parts->kind = "sentencepiece bpe";
+  TENON_RETURN_IF_ERROR(add_words(vocabulary, *parts));
+  TENON_RETURN_IF_ERROR(add_symbols(vocabulary, *parts));
+  TENON_ASSIGN_OR_RETURN(Pattern space, Pattern::literal(" "));
+  parts->normalizer.add(make_replace(std::move(space), std::string(kGemma4Space)),
+                        "the replacement of spaces");
+  BpeOptions options;
+  options.byte_fallback = options.fuse_unknown = true;
+  if (vocabulary.unknown) options.unknown_piece = parts->piece(*vocabulary.unknown);
+  TENON_RETURN_IF_ERROR(add_merges(vocabulary, options, *parts));
+  TENON_ASSIGN_OR_RETURN(Pattern mark, Pattern::literal(kGemma4Space));
+  parts->decoder.add(make_replace_decoder(std::move(mark), " "), "the decoder of spaces");
+  parts->decoder.add(make_byte_fallback(), "the decoder of bytes");
+  name_ends(vocabulary, true, *parts);
   warn_of_gaps(vocabulary, *parts);
   return parts;
 }
@@ -217,9 +244,10 @@ Result<Parts> read_gguf_tokenizer(const GgufFile& file) {
   TENON_ASSIGN_OR_RETURN(const GgufVocabulary vocabulary, read_gguf_vocabulary(file));
   if (!vocabulary.json.empty()) return make_from_json(vocabulary);
   if (vocabulary.model == "gpt2") return make_byte_level_bpe(vocabulary);
+  if (vocabulary.model == kGemma4Model) return make_gemma4(vocabulary);
   if (vocabulary.model != "llama") {
     return unsupported("'tokenizer.ggml.model' is " + in_quotes(vocabulary.model) +
-                       "; there are llama and gpt2");
+                       "; there are llama, gpt2 and gemma4");
   }
   TENON_RETURN_IF_ERROR(check_scores(vocabulary));
   TENON_ASSIGN_OR_RETURN(Parts parts, make_sentencepiece(sentencepiece_of(vocabulary)));

@@ -12,10 +12,14 @@
 namespace tenon::tok {
 
 // `tokenizer.huggingface.json` where the file has it, else `tokenizer.ggml.*` of the models "llama"
-// (SentencePiece BPE with scores) and "gpt2" (byte-level BPE with merges). Errors: not_found (no
+// (SentencePiece BPE with scores), "gpt2" (byte-level BPE with merges) and "gemma4" (BPE of
+// characters with merges). Errors: not_found (no
 // tokenizer), unsupported (another model or split rule, named), invalid_argument. Messages carry
 // no file name.
 Result<std::unique_ptr<TokenizerParts>> read_gguf_tokenizer(const GgufFile& file);
+
+inline constexpr std::string_view kGemma4Model = "gemma4";
+inline constexpr std::string_view kGemma4Space = "\u2581";  // what a space is in its tokens
 
 // What `tokenizer.ggml.*` says, before anything is made of it.
 struct GgufVocabulary {
@@ -24,7 +28,7 @@ struct GgufVocabulary {
     float score = 0;
     PieceType type = PieceType::normal;
   };
-  std::string model;  // "llama", "gpt2"
+  std::string model;  // "llama", "gpt2", "gemma4"
   std::string pre;    // "default" where the file does not say
   std::vector<Token> tokens;
   std::vector<std::string_view> merges;  // "left right"

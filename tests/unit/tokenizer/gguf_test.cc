@@ -271,7 +271,7 @@ TEST(GgufTokenizer, what_cannot_be_read_is_refused_by_its_key) {
   unigram.add_text("tokenizer.ggml.model", "t5");
   unigram.add_texts("tokenizer.ggml.tokens", std::vector<std::string>{"a"});
   EXPECT_THAT(fault(unigram),
-              HasSubstr("'tokenizer.ggml.model' is 't5'; there are llama and gpt2"));
+              HasSubstr("'tokenizer.ggml.model' is 't5'; there are llama, gpt2 and gemma4"));
   GgufMetadata uneven;
   uneven.add_text("tokenizer.ggml.model", "llama");
   uneven.add_texts("tokenizer.ggml.tokens", std::vector<std::string>{"a", "b"});
@@ -290,6 +290,118 @@ GgufMetadata vocabulary_of(const std::string& model, const std::vector<std::stri
   metadata.add_text("tokenizer.ggml.model", model);
   metadata.add_texts("tokenizer.ggml.tokens", tokens);
   return metadata;
+}
+
+// A vocabulary of Gemma 4's kind, as llama.cpp's converter writes it and as its tokenizer.json has
+// it.
+struct Gemma4 {
+  std::vector<std::string> tokens = {"<pad>", "<eos>", "<bos>", "<unk>", "<|call>"};
+  std::vector<int32_t> types = {3, 3, 3, 2, 4};
+  std::vector<std::string> merges = {"l o", "\n \n", "\n\n \n", "▁ lo", "▁ ▁", "o ▁", "w s"};
+
+  Gemma4() {
+    for (int byte = 0; byte < 256; ++byte) {
+      char text[8];
+      std::snprintf(text, sizeof(text), "<0x%02X>", static_cast<unsigned>(byte));
+      add(text, 6);
+    }
+    for (const char* piece : {"\n", "\n\n", "\n\n\n", "▁", "▁▁", "l", "o", "lo", "▁lo", "o▁", "w",
+                              "s", "ws", "ö", "lost"}) {
+      add(piece, 1);
+    }
+  }
+  void add(const char* text, int32_t type) {
+    tokens.emplace_back(text);
+    types.push_back(type);
+  }
+
+  GgufMetadata gguf() const {
+    GgufMetadata metadata;
+    metadata.add_text("tokenizer.ggml.model", "gemma4");
+    metadata.add_texts("tokenizer.ggml.tokens", tokens);
+    metadata.add_reals("tokenizer.ggml.scores", std::vector<float>(tokens.size(), -1000.0f));
+    metadata.add_integers("tokenizer.ggml.token_type", types);
+    metadata.add_texts("tokenizer.ggml.merges", merges);
+    metadata.add_count("tokenizer.ggml.eos_token_id", 1);
+    metadata.add_count("tokenizer.ggml.bos_token_id", 2);
+    metadata.add_count("tokenizer.ggml.unknown_token_id", 3);
+    metadata.add_flag("tokenizer.ggml.add_space_prefix", false);
+    return metadata;
+  }
+
+  nlohmann::json json() const {
+    nlohmann::json added = nlohmann::json::array(), vocabulary, pairs = nlohmann::json::array();
+    for (size_t id = 0; id < tokens.size(); ++id) {
+      vocabulary[tokens[id]] = id;
+      if (id < 5) added.push_back({{"id", id}, {"content", tokens[id]}, {"special", id < 4}});
+    }
+    for (const std::string& merge : merges) {
+      const size_t space = merge.find(' ');
+      pairs.push_back({merge.substr(0, space), merge.substr(space + 1)});
+    }
+    return {{"added_tokens", added},
+            {"normalizer", {{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", "▁"}}},
+            {"pre_tokenizer",
+             {{"type", "Split"},
+              {"pattern", {{"String", " "}}},
+              {"behavior", "MergedWithPrevious"},
+              {"invert", false}}},
+            {"decoder",
+             {{"type", "Sequence"},
+              {"decoders",
+               {{{"type", "Replace"}, {"pattern", {{"String", "▁"}}}, {"content", " "}},
+                {{"type", "ByteFallback"}},
+                {{"type", "Fuse"}}}}}},
+            {"model",
+             {{"type", "BPE"},
+              {"unk_token", "<unk>"},
+              {"fuse_unk", true},
+              {"byte_fallback", true},
+              {"ignore_merges", false},
+              {"vocab", vocabulary},
+              {"merges", pairs}}}};
+  }
+};
+
+TEST(GgufTokenizer, gemma_4s_file_gives_the_ids_of_its_tokenizer_json) {
+  const TemporaryFolder folder;
+  folder.write_file("tokenizer.json", Gemma4().json().dump());
+  const auto expected = must(Tokenizer::load(folder.path()));
+  const std::string path = folder.write_file("t.gguf", file_of(Gemma4().gguf()));
+  const auto actual = must(Tokenizer::load(path));
+  const TemporaryFolder back;
+  ASSERT_TRUE(write_tokenizer_folder(path, back.path()).ok());
+  const auto again = must(Tokenizer::load(back.path()));
+  std::vector<std::string> texts = kTexts;
+  texts.insert(texts.end(),
+               {"lo lo  lo", "lo\n\n\n\nlo\n", " wso lost", "lo<|call>lo<eos>lo", "lö語"});
+  for (const std::string& text : texts) {
+    const std::vector<TokenId> ids = *expected->encode(text);
+    for (const Tokenizer* tokenizer : {actual.get(), again.get()}) {
+      std::vector<TokenId> got = *tokenizer->encode(text);
+      ASSERT_EQ(got.front(), 2) << text;  // both say that <bos> comes first
+      got.erase(got.begin());
+      EXPECT_EQ(got, ids) << text;
+      EXPECT_EQ(*tokenizer->decode(ids), *expected->decode(ids)) << text;
+    }
+  }
+  EXPECT_EQ(actual->kind(), expected->kind());
+}
+
+TEST(GgufTokenizer, gemma_4s_merges_decide_and_not_its_scores_or_whole_words) {
+  const auto tokenizer = must(load(Gemma4().gguf()));
+  const auto id = [](const char* piece) {
+    const Gemma4 all;
+    return static_cast<TokenId>(std::ranges::find(all.tokens, piece) - all.tokens.begin());
+  };
+  EXPECT_EQ(*tokenizer->encode("lost\n\n\n"),
+            (std::vector<TokenId>{2, id("lo"), id("s"), id("<0x74>"), id("\n\n\n")}));
+  const std::vector<TokenId> bytes = {id("▁lo"), id("<0xC3>"), id("<0xB6>")};
+  EXPECT_EQ(*tokenizer->decode(bytes), " loö");
+  GgufMetadata bare;
+  bare.add_text("tokenizer.ggml.model", "gemma4");
+  bare.add_texts("tokenizer.ggml.tokens", Gemma4().tokens);
+  EXPECT_THAT(fault(bare), HasSubstr("'tokenizer.ggml.merges' is missing or empty"));
 }
 
 TEST(GgufTokenizer, a_vocabulary_that_needs_merges_or_scores_is_refused_without_them) {
