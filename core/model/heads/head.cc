@@ -20,7 +20,7 @@ namespace tenon {
 namespace {
 
 constexpr size_t kMaxConfigBytes = size_t{1} << 20;
-constexpr std::string_view kModel = "model.", kLayers = "model.layers.", kFirst = "model.layers.0.";
+constexpr std::string_view kModel = "model.", kFirst = "model.layers.0.";
 constexpr std::string_view kStateNorm = "model.layers.0.hidden_norm.weight";
 
 // The tensors of a head under the names that a model of its layers would have: "layers.0.x" is
