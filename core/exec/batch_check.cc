@@ -61,13 +61,17 @@ Status check_groups(const BatchView& batch, const ModelShape& shape) {
 Status check_inputs(const BatchView& batch, const BatchLimits& limits) {
   const ModelShape& shape = *limits.shape;
   const TensorView& inputs = batch.inputs;
-  if (inputs.data == nullptr) return {};
+  if (inputs.data == nullptr) {
+    if (limits.features == 0 || batch.rows == 0) return {};
+    return internal("a batch of a head has no hidden states; its rows continue from some");
+  }
   if (limits.needs_tokens) {
     return unsupported(
         "rows that enter as they are have no token, which per-layer embeddings are looked up by");
   }
+  const bool of_target = limits.features > 0 && inputs.shape[1] == limits.features;
   const bool fits = inputs.rank == 2 && inputs.shape[0] >= batch.rows &&
-                    inputs.shape[1] == shape.hidden && inputs.stride[1] == 1;
+                    (inputs.shape[1] == shape.hidden || of_target) && inputs.stride[1] == 1;
   if (fits && inputs.dtype == DType::f32 && inputs.space == Space{}) return {};
   return internal("rows that enter as they are have the shape [" + number(inputs.shape[0]) + ", " +
                   number(inputs.shape[1]) + "] of " + std::string(dtype_name(inputs.dtype)) +

@@ -18,6 +18,9 @@ struct BatchLimits {
   bool open_tokens = false;  // tokens may be kNoToken: they are not drawn yet
   // Layers look tokens up (LayerInputPlan): no row may enter as it is.
   bool needs_tokens = false;
+  // Of a head: width of the target's states, which its rows continue from, or from its own. 0:
+  // none.
+  uint32_t features = 0;
 };
 
 // Whether the model is such as the decoder runs: each layer attends or has a recurrence of a kind

@@ -56,6 +56,8 @@ Status fit_second_model(const PipelineRequest& request, const NegotiatedPipeline
 // Makes what drafters reach as model_runner/1; the executor behind it is loaded later.
 Status create_second_model(PlannedMemory& pipeline, const ChosenPlugins& chosen,
                            const PluginSurroundings& surroundings);
+// Whether the drafter that was made runs the head that the configuration names.
+Status check_head(const BoundPlugins& pipeline);
 Status load_second_model(BoundPlugins& pipeline, const LinearResolver& linear);
 
 // Reads the file of [drafter] text, if there is one, as the model's tokens. Drafters find them as

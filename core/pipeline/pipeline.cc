@@ -268,6 +268,7 @@ Status create_others(BoundPlugins& pipeline, ChosenPlugins& chosen) {
     TENON_RETURN_IF_ERROR(read_draft_text(pipeline));
     TENON_RETURN_IF_ERROR(create_plugin(pipeline, *chosen.drafter, pipeline.drafter));
     TENON_RETURN_IF_ERROR(check_draft_text(pipeline));
+    TENON_RETURN_IF_ERROR(check_head(pipeline));
     TENON_RETURN_IF_ERROR(bind_drafter(pipeline));
   }
   TENON_RETURN_IF_ERROR(create_linear(pipeline, chosen));

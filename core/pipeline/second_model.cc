@@ -4,6 +4,7 @@
 
 #include "core/base/quote.h"
 #include "core/base/text.h"
+#include "core/exec/head_host.h"
 #include "core/pipeline/composing.h"
 
 namespace tenon {
@@ -12,6 +13,14 @@ namespace {
 std::string double_quoted(std::string_view text) {
   return "\"" + one_line(text) + "\"";
 }
+
+// Extensions for drafters that run a second model: its shape, a `const ModelShape`; of a head what
+// it wants to see of the target, a `const HiddenLayersOut`, and whether its first norm comes before
+// the residual, an `int8_t* const`: 1 or 0, or -1 where its checkpoint does not say, which a
+// drafter may do then.
+constexpr std::string_view kRunnerShape = "model_runner_shape/1";
+constexpr std::string_view kDraftHead = "draft_head/1";
+constexpr std::string_view kHeadNorm = "head_norm_before_residual/1";
 
 // The first id that means something else in the two vocabularies; nothing when there is none.
 std::optional<TokenId> first_difference(const Tokenizer& a, const Tokenizer& b) {
@@ -45,6 +54,21 @@ Status check_vocabulary(const OpenedModels& pipeline, const Model& second,
                           "same family");
 }
 
+// A head's folder, in place of a whole model's.
+Status open_head_of(OpenedModels& pipeline) {
+  const auto& path = pipeline.config.draft_model_path;
+  Result<OpenedHead> opened = open_head(path.value, *pipeline.model);
+  if (!opened.ok()) return with_context(path.origin.text(), opened.status());
+  TENON_RETURN_IF_ERROR(check_vocabulary(pipeline, *opened->model, path.origin.text()));
+  pipeline.second = std::make_unique<SecondModel>();
+  SecondModel& second = *pipeline.second;
+  second.model = std::move(opened->model);
+  second.head = std::move(opened->head);
+  second.head_states.layers = second.head->state_layers;
+  second.head_states.count = static_cast<uint32_t>(second.head->state_layers.size());
+  return {};
+}
+
 bool needs_model(const PluginDescriptor& drafter) {
   for (const Fact& fact : std::span(drafter.requirements, drafter.requirement_count)) {
     if (fact.key != "draft.needs") continue;
@@ -59,6 +83,7 @@ bool needs_model(const PluginDescriptor& drafter) {
 Status open_second_model(OpenedModels& pipeline) {
   const auto& path = pipeline.config.draft_model_path;
   if (path.value.empty()) return {};
+  if (is_head_folder(path.value)) return open_head_of(pipeline);
   Result<std::unique_ptr<Model>> model = open_model(path.value);
   if (!model.ok()) return with_context(path.origin.text(), model.status());
   TENON_RETURN_IF_ERROR(check_vocabulary(pipeline, **model, path.origin.text()));
@@ -138,10 +163,26 @@ Status create_second_model(PlannedMemory& pipeline, const ChosenPlugins& chosen,
   parts.first_group = pipeline.shape->shape().group_count;
   parts.max_rows = pipeline.limits.max_batch_tokens;
   parts.max_sequences = pipeline.limits.max_sequences;
+  parts.head = second.head.get();
   second.runner = std::make_unique<DraftRunner>(parts);
   second.runner_view = second.runner.get();
   pipeline.extensions.add(std::string(kModelRunner), &second.runner_view);
+  pipeline.extensions.add(std::string(kRunnerShape), parts.shape);
+  if (second.head == nullptr) return {};
+  pipeline.extensions.add(std::string(kDraftHead), &second.head_states);
+  second.head_norm = &second.head->norm_before_residual;
+  pipeline.extensions.add(std::string(kHeadNorm), &second.head_norm);
   return {};
+}
+
+Status check_head(const BoundPlugins& pipeline) {
+  if (!pipeline.second || pipeline.second->head == nullptr) return {};
+  if (pipeline.extensions.asked(kDraftHead)) return {};
+  const auto& path = pipeline.config.draft_model_path;
+  return invalid_argument(path.origin.text() + ": drafter.model " + path_in_quotes(path.value) +
+                          " is a head, which drafts from the model's own states, but drafter " +
+                          double_quoted(pipeline.drafter.object().descriptor().id) +
+                          " runs whole models; set drafter.plugin = \"eagle3\"");
 }
 
 Status load_second_model(BoundPlugins& pipeline, const LinearResolver& linear) {
@@ -156,6 +197,15 @@ Status load_second_model(BoundPlugins& pipeline, const LinearResolver& linear) {
   setup.linear = linear;
   if (pipeline.shared_weights != nullptr) {
     setup.sharing = {pipeline.shared_weights, weight_files(*second.model)};
+  }
+  if (second.head != nullptr) {
+    auto* host = dynamic_cast<HeadHost*>(second.executor.get());
+    if (host == nullptr) {
+      return unsupported("executor " + double_quoted(second.executor->name()) +
+                         " runs no heads that draft; use executor \"cpu\" or \"ref\", or another "
+                         "drafter");
+    }
+    host->take_head(*second.head);
   }
   const Status loaded = second.executor->load(setup);
   return loaded.ok() ? Status() : with_context("the second model", loaded);

@@ -19,6 +19,7 @@
 #include "core/engine/step/draft_runner.h"
 #include "core/exec/executor.h"
 #include "core/model/adapters/adapter.h"
+#include "core/model/heads/head.h"
 #include "core/model/model.h"
 #include "core/plugin/instance.h"
 #include "core/plugin/negotiation.h"
@@ -30,6 +31,10 @@ namespace tenon {
 // runs on the same workers, its K/V lies in groups of the same memory.
 struct SecondModel {
   std::unique_ptr<Model> model;
+  std::unique_ptr<Head> head;  // null: a model that needs nothing of the other
+  // For its drafter: what it wants to see, and what its checkpoint may leave open.
+  HiddenLayersOut head_states;
+  int8_t* head_norm = nullptr;
   std::unique_ptr<ModelShapeStorage> shape;
   KvGeometry geometry;  // of its groups
   PluginInstance<AttentionKernel> attention, attention_decode;

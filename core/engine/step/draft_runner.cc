@@ -1,7 +1,10 @@
 #include "core/engine/step/draft_runner.h"
 
 #include <algorithm>
+#include <limits>
 #include <string>
+
+#include "core/model/heads/head.h"
 
 namespace tenon {
 namespace {
@@ -16,6 +19,9 @@ DraftRunner::DraftRunner(const DraftRunnerParts& parts) : parts_(parts) {
   for (GroupId group = 0; group < groups(); ++group) {
     filled_.emplace_back(parts_.geometry.groups[group].blocks, 0);
     filled_swap_.emplace_back(parts_.geometry.groups[group].swap_blocks, 0);
+    if (parts_.head == nullptr) continue;
+    next_.emplace_back(parts_.geometry.groups[group].blocks, kNoToken);
+    next_swap_.emplace_back(parts_.geometry.groups[group].swap_blocks, kNoToken);
   }
   tokens_.reserve(parts_.max_rows);
   positions_.reserve(parts_.max_rows);
@@ -27,7 +33,8 @@ DraftRunner::DraftRunner(const DraftRunnerParts& parts) : parts_(parts) {
   for (auto& tables : tables_) tables.reserve(parts_.max_sequences);
   group_views_.resize(groups());
   looked_at_.resize(groups());
-  last_layer_ = parts_.shape->layer_count;
+  const uint32_t layers = parts_.shape->layer_count;
+  state_layer_ = parts_.head == nullptr ? layers : parts_.head->state_layer(layers);
   moves_.reserve(kMovesAtOnce);
 }
 
@@ -62,6 +69,12 @@ Status DraftRunner::apply(std::span<const KvMove> moves) {
     const uint32_t came = std::min(there - std::min(there, move.from.token), move.tokens);
     uint32_t& here = filled(move.group, move.to);
     if (here >= move.to.token) here = move.to.token + came;
+    if (parts_.head == nullptr) continue;
+    const auto next = [&](const KvPlace& place) -> TokenId& {
+      auto& blocks = place.tier == KvTier::swap ? next_swap_ : next_;
+      return blocks[move.group][static_cast<size_t>(place.block)];
+    };
+    next(move.to) = next(move.from);
   }
   return {};
 }
@@ -87,6 +100,14 @@ Status DraftRunner::begin_step(std::span<const Share> shares) {
   return {};
 }
 
+Status DraftRunner::end_drafts() {
+  if (parts_.head == nullptr) return {};
+  for (const Asked& asked : std::span(asked_).first(asked_count_)) {
+    TENON_RETURN_IF_ERROR(forget_behind(asked.seq, asked.base));
+  }
+  return {};
+}
+
 Status DraftRunner::forget_behind(SeqId seq, uint32_t tokens) {
   TENON_RETURN_IF_ERROR(find_tables(seq, looked_at_));
   cut(looked_at_, tokens);
@@ -100,10 +121,31 @@ void DraftRunner::cut(std::span<const KvTableView> tables, uint32_t end) {
     const std::span<const BlockId> blocks = tables[group].blocks;
     for (size_t i = end / size; i < blocks.size(); ++i) {
       if (blocks[i] == kNoBlock) continue;
-      uint32_t& here = filled_[group][static_cast<size_t>(blocks[i])];
+      const auto block = static_cast<size_t>(blocks[i]);
+      uint32_t& here = filled_[group][block];
       here = i == end / size ? std::min(here, end % size) : 0;
+      if (parts_.head != nullptr) next_[group][block] = kNoToken;
     }
   }
+}
+
+// A head's row reads the token after its own, so the last row of a block that several sequences
+// share is right for those alone whose text goes on with the same token. Takes the blocks of
+// `history` for it, and says whether they are not another text's already.
+bool DraftRunner::claim_next(std::span<const KvTableView> tables,
+                             std::span<const TokenId> history) {
+  for (GroupId group = 0; group < groups(); ++group) {
+    const uint32_t size = parts_.geometry.groups[group].block_tokens;
+    const std::span<const BlockId> blocks = tables[group].blocks;
+    for (size_t i = 0; (i + 1) * size <= history.size() && i < blocks.size(); ++i) {
+      if (blocks[i] == kNoBlock) continue;
+      TokenId& next = next_[group][static_cast<size_t>(blocks[i])];
+      const TokenId own = history[(i + 1) * size - 1];
+      if (next != kNoToken && next != own) return false;
+      next = own;
+    }
+  }
+  return true;
 }
 
 // How many leading positions of a sequence hold the draft's K/V, at most `end`.
@@ -166,6 +208,7 @@ uint32_t DraftRunner::computed(SeqId seq, std::span<const TokenId> history) noex
   if (manager_ == nullptr || history.empty()) return 0;
   if (!forget_other_branch({.seq = seq, .history = history, .hidden = {}}).ok()) return 0;
   if (!find_tables(seq, looked_at_).ok()) return 0;
+  if (parts_.head != nullptr && !claim_next(looked_at_, history)) return 0;
   return reach(looked_at_, static_cast<uint32_t>(history.size()));
 }
 
@@ -273,7 +316,7 @@ void DraftRunner::begin_pass() {
 Status DraftRunner::add_input(const RunnerRow& row, uint32_t position) {
   const TensorView& hidden = row.hidden;
   const bool has = hidden.data != nullptr;
-  if (!has && input_width_ == 0) return {};
+  if (!has && input_width_ == 0 && parts_.head == nullptr) return {};
   const uint64_t begins = has ? row.history.size() - hidden.shape[0] : row.history.size();
   if (position < begins) {
     return invalid_argument("the draft model lacks the hidden state of token " + number(position) +
@@ -309,7 +352,7 @@ BatchView DraftRunner::batch() {
   batch.logits_rows = logits_rows_;
   if (wants_hidden_) {
     batch.hidden_rows = logits_rows_;
-    batch.hidden_layers = {&last_layer_, 1};
+    batch.hidden_layers = {&state_layer_, 1};
   }
   if (input_width_ != 0) {
     batch.inputs = {.data = inputs_.data(),
@@ -326,7 +369,9 @@ Status DraftRunner::run_pass(bool last) {
   if (tokens_.empty()) return {};
   TENON_RETURN_IF_ERROR(parts_.executor->launch(batch()));
   TENON_ASSIGN_OR_RETURN(const StepOutput output, parts_.executor->collect(pass_id_));
-  if (output.logits_rows != logits_rows_.size() || output.vocabulary != vocabulary()) {
+  const bool renamed = parts_.head != nullptr && !parts_.head->token_ids.empty();
+  const uint64_t width = renamed ? parts_.head->token_ids.size() : vocabulary();
+  if (output.logits_rows != logits_rows_.size() || output.vocabulary != width) {
     return internal("the draft model's executor returned " + number(output.logits_rows) +
                     " rows of logits – " + number(logits_rows_.size()) + " were wanted");
   }
@@ -335,7 +380,11 @@ Status DraftRunner::run_pass(bool last) {
     return internal("the draft model's executor returned no hidden states where they were wanted");
   }
   rows_computed_ += tokens_.size();
-  keep(output.logits, vocabulary(), last, logits_, found_);
+  if (renamed) {
+    keep_renamed(output.logits);
+  } else {
+    keep(output.logits, vocabulary(), last, logits_, found_);
+  }
   if (wants_hidden_) keep(output.hidden[0], parts_.shape->hidden, last, hidden_, found_hidden_);
   tokens_.clear();
   sequences_.clear();
@@ -354,6 +403,20 @@ void DraftRunner::keep(const float* rows, uint64_t width, bool last, std::vector
       row = kept;
     }
     found[wanted_by_[i]] = row;
+  }
+}
+
+// Of a head that knows some of the target's tokens: the others' logits are -infinity.
+void DraftRunner::keep_renamed(const float* rows) {
+  const std::span<const TokenId> ids = parts_.head->token_ids;
+  const uint64_t width = vocabulary();
+  if (logits_.empty()) logits_.resize(found_.size() * width);
+  for (size_t i = 0; i < wanted_by_.size(); ++i) {
+    const std::span to = std::span(logits_).subspan(wanted_by_[i] * width, width);
+    std::ranges::fill(to, -std::numeric_limits<float>::infinity());
+    const float* from = rows + i * ids.size();
+    for (size_t id = 0; id < ids.size(); ++id) to[static_cast<size_t>(ids[id])] = from[id];
+    found_[wanted_by_[i]] = to.data();
   }
 }
 

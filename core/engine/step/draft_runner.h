@@ -25,6 +25,8 @@
 
 namespace tenon {
 
+struct Head;
+
 // Moves that a manager is asked for in one call.
 inline constexpr size_t kMovesAtOnce = 256;
 
@@ -36,6 +38,8 @@ struct DraftRunnerParts {
   GroupId first_group = 0;            // their place among all groups of the manager
   uint32_t max_rows = 0;              // of one pass
   uint32_t max_sequences = 0;
+  // Not null: the model is a head (core/model/heads). Its row i is of token i + 1.
+  const Head* head = nullptr;
 };
 
 class DraftRunner final : public ModelRunner {
@@ -53,6 +57,8 @@ class DraftRunner final : public ModelRunner {
   // What a step computes of a sequence begins at Share::base: from there on nothing that a block
   // holds is the sequence's. To be told of every step, behind its moves.
   Status begin_step(std::span<const Share> shares);
+  // Of a head: rows of drafts have read its own states in place of the target's, and are forgotten.
+  Status end_drafts();
   // A path of a tree was kept: what lies behind its first `tokens` tokens stands elsewhere now.
   Status forget_behind(SeqId seq, uint32_t tokens);
 
@@ -85,6 +91,8 @@ class DraftRunner final : public ModelRunner {
   Status run_pass(bool last);
   void keep(const float* rows, uint64_t width, bool last, std::vector<float>& aside,
             std::vector<const float*>& found) const;
+  void keep_renamed(const float* rows);
+  bool claim_next(std::span<const KvTableView> tables, std::span<const TokenId> history);
   Status draw_rows(std::span<const RunnerRow> rows, std::span<const float* const> logits,
                    std::span<RunnerDraw> draws);
 
@@ -94,6 +102,9 @@ class DraftRunner final : public ModelRunner {
   Sampler* sampler_ = nullptr;
   // Leading slots of each block that hold the draft's K/V. [groups][blocks], and of the swap pool.
   std::vector<std::vector<uint32_t>> filled_, filled_swap_;
+  // Of a head: the token after a block's last one, which the block's last row has read; kNoToken:
+  // none has. [groups][blocks], and of the swap pool.
+  std::vector<std::vector<TokenId>> next_, next_swap_;
   uint64_t pass_id_ = 0;
   uint64_t rows_computed_ = 0;
 
@@ -119,7 +130,7 @@ class DraftRunner final : public ModelRunner {
   std::vector<std::vector<KvTableView>> tables_;  // [groups][sequences]
   std::vector<BatchGroup> group_views_;           // [groups]
   std::vector<KvTableView> looked_at_;            // [groups] of one sequence
-  LayerId last_layer_ = 0;                        // behind the final norm
+  LayerId state_layer_ = 0;                       // after the final norm, or before it
   bool wants_hidden_ = false;
   std::vector<const float*> found_, found_hidden_;  // [asking rows]
   // [asking rows, …] where one pass was not enough.

@@ -75,6 +75,10 @@ void Drafting::draft(Step& step) {
   make_room(step);
   if (drafted_.empty()) return;
   if (status.ok()) status = parts.drafter->draft(requests_, drafts_);
+  if (parts.draft_runner != nullptr) {
+    Status ended = parts.draft_runner->end_drafts();
+    if (status.ok()) status = std::move(ended);
+  }
   if (wrote_behind_room()) status = wrote_behind("draft", "drafts");
   if (!status.ok()) fault("could not draft", status);
   for (size_t i = 0; i < drafted_.size(); ++i) {

@@ -26,7 +26,8 @@ void CpuWorker::qkv(uint32_t layer) {
       products[count++] = {&w[&LayerWeights::v], b.v_bias, to.v.floats()};
     }
   }
-  multiply(input(plan(layer).attention_norm), std::span(products).first(count));
+  const float* x = joins(layer) ? to.joined.floats() : input(plan(layer).attention_norm);
+  multiply(x, std::span(products).first(count));
   if (!alone()) return;
   std::memcpy(own_q_.data(), to.q.data(), own_q_.bytes());
   std::memcpy(own_k_.data(), to.k.data(), own_k_.bytes());

@@ -12,6 +12,7 @@
 #include "core/exec/batch_check.h"
 #include "core/exec/cpu/step.h"
 #include "core/exec/cpu/worker.h"
+#include "core/exec/head_host.h"
 #include "core/exec/host_kv.h"
 
 namespace tenon {
@@ -32,7 +33,7 @@ constexpr uint64_t kPrefaultKv = uint64_t{16} << 20;     // of all K and V
 constexpr uint32_t kFewRows = 16;
 constexpr int64_t kPauseNs = 1'000'000'000;
 
-class CpuExecutor final : public Executor {
+class CpuExecutor final : public Executor, public HeadHost {
  public:
   CpuExecutor(std::shared_ptr<WorkerPool> pool, CpuFeatures isa)
       : pool_(std::move(pool)),
@@ -58,6 +59,7 @@ class CpuExecutor final : public Executor {
     });
   }
 
+  void take_head(const Head& head) override { step_.head = &head; }
   Status load(const ExecutorSetup& setup) override;
   Result<std::unique_ptr<Executor>> sibling() const override {
     return std::unique_ptr<Executor>(std::make_unique<CpuExecutor>(pool_, isa_));
@@ -105,6 +107,7 @@ Status CpuExecutor::load(const ExecutorSetup& setup) {
   step_.adapters = static_cast<uint32_t>(setup.adapters.size());
   limits_ = {setup.shape, groups_.data(), setup.max_rows, setup.max_sequences, step_.adapters};
   limits_.needs_tokens = static_cast<bool>(setup.model->plan.input());
+  if (step_.head != nullptr) limits_.features = step_.head->features;
   TENON_RETURN_IF_ERROR(check_decoder_shape(*setup.shape));
   TENON_RETURN_IF_ERROR(kv_.allocate(*setup.shape, setup.geometry));
   TENON_RETURN_IF_ERROR(step_.attention.load(setup.attention, *setup.shape, kv_.storage(),
@@ -113,7 +116,8 @@ Status CpuExecutor::load(const ExecutorSetup& setup) {
   TENON_RETURN_IF_ERROR(step_.states.load(setup.state, *setup.model, *setup.shape, kv_.states(),
                                           {setup.max_rows, setup.max_sequences, pool_->size()}));
   TENON_RETURN_IF_ERROR(step_.weights.load(*setup.model, setup.adapters, setup.linear, *pool_,
-                                           setup.progress, setup.sharing));
+                                           setup.progress, setup.sharing,
+                                           step_.head == nullptr ? nullptr : &step_.head->fc));
   TENON_RETURN_IF_ERROR(load_workers(setup.max_rows));
   prefault_memory();
   loaded_ = true;
@@ -121,7 +125,7 @@ Status CpuExecutor::load(const ExecutorSetup& setup) {
 }
 
 Status CpuExecutor::load_workers(uint32_t max_rows) {
-  TENON_RETURN_IF_ERROR(step_.buffers.allocate(*step_.model, step_.weights, max_rows));
+  TENON_RETURN_IF_ERROR(step_.buffers.allocate(*step_.model, step_.head, step_.weights, max_rows));
   step_.reserve(max_rows);
   step_.make_ropes();
   workers_.clear();
@@ -165,7 +169,7 @@ Status CpuExecutor::launch(const BatchView& batch) {
   output_ = {batch.step_id,
              step_.buffers.logits.floats(),
              static_cast<uint32_t>(batch.logits_rows.size()),
-             step_.model->plan.vocabulary,
+             step_.model->head.n_out,
              step_.hidden_out.arrays(),
              static_cast<uint32_t>(batch.hidden_rows.size()),
              batch.rows > 0 ? step_.choice->used_bytes : 0,

@@ -67,7 +67,8 @@ const PackedMatrix& PackedLayer::operator[](Weight LayerWeights::*which) const {
 
 Status PackedWeights::load(const Model& model, std::span<const Adapter* const> adapters,
                            const LinearResolver& resolve, WorkerPool& pool,
-                           const LoadProgress& progress, const WeightSharing& sharing) {
+                           const LoadProgress& progress, const WeightSharing& sharing,
+                           const Weight* front) {
   *this = PackedWeights();
   for (const Adapter* adapter : adapters) {
     for (const AdapterMatrix& matrix : adapter->matrices) {
@@ -75,6 +76,7 @@ Status PackedWeights::load(const Model& model, std::span<const Adapter* const> a
     }
   }
   TENON_RETURN_IF_ERROR(add_all(model, resolve));
+  if (front != nullptr) TENON_RETURN_IF_ERROR(add(*front, resolve, front_));
   TENON_RETURN_IF_ERROR(add_adapters(adapters, resolve));
   TENON_RETURN_IF_ERROR(place_and_pack(model, pool, progress, sharing));
   placements_.clear();

@@ -83,13 +83,15 @@ class PackedWeights {
   // first touched so, and drops each one's pages of the checkpoint behind it: memory peaks at the
   // packed size. A plain embedding that is not the head stays in the checkpoint, as does the table
   // of per-layer embeddings, which must be readable by rows. What another executor has packed in
-  // the same way is used as it is.
+  // the same way is used as it is. `front`, if not null, is one more matrix: a head's, before its
+  // layers.
   Status load(const Model& model, std::span<const Adapter* const> adapters,
               const LinearResolver& resolve, WorkerPool& pool, const LoadProgress& progress,
-              const WeightSharing& sharing = {});
+              const WeightSharing& sharing = {}, const Weight* front = nullptr);
 
   const PackedLayer& layer(uint32_t index) const { return layers_[index]; }
   const PackedMatrix& head() const { return head_; }
+  const PackedMatrix& front() const { return front_; }
   const PackedMatrix& layer_projection() const { return layer_projection_; }
   // This slice's share of the tokens' rows of the embedding, as f32 [tokens, hidden].
   Status embed(std::span<const TokenId> tokens, float* out, Slice slice) const;
@@ -126,6 +128,7 @@ class PackedWeights {
 
   std::vector<PackedLayer> layers_;
   PackedMatrix head_;
+  PackedMatrix front_;
   PackedMatrix layer_projection_;
   PackedMatrix embedding_;  // the head when tied; no kernel: read from the source
   const Weight* embedding_source_ = nullptr;

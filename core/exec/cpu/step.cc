@@ -31,7 +31,8 @@ struct RecurrentWidths {
 
 }  // namespace
 
-Status CpuBuffers::allocate(const Model& model, const PackedWeights& weights, uint32_t max_rows) {
+Status CpuBuffers::allocate(const Model& model, const Head* head, const PackedWeights& weights,
+                            uint32_t max_rows) {
   const ModelPlan& plan = model.plan;
   const auto rows_of = [max_rows](uint64_t width) {
     return saturating_mul(saturating_mul(width, max_rows), sizeof(float));
@@ -64,9 +65,14 @@ Status CpuBuffers::allocate(const Model& model, const PackedWeights& weights, ui
     routed_width = std::max<uint64_t>(routed_width, (uint64_t{experts.chosen} + 1) * plan.hidden);
   }
   for (const RopePlan& rope : plan.ropes) turned += rope.dim;
+  const uint64_t embedded_width = head != nullptr ? plan.hidden : 0;
+  const uint64_t joined_width =
+      head != nullptr ? std::max<uint64_t>(2 * uint64_t{plan.hidden}, head->features) : 0;
   const std::pair<HostMemory*, uint64_t> sizes[] = {
       {&hidden, rows_of(plan.hidden)},
       {&normed, rows_of(plan.hidden)},
+      {&embedded, rows_of(embedded_width)},
+      {&joined, rows_of(joined_width)},
       {&q, rows_of(heads)},
       {&k, rows_of(kv_heads)},
       {&v, rows_of(kv_heads)},
@@ -89,7 +95,7 @@ Status CpuBuffers::allocate(const Model& model, const PackedWeights& weights, ui
       {&prepared, weights.prepared_bytes(
                       static_cast<uint32_t>(std::min<uint64_t>(chosen * max_rows, UINT32_MAX)))},
       {&angles, rows_of(turned)},
-      {&logits, rows_of(plan.vocabulary)},
+      {&logits, rows_of(model.head.n_out)},
       {&low_rank, rows_of(uint64_t{kMostProducts} * weights.highest_rank())},
       {&low_prepared, saturating_mul(kMostProducts, weights.prepared_low_bytes(max_rows))},
       {&low_beside, rows_of(uint64_t{kMostProducts} * weights.widest_beside())},

@@ -22,6 +22,7 @@
 #include "core/exec/entry_scores.h"
 #include "core/exec/hidden_rows.h"
 #include "core/exec/host_memory.h"
+#include "core/model/heads/head.h"
 #include "core/model/model.h"
 
 namespace tenon {
@@ -54,11 +55,13 @@ inline constexpr uint32_t kMostProducts = 4;
 
 // Activations of one step, sized once for the most rows. Memory is touched as far as steps reach.
 struct CpuBuffers {
-  HostMemory hidden;          // [rows, hidden]
-  HostMemory normed;          // [rows, hidden]
-  HostMemory q;               // [rows, heads, head_dim]
-  HostMemory k, v;            // [rows, kv_heads, head_dim]
-  HostMemory attended;        // [rows, heads, head_dim]
+  HostMemory hidden;    // [rows, hidden]
+  HostMemory normed;    // [rows, hidden]
+  HostMemory embedded;  // [rows, hidden]: of a head, what tokens are
+  HostMemory joined;    // [rows, 2, hidden]: and that next to the stream; before it, what fc reads
+  HostMemory q;         // [rows, heads, head_dim]
+  HostMemory k, v;      // [rows, kv_heads, head_dim]
+  HostMemory attended;  // [rows, heads, head_dim]
   HostMemory attention_gate;  // … or [rows, heads], of layers whose attention has one
   HostMemory inputs;          // [rows, layers, width]: per-layer embeddings
   HostMemory beside;          // [rows, hidden]: an MLP's result next to experts
@@ -82,10 +85,11 @@ struct CpuBuffers {
   // LinearKernel::prepare makes of it; and B's product where a kernel lacks Epilogue::add.
   HostMemory low_rank, low_prepared, low_beside;
 
-  Status allocate(const Model& model, const PackedWeights& weights, uint32_t max_rows);
+  Status allocate(const Model& model, const Head* head, const PackedWeights& weights,
+                  uint32_t max_rows);
   // Whether kernels kept to all but `attended`: these are linear kernels' to write.
   bool intact() const;
-  std::array<const HostMemory*, 27> all() const {
+  std::array<const HostMemory*, 29> all() const {
     const auto& [first, second, third] = recurrent;
     return {&hidden,
             &normed,
@@ -113,7 +117,9 @@ struct CpuBuffers {
             &low_beside,
             &attention_gate,
             &inputs,
-            &beside};
+            &beside,
+            &embedded,
+            &joined};
   }
 };
 
@@ -128,6 +134,7 @@ struct CpuRope {
 
 struct CpuStep {
   const Model* model = nullptr;
+  const Head* head = nullptr;  // null: the model is none
   const ModelShape* shape = nullptr;
   const RowOps* ops = nullptr;
   WorkerPool* pool = nullptr;

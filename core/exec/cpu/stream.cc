@@ -9,7 +9,7 @@
 namespace tenon {
 
 void CpuWorker::embed() {
-  embed_tokens();
+  step_.head == nullptr ? embed_tokens() : enter_head();
   const Share mine = share_of(rows_, slice_);
   for (const CpuRope& rope : step_.ropes) {
     for (uint64_t row = mine.first; row < mine.last; ++row) {
@@ -85,6 +85,7 @@ void CpuWorker::norm(const NormPlan& norm, std::span<const float> scale,
 }
 
 void CpuWorker::attention_norm(uint32_t layer) {
+  if (joins(layer)) return join_head();
   const LayerWeights& w = vectors(layer);
   norm(plan(layer).attention_norm, w.attention_norm, w.attention_norm_bias);
 }

@@ -7,7 +7,7 @@ namespace tenon {
 
 Status CpuWorker::allocate() {
   CpuBuffers one_row;
-  TENON_RETURN_IF_ERROR(one_row.allocate(*step_.model, step_.weights, 1));
+  TENON_RETURN_IF_ERROR(one_row.allocate(*step_.model, step_.head, step_.weights, 1));
   own_normed_ = std::move(one_row.normed);
   own_q_ = std::move(one_row.q);
   own_k_ = std::move(one_row.k);

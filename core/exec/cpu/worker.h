@@ -86,6 +86,14 @@ class CpuWorker final : public CpuProducts, private DecoderOps {
   // stream.cc
   void embed_tokens();
   void finish_embeddings();
+
+  // head.cc
+  void enter_head();
+  void join_head();
+  // Whether the layer reads embeddings next to the stream.
+  bool joins(uint32_t layer) const { return step_.head != nullptr && layer == 0; }
+
+  // stream.cc
   void norm(const NormPlan& norm, std::span<const float> scale, std::span<const float> bias);
   void norm_row(const NormPlan& norm, const float* x, const float* scale, const float* bias,
                 uint32_t width, float* out) const;

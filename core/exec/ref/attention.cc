@@ -221,7 +221,7 @@ void RefStep::qkv(uint32_t layer) {
   if (plan(layer).latent) return latent_qkv(layer);
   for (auto* values : {&q_, &attended_}) values->resize(rows * attention.q_width());
   for (auto* values : {&k_, &v_}) values->resize(rows * attention.kv_width());
-  const float* x = input(plan(layer).attention_norm).data();
+  const float* x = (joins(layer) ? joined_ : input(plan(layer).attention_norm)).data();
   multiply(w.q, w.q_bias, x, q_.data());
   if (attention.output_gate) {
     attention_gate_.resize(rows * attention.gate_width());

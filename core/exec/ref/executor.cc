@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "core/exec/head_host.h"
 #include "core/exec/ref/step.h"
 
 namespace tenon {
@@ -24,7 +25,7 @@ constexpr Fact kProvides[] = {
     {.key = "numerics.rows", .words = "invariant"},
 };
 
-class RefExecutor final : public Executor {
+class RefExecutor final : public Executor, public HeadHost {
  public:
   explicit RefExecutor(ref::Multiply multiply) : step_(std::move(multiply)) {}
 
@@ -36,6 +37,7 @@ class RefExecutor final : public Executor {
   bool takes_adapters() const override { return true; }
   bool scores_entries() const override { return true; }
 
+  void take_head(const Head& head) override { step_.take_head(head); }
   Status load(const ExecutorSetup& setup) override { return step_.load(setup); }
   Result<std::unique_ptr<Executor>> sibling() const override {
     return make_ref_executor(step_.products());

@@ -15,7 +15,8 @@ Status check_adapters(std::span<const Adapter* const> adapters) {
   return {};
 }
 
-Status check_weights(const Model& model) {
+Status check_weights(const Model& model, const Head* head) {
+  if (head != nullptr) TENON_RETURN_IF_ERROR(readable_by_rows(head->fc));
   TENON_RETURN_IF_ERROR(readable_by_rows(model.embedding));
   TENON_RETURN_IF_ERROR(readable_by_rows(model.head));
   if (model.plan.learned_positions) TENON_RETURN_IF_ERROR(readable_by_rows(model.positions));
@@ -36,7 +37,7 @@ Status RefStep::load(const ExecutorSetup& setup) {
   if (setup.model == nullptr || setup.shape == nullptr) {
     return internal("the executor 'ref' was loaded without a model");
   }
-  TENON_RETURN_IF_ERROR(check_weights(*setup.model));
+  TENON_RETURN_IF_ERROR(check_weights(*setup.model, head_));
   TENON_RETURN_IF_ERROR(check_adapters(setup.adapters));
   TENON_RETURN_IF_ERROR(check_decoder_shape(*setup.shape));
   TENON_RETURN_IF_ERROR(kv_.allocate(*setup.shape, setup.geometry));
@@ -47,6 +48,7 @@ Status RefStep::load(const ExecutorSetup& setup) {
   limits_ = {shape_, groups_.data(), setup.max_rows, setup.max_sequences,
              static_cast<uint32_t>(adapters_.size())};
   limits_.needs_tokens = static_cast<bool>(plan().input());
+  if (head_ != nullptr) limits_.features = head_->features;
   scores_.load(*shape_, setup.scored);
   frequencies_.clear();
   for (const RopePlan& rope : plan().ropes) {
@@ -61,13 +63,13 @@ Status RefStep::run(const BatchView& batch) {
   TENON_RETURN_IF_ERROR(check_batch(batch, limits_));
   const size_t rows = batch.rows;
   for (auto* values : {&hidden_, &normed_, &update_}) values->resize(rows * plan().hidden);
-  logits_.resize(batch.logits_rows.size() * size_t{plan().vocabulary});
+  logits_.resize(batch.logits_rows.size() * size_t{model_->head.n_out});
   batch_ = &batch;
   kept_.begin(batch, plan().hidden);
   scores_.begin(batch);
   run_decoder(plan(), *this);
-  output_ = {batch.step_id,     logits_.data(), static_cast<uint32_t>(batch.logits_rows.size()),
-             plan().vocabulary, kept_.arrays(), static_cast<uint32_t>(batch.hidden_rows.size())};
+  output_ = {batch.step_id,      logits_.data(), static_cast<uint32_t>(batch.logits_rows.size()),
+             model_->head.n_out, kept_.arrays(), static_cast<uint32_t>(batch.hidden_rows.size())};
   output_.scores = &scores_;
   return {};
 }

@@ -16,6 +16,7 @@
 #include "core/exec/host_kv.h"
 #include "core/exec/ref/math.h"
 #include "core/model/decoder.h"
+#include "core/model/heads/head.h"
 #include "core/model/model.h"
 
 namespace tenon {
@@ -27,6 +28,8 @@ class RefStep final : private DecoderOps {
  public:
   explicit RefStep(ref::Multiply multiply) : multiply_(std::move(multiply)) {}
 
+  // Before `load`: the model is that of a head, which outlives this.
+  void take_head(const Head& head) { head_ = &head; }
   // Points into the setup's model and shape, which outlive this.
   Status load(const ExecutorSetup& setup);
   // Computes all of a batch, which lives until the next one. Errors: those of `check_batch`.
@@ -68,6 +71,10 @@ class RefStep final : private DecoderOps {
   bool shares_kv(uint32_t layer) const { return shape_->layers[layer].shares_kv_with >= 0; }
   const std::vector<float>& input(const NormPlan& norm) const { return norm ? normed_ : hidden_; }
   void multiply(const Weight& weight, std::span<const float> bias, const float* x, float* y) const;
+  void enter_head();
+  void join_head();
+  // Whether the layer reads embeddings next to the stream.
+  bool joins(uint32_t layer) const { return head_ != nullptr && layer == 0; }
   void norm_rows(const NormPlan& norm, std::span<const float> scale, std::span<const float> bias);
   void norm_heads(const SelfAttentionPlan& attention, std::span<const float> scale,
                   std::span<const float> bias, std::vector<float>& heads);
@@ -82,6 +89,7 @@ class RefStep final : private DecoderOps {
 
   const ref::Multiply multiply_;
   const Model* model_ = nullptr;
+  const Head* head_ = nullptr;  // null: the model is none
   const ModelShape* shape_ = nullptr;
   BatchLimits limits_;
   std::vector<KvGroupGeometry> groups_;
@@ -92,6 +100,8 @@ class RefStep final : private DecoderOps {
 
   const BatchView* batch_ = nullptr;
   std::vector<float> hidden_, normed_;  // [rows, hidden]
+  std::vector<float> embedded_;         // [rows, hidden]: of a head, what tokens are
+  std::vector<float> joined_;           // [rows, 2, hidden]: and that next to the stream
   std::vector<float> q_, attended_;     // [rows, heads, head_dim]
   std::vector<float> attention_gate_;   // as q_, where there is one
   std::vector<float> k_, v_;            // [rows, kv_heads, head_dim]

@@ -13,6 +13,7 @@ void apply_norm(const NormPlan& norm, const float* x, std::span<const float> sca
 }
 
 void RefStep::embed() {
+  if (head_ != nullptr) return enter_head();
   const TensorView& inputs = batch_->inputs;
   const size_t width = plan().hidden;
   std::vector<float> position(width);
@@ -42,6 +43,7 @@ void RefStep::norm_rows(const NormPlan& norm, std::span<const float> scale,
 }
 
 void RefStep::attention_norm(uint32_t layer) {
+  if (joins(layer)) return join_head();
   const LayerWeights& w = model_->layers[layer];
   norm_rows(plan(layer).attention_norm, w.attention_norm, w.attention_norm_bias);
 }

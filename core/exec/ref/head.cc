@@ -1,0 +1,61 @@
+// What stands before the layers of a head (core/model/heads/head.h).
+#include <algorithm>
+
+#include "core/exec/ref/step.h"
+#include "core/model/tensors/weight_rows.h"
+
+namespace tenon {
+
+// Tokens → embedded; the states that rows continue from → hidden.
+void RefStep::enter_head() {
+  const TensorView& inputs = batch_->inputs;
+  const size_t rows = batch_->rows, width = plan().hidden;
+  embedded_.resize(rows * width);
+  for (size_t row = 0; row < rows; ++row) {
+    read_row(model_->embedding, static_cast<uint32_t>(batch_->tokens[row]),
+             &embedded_[row * width]);
+  }
+  const auto input = [&](size_t row) {
+    return static_cast<const float*>(inputs.data) + row * inputs.stride[0];
+  };
+  const size_t features = head_->features;
+  if (inputs.shape[1] == features) {
+    const bool whole = head_->feature_norm != FeatureNorm::each;
+    const size_t part = whole ? features : features / head_->state_layers.size();
+    std::vector<float> states(rows * features);
+    for (size_t row = 0; row < rows; ++row) {
+      float* to = &states[row * features];
+      std::copy_n(input(row), features, to);
+      if (head_->feature_norm == FeatureNorm::none) continue;
+      for (size_t at = 0; at < features; at += part) {
+        const std::span scale = std::span(head_->features_norm).subspan(at, part);
+        apply_norm(head_->norm, to + at, scale, {}, to + at);
+      }
+    }
+    multiply(head_->fc, {}, states.data(), hidden_.data());
+  } else {
+    for (size_t row = 0; row < rows; ++row) std::copy_n(input(row), width, &hidden_[row * width]);
+  }
+  if (head_->norm_before_residual != 1) return;
+  for (size_t at = 0; at < hidden_.size(); at += width) {
+    apply_norm(head_->norm, &hidden_[at], head_->state_norm, {}, &hidden_[at]);
+  }
+}
+
+// embedded, hidden → joined
+void RefStep::join_head() {
+  const LayerWeights& first = model_->layers.front();
+  const size_t width = plan().hidden;
+  joined_.resize(2 * hidden_.size());
+  for (size_t at = 0; at < hidden_.size(); at += width) {
+    float* to = &joined_[2 * at];
+    apply_norm(plan(0).attention_norm, &embedded_[at], first.attention_norm, {}, to);
+    if (head_->norm_before_residual == 1) {
+      std::copy_n(&hidden_[at], width, to + width);
+    } else {
+      apply_norm(head_->norm, &hidden_[at], head_->state_norm, {}, to + width);
+    }
+  }
+}
+
+}  // namespace tenon

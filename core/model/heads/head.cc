@@ -1,0 +1,316 @@
+#include "core/model/heads/head.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <set>
+#include <utility>
+
+#include "core/base/log.h"
+#include "core/base/presence.h"
+#include "core/base/quote.h"
+#include "core/model/checkpoint/gguf_checkpoint.h"
+#include "core/model/config/json_fields.h"
+#include "core/model/heads/head_config.h"
+#include "core/model/strange_values.h"
+#include "core/model/tensors/tensor_taker.h"
+#include "core/model/tensors/tensor_values.h"
+
+namespace tenon {
+namespace {
+
+constexpr size_t kMaxConfigBytes = size_t{1} << 20;
+constexpr std::string_view kModel = "model.", kFirst = "model.layers.0.";
+constexpr std::string_view kStateNorm = "model.layers.0.hidden_norm.weight";
+
+// The tensors of a head under the names that a model of its layers would have: "layers.0.x" is
+// "model.layers.0.x", and so is "midlayer.x".
+class HeadCheckpoint final : public Checkpoint {
+ public:
+  explicit HeadCheckpoint(std::unique_ptr<Checkpoint> whole) : whole_(std::move(whole)) {
+    for (const std::string& name : whole_->names()) {
+      if (name.starts_with(kMiddle)) has_middle_ = true;
+    }
+  }
+
+  const TensorView* find(std::string_view name) const override {
+    return whole_->find(stored_name(name));
+  }
+  Result<const TensorView*> get(std::string_view name) const override {
+    return whole_->get(stored_name(name));
+  }
+  // Without the norm that stands before the layers, which no layer of a model has.
+  std::vector<std::string> names() const override {
+    std::vector<std::string> names;
+    for (const std::string& stored : whole_->names()) {
+      std::string name = stored;
+      if (has_middle_ && stored.starts_with(kMiddle)) {
+        name = std::string(kFirst) + stored.substr(kMiddle.size());
+      } else if (stored.starts_with("layers.")) {
+        name = std::string(kModel) + stored;
+      }
+      if (name != kStateNorm) names.push_back(std::move(name));
+    }
+    std::ranges::sort(names);
+    return names;
+  }
+  std::string stored_name(std::string_view name) const override {
+    if (has_middle_ && name.starts_with(kFirst)) {
+      return std::string(kMiddle).append(name.substr(kFirst.size()));
+    }
+    return std::string(name.starts_with(kModel) ? name.substr(kModel.size()) : name);
+  }
+  void release(const TensorView& tensor) const override { whole_->release(tensor); }
+
+ private:
+  static constexpr std::string_view kMiddle = "midlayer.";
+  std::unique_ptr<Checkpoint> whole_;
+  bool has_middle_ = false;
+};
+
+std::string number(uint64_t value) {
+  return std::to_string(value);
+}
+
+// Where a head does not say which states it reads: as all programs take it, that of an early layer,
+// of the middle and of a late one.
+std::vector<uint32_t> usual_states(uint32_t layers) {
+  if (layers < 6) return {};
+  return {2, layers / 2, layers - 3};
+}
+
+Status choose_states(const HeadConfig& config, const Model& target, Head& head) {
+  const auto layers = static_cast<uint32_t>(target.plan.layers.size());
+  const std::vector<uint32_t> states = config.states.empty() ? usual_states(layers) : config.states;
+  if (states.empty()) {
+    return invalid_argument(head.source + ": it does not say which states it reads, " +
+                            "'eagle_aux_hidden_state_layer_ids', and the target's " +
+                            number(layers) + " layers are too few for the usual ones");
+  }
+  if (states.back() > layers) {
+    return invalid_argument(head.source + ": 'eagle_aux_hidden_state_layer_ids' has " +
+                            number(states.back()) + ", but the target has " + number(layers) +
+                            " layers; it was made for another target");
+  }
+  if (states.size() == 1) {
+    return unsupported(head.source +
+                       ": it reads one state of the target; heads that read several are built");
+  }
+  for (const uint32_t state : states) head.state_layers.push_back(state - 1);
+  head.features = static_cast<uint32_t>(states.size()) * target.plan.hidden;
+  return {};
+}
+
+Status check_target(const HeadConfig& config, const Model& target, const std::string& source) {
+  if (config.plan.vocabulary != target.plan.vocabulary) {
+    return invalid_argument(source + ": the head has a vocabulary of " +
+                            number(config.plan.vocabulary) + " tokens, but the target has " +
+                            number(target.plan.vocabulary) + "; it was made for another target");
+  }
+  if (config.target_hidden.value_or(target.plan.hidden) != target.plan.hidden) {
+    return invalid_argument(source + ": 'target_hidden_size' is " + number(*config.target_hidden) +
+                            ", but the target's states have " + number(target.plan.hidden) +
+                            " numbers; it was made for another target");
+  }
+  return {};
+}
+
+class HeadTaker {
+ public:
+  HeadTaker(OpenedHead& opened, const HeadConfig& config, const Model& target)
+      : config_(config),
+        target_(target),
+        model_(*opened.model),
+        head_(*opened.head),
+        tensors_(model_) {}
+
+  Status take() {
+    TENON_RETURN_IF_ERROR(check_fc());
+    const uint32_t hidden = model_.plan.hidden;
+    for (TensorSpec& spec : list_tensors(model_.plan)) {
+      if (spec.role == Role::embedding || spec.role == Role::head) continue;
+      const bool reads_both = spec.role == Role::q || spec.role == Role::k || spec.role == Role::v;
+      if (spec.layer == 0 && reads_both && !spec.bias) spec.columns = 2 * uint64_t{hidden};
+      tensors_.take(spec);
+    }
+    head_.fc = tensors_.matrix("fc.weight", hidden, head_.features);
+    TENON_RETURN_IF_ERROR(take_norms());
+    take_embeddings();
+    TENON_RETURN_IF_ERROR(take_ids());
+    tensors_.refuse_leftovers();
+    model_.vector_bytes = tensors_.vector_bytes();
+    TENON_RETURN_IF_ERROR(tensors_.status());
+    return check_numbers();
+  }
+
+ private:
+  // The width of fc says of which target's states it is.
+  Status check_fc() {
+    const TensorView* fc = model_.checkpoint->find("fc.weight");
+    if (fc == nullptr || fc->rank != 2 || fc->shape[1] == head_.features) return {};
+    const size_t states = head_.state_layers.size();
+    return invalid_argument(model_.path + ": 'fc.weight' reads " + number(fc->shape[1]) +
+                            " numbers, but " + number(states) + " states of the target have " +
+                            number(head_.features) + "; it was made for another target" +
+                            (config_.states.empty() ? ", or needs "
+                                                      "'eagle_aux_hidden_state_layer_ids' in "
+                                                      "config.json"
+                                                    : ""));
+  }
+
+  Result<std::vector<float>> vector(const std::string& name, uint64_t size) {
+    Result<const TensorView*> view = model_.checkpoint->get(name);
+    if (!view.ok()) return with_context(model_.path, view.status());
+    const TensorView& found = **view;
+    if (found.rank != 1 || found.shape[0] != size || !is_plain_type(found.dtype)) {
+      return invalid_argument(model_.path + ": tensor " + in_quotes(name) + " is no vector of " +
+                              number(size) + " numbers in f32, f16 or bf16");
+    }
+    std::vector<float> values(size);
+    for (size_t i = 0; i < size; ++i) values[i] = element(found, i);
+    return values;
+  }
+
+  Status take_norms() {
+    TENON_ASSIGN_OR_RETURN(head_.state_norm, vector(std::string(kStateNorm), model_.plan.hidden));
+    if (config_.norm_before_fc) {
+      head_.feature_norm = FeatureNorm::whole;
+      TENON_ASSIGN_OR_RETURN(head_.features_norm, vector("input_norm.weight", head_.features));
+    }
+    for (size_t i = 0; config_.fc_norm && i < head_.state_layers.size(); ++i) {
+      head_.feature_norm = FeatureNorm::each;
+      TENON_ASSIGN_OR_RETURN(const std::vector<float> one,
+                             vector("fc_norm." + number(i) + ".weight", target_.plan.hidden));
+      head_.features_norm.insert(head_.features_norm.end(), one.begin(), one.end());
+    }
+    for (const char* name : {"input_norm.weight", "fc_norm.0.weight"}) {
+      if (head_.feature_norm != FeatureNorm::none || !tensors_.has(name)) continue;
+      return invalid_argument(model_.path + ": there is a tensor " + in_quotes(name) +
+                              ", but config.json says of neither 'norm_before_fc' nor 'fc_norm' "
+                              "that it is true");
+    }
+    return {};
+  }
+
+  void take_embeddings() {
+    const uint32_t hidden = model_.plan.hidden;
+    const bool same_width = hidden == target_.plan.hidden;
+    const bool borrows = same_width && !tensors_.has("model.embed_tokens.weight");
+    model_.embedding =
+        borrows ? target_.embedding
+                : tensors_.matrix("model.embed_tokens.weight", model_.plan.vocabulary, hidden);
+    const bool same_rows = same_width && config_.draft_vocabulary == target_.plan.vocabulary;
+    model_.head = same_rows && !tensors_.has("lm_head.weight")
+                      ? target_.head
+                      : tensors_.matrix("lm_head.weight", config_.draft_vocabulary, hidden);
+  }
+
+  // An offset to each id, or where only that fits, the ids themselves.
+  Status take_ids() {
+    if (config_.draft_vocabulary == target_.plan.vocabulary && !tensors_.has("d2t")) return {};
+    Result<const TensorView*> view = model_.checkpoint->get("d2t");
+    if (!view.ok()) return with_context(model_.path, view.status());
+    const TensorView& stored = **view;
+    if (stored.rank != 1 || stored.shape[0] != config_.draft_vocabulary ||
+        stored.dtype != DType::i64) {
+      return invalid_argument(model_.path + ": tensor 'd2t' is no vector of " +
+                              number(config_.draft_vocabulary) + " numbers in i64");
+    }
+    std::vector<int64_t> values(stored.shape[0]);
+    std::memcpy(values.data(), stored.data, values.size() * sizeof(int64_t));
+    if (set_ids(values, true)) return {};
+    if (std::ranges::is_sorted(values, std::less_equal<>()) && set_ids(values, false)) {
+      log(LogLevel::warning, "model",
+          model_.path + ": 'd2t' has ids of tokens, where folders have offsets to them");
+      return {};
+    }
+    return invalid_argument(model_.path + ": 'd2t' names tokens twice or outside the target's " +
+                            number(target_.plan.vocabulary) +
+                            "; the file is damaged, or the head "
+                            "was made for another target");
+  }
+
+  bool set_ids(const std::vector<int64_t>& values, bool offsets) {
+    const int64_t vocabulary = target_.plan.vocabulary;
+    std::vector<bool> named(static_cast<size_t>(vocabulary));
+    head_.token_ids.clear();
+    for (size_t i = 0; i < values.size(); ++i) {
+      if (values[i] < -vocabulary || values[i] >= vocabulary) return false;
+      const int64_t id = values[i] + (offsets ? static_cast<int64_t>(i) : 0);
+      if (id < 0 || id >= vocabulary || named[static_cast<size_t>(id)]) return false;
+      named[static_cast<size_t>(id)] = true;
+      head_.token_ids.push_back(static_cast<TokenId>(id));
+    }
+    return true;
+  }
+
+  // A head without sense would draft what nobody accepts, and nothing would tell.
+  Status check_numbers() {
+    std::vector<const Weight*> matrices = {&head_.fc, &model_.embedding, &model_.head};
+    for (const LayerWeights& layer : model_.layers) {
+      for (const Weight* weight : layer.matrices()) matrices.push_back(weight);
+    }
+    for (const Weight* weight : matrices) {
+      if (is_finite(*weight, {})) continue;
+      return strange(weight->name);
+    }
+    const auto is_number = [](float value) { return std::isfinite(value); };
+    for (const auto* values : {&head_.features_norm, &head_.state_norm, &model_.final_norm}) {
+      if (!std::ranges::all_of(*values, is_number)) return strange("of a norm");
+    }
+    for (const LayerWeights& layer : model_.layers) {
+      for (const auto* values :
+           {&layer.attention_norm, &layer.mlp_norm, &layer.q_norm, &layer.k_norm}) {
+        if (!std::ranges::all_of(*values, is_number)) return strange("of a norm");
+      }
+    }
+    return {};
+  }
+
+  Status strange(const std::string& name) const {
+    return invalid_argument(model_.path + ": tensor " + in_quotes(name) +
+                            " has values that are no finite numbers; the head can draft nothing");
+  }
+
+  const HeadConfig& config_;
+  const Model& target_;
+  Model& model_;
+  Head& head_;
+  TensorTaker tensors_;
+};
+
+}  // namespace
+
+bool is_head_folder(const std::string& path) {
+  if (is_model_file(path)) return false;
+  const Result<std::string> text = read_text_file(path + "/config.json", kMaxConfigBytes);
+  if (!text.ok()) return false;
+  const Result<nlohmann::json> config = parse_json_object(*text);
+  return config.ok() &&
+         (config->contains("speculators_model_type") || config->contains("draft_vocab_size"));
+}
+
+Result<OpenedHead> open_head(const std::string& path, const Model& target) {
+  OpenedHead opened{std::make_unique<Model>(), std::make_unique<Head>()};
+  Model& model = *opened.model;
+  Head& head = *opened.head;
+  model.path = path;
+  head.source = path + "/config.json";
+  TENON_ASSIGN_OR_RETURN(model.config_json, read_text_file(head.source, kMaxConfigBytes));
+  TENON_ASSIGN_OR_RETURN(const HeadConfig config,
+                         parse_head_config(model.config_json, head.source));
+  TENON_RETURN_IF_ERROR(check_target(config, target, head.source));
+  TENON_RETURN_IF_ERROR(choose_states(config, target, head));
+  model.plan = config.plan;
+  model.layers.resize(model.plan.layers.size());
+  model.plan.sinks.resize(model.plan.layers.size());
+  head.norm = model.plan.layers.front().attention_norm;
+  head.norm_before_residual = config.norm_before_residual;
+  head.norm_output = config.norm_output;
+  TENON_ASSIGN_OR_RETURN(std::unique_ptr<Checkpoint> stored, open_safetensors_folder(path));
+  model.checkpoint = std::make_unique<HeadCheckpoint>(std::move(stored));
+  TENON_RETURN_IF_ERROR(HeadTaker(opened, config, target).take());
+  return opened;
+}
+
+}  // namespace tenon

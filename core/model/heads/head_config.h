@@ -1,0 +1,27 @@
+// config.json of a head: which of the published forms it is, and what it says.
+#pragma once
+
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "core/base/result.h"
+#include "core/model/heads/head.h"
+
+namespace tenon {
+
+struct HeadConfig {
+  ModelPlan plan;                 // of the layers, as a model of their own would have it
+  uint32_t draft_vocabulary = 0;  // rows of the LM head
+  // Numbers of states, rising: 1 is the one that enters layer 1, layer_count the one after the last
+  // layer. Empty: not said.
+  std::vector<uint32_t> states;
+  std::optional<uint32_t> target_hidden;
+  int8_t norm_before_residual = -1;  // as in Head
+  bool norm_before_fc = false, fc_norm = false, norm_output = false;
+};
+
+// Reads the text of a config.json; `name`, its path, leads messages.
+Result<HeadConfig> parse_head_config(std::string_view json, const std::string& name);
+
+}  // namespace tenon

@@ -1,0 +1,264 @@
+// A head of one layer or few drafts from the target's own hidden states, token by token; the target
+// checks its tokens all at once.
+//
+// After EAGLE-3 (Li et al., 2025). The head is the folder that [drafter] model names; it runs as a
+// second model (model_runner/2) whose row i is of token i + 1 and of the target's states at token
+// i. Drafted tokens have no such states, so the head goes on from its own; those rows are forgotten
+// when the drafts are judged. How many tokens are worth proposing is learned by
+// <tenon/sdk/drafter/adaptive_drafts.h>.
+#include <tenon/model_runner.h>
+#include <tenon/sdk/drafter/adaptive_drafts.h>
+#include <tenon/sdk/plugin.h>
+
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "plugins/drafter/eagle3/kept_states.h"
+
+namespace tenon::eagle3 {
+namespace {
+
+enum class NormBefore : int64_t { as_the_head_says = 0, yes = 1, no = 2 };
+struct Options {
+  int64_t max_draft_tokens = 4;
+  NormBefore norm_before_residual = NormBefore::as_the_head_says;
+  bool adaptive = true;
+};
+constexpr std::string_view kNormBefore[] = {"auto", "yes", "no"};
+constexpr OptionSpec kOptions[] = {
+    sdk::integer<&Options::max_draft_tokens>("max_draft_tokens", 4, 1, 32, "tokens",
+                                             "proposed for a sequence at a time, at most"),
+    sdk::choice<&Options::norm_before_residual>(
+        "norm_before_residual", 0, kNormBefore,
+        "of a head whose config.json does not say: its first norm comes before the residual"),
+    sdk::boolean<&Options::adaptive>(
+        "adaptive", true, "proposes only as much as measured acceptance and cost make worth it"),
+};
+TENON_CHECK_OPTIONS(kOptions);
+
+// Extensions of the host: what the head wants to see, and the open question of its config.json.
+constexpr std::string_view kDraftHead = "draft_head/1";                // const HiddenLayersOut
+constexpr std::string_view kHeadNorm = "head_norm_before_residual/1";  // int8_t* const
+constexpr std::string_view kRunnerShape = "model_runner_shape/1";      // const ModelShape
+
+// Tokens that the head may have to read before it drafts without the step counting as unusual.
+constexpr size_t kUsualLag = 40;
+
+const void* extension_of(const HostServices& host, std::string_view id) {
+  return host.extension == nullptr ? nullptr : host.extension(host.context, id);
+}
+
+TensorView rows_of(const float* data, uint64_t rows, uint64_t width) {
+  TensorView view;
+  view.data = data;
+  view.dtype = DType::f32;
+  view.rank = 2;
+  view.shape[0] = rows;
+  view.shape[1] = width;
+  view.stride[0] = width;
+  view.stride[1] = 1;
+  return view;
+}
+
+class Eagle3 {
+ public:
+  Eagle3(const HostServices& host, const PipelineFacts&, const Options& options)
+      : options_(options), adaptive_(options.adaptive, false) {
+    const auto* head = static_cast<const HiddenLayersOut*>(extension_of(host, kDraftHead));
+    const void* runner = extension_of(host, kModelRunner);
+    const auto* shape = static_cast<const ModelShape*>(extension_of(host, kRunnerShape));
+    if (head == nullptr || runner == nullptr || shape == nullptr) {
+      throw std::runtime_error(
+          "there is no head to draft with; set drafter.model to the folder of an EAGLE-3 head that "
+          "was made for this model");
+    }
+    runner_ = *static_cast<ModelRunner* const*>(runner);
+    layers_.assign(head->layers.begin(), head->layers.begin() + head->count);
+    head_hidden_ = shape->hidden;
+    settle_norm(*static_cast<int8_t* const*>(extension_of(host, kHeadNorm)));
+  }
+
+  Status bind(const ModelShape& target, HiddenLayersOut& wanted) {
+    width_ = uint64_t{target.hidden} * layers_.size();
+    std::copy(layers_.begin(), layers_.end(), wanted.layers.begin());
+    wanted.count = static_cast<uint32_t>(layers_.size());
+    return {};
+  }
+
+  void begin(SeqId seq, SeqId parent) {
+    const auto from = sequences_.find(parent);
+    const KeptStates kept = from == sequences_.end() ? KeptStates() : from->second;
+    sequences_.insert_or_assign(seq, kept);
+    adaptive_.begin(seq);
+  }
+  void end(SeqId seq) {
+    sequences_.erase(seq);
+    adaptive_.end(seq);
+  }
+
+  void observe(std::span<const HiddenView> hidden) {
+    for (const HiddenView& view : hidden) {
+      const auto kept = sequences_.find(view.seq);
+      if (kept != sequences_.end()) kept->second.add(view, width_);
+    }
+  }
+
+  void offer(std::span<const DraftRequest> requests, std::span<uint32_t> offered) {
+    const auto most = static_cast<size_t>(options_.max_draft_tokens);
+    for (size_t i = 0; i < requests.size(); ++i) {
+      const size_t known = requests[i].history.size(), context = runner_->context_tokens();
+      const size_t room = context > known ? context - known : 0;
+      offered[i] = static_cast<uint32_t>(std::min({most, room, size_t{requests[i].max_tokens}}));
+      if (!sequences_[requests[i].seq].reaches(known)) offered[i] = 0;
+    }
+    adaptive_.choose(requests, offered);
+  }
+
+  Status draft(std::span<const DraftRequest> requests, std::span<DraftOut> drafts) {
+    Status status = draft_all(requests, drafts);
+    for (const DraftRequest& request : requests) {
+      if (status.ok()) sequences_[request.seq].forget_before(request.history.size());
+    }
+    return status;
+  }
+
+  void accept(SeqId seq, std::span<const TokenId>, uint32_t drafted, uint32_t accepted) {
+    adaptive_.learn(seq, std::min(accepted + 1, drafted), accepted);
+  }
+
+  void measured(const DraftStepCost& cost) { adaptive_.measured(cost); }
+
+ private:
+  // What config.json says, or what the option says in its place. Programs read a missing key
+  // differently, and a wrong choice would only show in fewer drafts that are kept.
+  void settle_norm(int8_t* said) const {
+    const NormBefore option = options_.norm_before_residual;
+    if (option == NormBefore::as_the_head_says) {
+      if (*said >= 0) return;
+      throw std::runtime_error(
+          "the head's config.json does not say 'norm_before_residual', which programs take for "
+          "different things; set drafter.options.norm_before_residual to \"yes\" or \"no\", as the "
+          "head "
+          "was trained (EAGLE's and SpecForge's own are \"no\")");
+    }
+    const int8_t value = option == NormBefore::yes ? 1 : 0;
+    if (*said >= 0 && *said != value) {
+      throw std::runtime_error(
+          "drafter.options.norm_before_residual is set, but the head's config.json says otherwise; "
+          "remove "
+          "it");
+    }
+    *said = value;
+  }
+
+  Status draft_all(std::span<const DraftRequest> requests, std::span<DraftOut> drafts) {
+    who_.clear();
+    for (uint32_t i = 0; i < requests.size(); ++i) {
+      if (requests[i].max_tokens > 0 && add_first(requests[i])) who_.push_back(i);
+    }
+    for (uint32_t level = 0; !rows_.empty(); ++level) {
+      if (Status status = draft_level(requests, drafts); !status.ok()) return status;
+      go_on(requests, drafts, level + 1);
+    }
+    return {};
+  }
+
+  // A row for the tokens that the head has not read, with the target's states before each of them.
+  bool add_first(const DraftRequest& request) {
+    if (who_.empty()) rows_.clear();
+    KeptStates& kept = sequences_[request.seq];
+    const std::span<const TokenId> tokens = request.history.subspan(1);
+    if (tokens.empty()) return false;
+    const uint32_t read = runner_->computed(request.seq, tokens);
+    if (!kept.covers(read, tokens.size())) {
+      kept.lost(read);
+      return false;
+    }
+    adaptive_.granted(request.max_tokens, tokens.size() <= read + kUsualLag);
+    RunnerRow& row = rows_.emplace_back();
+    row.seq = request.seq;
+    row.history = tokens;
+    row.hidden = rows_of(kept.at(read, width_), tokens.size() - read, width_);
+    return true;
+  }
+
+  Status draft_level(std::span<const DraftRequest> requests, std::span<DraftOut> drafts) {
+    logits_.assign(rows_.size(), nullptr);
+    states_.assign(rows_.size(), nullptr);
+    draws_.assign(rows_.size(), {});
+    if (Status status = runner_->forward(rows_, logits_, states_); !status.ok()) return status;
+    own_.resize(rows_.size() * head_hidden_);
+    drawn_.clear();
+    for (size_t i = 0; i < rows_.size(); ++i) {
+      std::copy_n(states_[i], head_hidden_,
+                  own_.begin() + static_cast<ptrdiff_t>(i * head_hidden_));
+      const DraftRequest& request = requests[who_[i]];
+      const DraftOut& out = drafts[who_[i]];
+      RunnerRow& row = drawn_.emplace_back();
+      row.seq = request.seq;
+      row.history = {request.history.data(), request.history.size() + out.count};
+      if (out.probs == nullptr) continue;
+      draws_[i].probs = out.probs + uint64_t{out.count} * runner_->vocabulary();
+    }
+    if (Status status = runner_->draw(drawn_, logits_, draws_); !status.ok()) return status;
+    for (size_t i = 0; i < who_.size(); ++i) {
+      DraftOut& out = drafts[who_[i]];
+      if (draws_[i].token == kNoToken) continue;
+      out.tokens[out.count++] = draws_[i].token;
+      out.has_probs = out.probs != nullptr;
+    }
+    return {};
+  }
+
+  // The sequences that want one more token, which goes on from the head's own state. One whose row
+  // had no token has stopped.
+  void go_on(std::span<const DraftRequest> requests, std::span<const DraftOut> drafts,
+             uint32_t level) {
+    size_t left = 0;
+    for (size_t i = 0; i < who_.size(); ++i) {
+      const DraftRequest& request = requests[who_[i]];
+      if (request.max_tokens <= level || drafts[who_[i]].count < level) continue;
+      RunnerRow& row = rows_[left];
+      row.seq = request.seq;
+      row.history = {request.history.data() + 1, request.history.size() - 1 + level};
+      row.hidden = rows_of(own_.data() + i * head_hidden_, 1, head_hidden_);
+      who_[left++] = who_[i];
+    }
+    rows_.resize(left);
+    who_.resize(left);
+  }
+
+  Options options_;
+  ModelRunner* runner_ = nullptr;
+  std::vector<LayerId> layers_;
+  uint64_t width_ = 0;        // of the target's states at one token
+  uint64_t head_hidden_ = 0;  // of the head's own
+  sdk::AdaptiveDrafts adaptive_;
+  std::unordered_map<SeqId, KeptStates> sequences_;
+  std::vector<RunnerRow> rows_, drawn_;
+  std::vector<uint32_t> who_;  // [rows] index of the request
+  std::vector<const float*> logits_, states_;
+  std::vector<float> own_;  // [rows, head_hidden_]
+  std::vector<RunnerDraw> draws_;
+};
+
+constexpr Fact kNeeds[] = {
+    {.key = "draft.needs", .op = FactOp::in, .number = 0, .words = "model"},
+    {.key = "kv.rollback", .op = FactOp::in, .number = 0, .words = "yes"},
+    {.key = "sampler.verify", .op = FactOp::in, .number = 0, .words = "exact rejection"},
+};
+constexpr PluginDescriptor kEagle3 = sdk::with_requirements(
+    sdk::descriptor<Drafter, Eagle3, Options>(
+        {.id = "eagle3",
+         .version = "1.0.0",
+         .summary = "an EAGLE-3 head ([drafter] model) goes ahead from the target's hidden states",
+         .license = "Apache-2.0"},
+        kOptions),
+    kNeeds);
+
+}  // namespace
+}  // namespace tenon::eagle3
+TENON_PLUGIN_LIBRARY(&tenon::eagle3::kEagle3)

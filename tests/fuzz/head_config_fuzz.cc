@@ -1,0 +1,30 @@
+// A head's config.json that is accepted describes layers that can be run, and states that rise.
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+
+#include "core/model/heads/head_config.h"
+
+namespace {
+
+void require(bool condition) {
+  if (!condition) std::abort();
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  const auto config = tenon::parse_head_config(text, "config.json");
+  if (!config.ok()) return 0;
+  require(!config->plan.layers.empty());
+  require(config->draft_vocabulary >= 1 && config->draft_vocabulary <= config->plan.vocabulary);
+  require(!config->norm_before_fc || !config->fc_norm);
+  for (size_t i = 0; i < config->states.size(); ++i) {
+    require(config->states[i] > (i == 0 ? 0 : config->states[i - 1]));
+  }
+  for (const tenon::LayerPlan& layer : config->plan.layers) {
+    require(layer.attends() && layer.attention_norm && !layer.experts && !layer.latent);
+  }
+  return 0;
+}
