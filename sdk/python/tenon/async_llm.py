@@ -1,7 +1,6 @@
 """The same for asyncio. The engine rings a descriptor that the event loop watches; no thread waits."""
 
 import asyncio
-import contextlib
 import itertools
 import weakref
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -45,25 +44,23 @@ class AsyncLLM(OpenModel):
         self._listeners: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
         self._running: dict[str, _tenon.Call] = {}
 
-    async def generate(self, prompt: Any, sampling_params: SamplingParams | None = None, request_id: str | None = None, *,
+    def generate(self, prompt: Any, sampling_params: SamplingParams | None = None, request_id: str | None = None, *,
                        lora_request: Any = None) -> AsyncIterator[RequestOutput]:
         """One prompt. Each output has all of the answers so far, or what `sampling_params.output_kind` says.
 
         Leaving the loop, or cancelling its task, cancels the request. Outputs before the last have no log
         probabilities.
         """
-        async for output in self._answer(self._question(prompt, lora_request), sampling_params, request_id):
-            yield output
+        return self._answer(self._question(prompt, lora_request), sampling_params, request_id)
 
-    async def chat(self, messages: Sequence[Mapping], sampling_params: SamplingParams | None = None,
+    def chat(self, messages: Sequence[Mapping], sampling_params: SamplingParams | None = None,
                    request_id: str | None = None, *, lora_request: Any = None, add_generation_prompt: bool = True,
                    continue_final_message: bool = False, tools: Sequence | None = None,
                    chat_template_kwargs: Mapping | None = None) -> AsyncIterator[RequestOutput]:
         """Likewise for one conversation."""
         question = self._chat_question(messages, tools, chat_template_kwargs, add_generation_prompt,
                                        continue_final_message, lora_request)
-        async for output in self._answer(question, sampling_params, request_id):
-            yield output
+        return self._answer(question, sampling_params, request_id)
 
     async def embed(self, prompt: Any, *, lora_request: Any = None, pooling: str | None = None,
                     normalise: bool | None = None) -> EmbeddingRequestOutput:
@@ -125,32 +122,44 @@ class AsyncLLM(OpenModel):
             call.check_end()
             return call.values()
 
-    @contextlib.asynccontextmanager
-    async def _submitted(self, question: Question, request_id: str):
+    def _submitted(self, question: Question, request_id: str) -> "_Submission":
         loop = asyncio.get_running_loop()
         listener = self._listeners.get(loop)
         if listener is None:
             listener = self._listeners[loop] = _Listener(loop)
-        number, event = listener.add()
-        call = None
+        return _Submission(self._engine, question, listener, self._running, request_id)
+
+
+class _Submission:
+    """A call while it is wanted. No generator: at its end, an event loop closes all of those in any order."""
+
+    def __init__(self, engine, question: Question, listener: _Listener, running: dict, request_id: str):
+        self._engine, self._question, self._listener = engine, question, listener
+        self._running, self._id = running, request_id
+        self._number, self._event = listener.add()
+        self._call: _tenon.Call | None = None
+
+    async def __aenter__(self):
         try:
-            while call is None:
+            while self._call is None:
                 try:
-                    call = _tenon.Call(self._engine, question.asked, listener.bell, number)
+                    self._call = _tenon.Call(self._engine, self._question.asked, self._listener.bell, self._number)
                 except BusyError:
                     await asyncio.sleep(0.01)
-            self._running[request_id] = call
+        except BaseException:
+            self._listener.remove(self._number)
+            raise
+        self._running[self._id] = self._call
+        return self._call, self._news
 
-            async def news():
-                await event.wait()
-                event.clear()
+    async def __aexit__(self, *_: Any) -> None:
+        self._listener.remove(self._number)
+        self._running.pop(self._id, None)
+        self._call.cancel()
 
-            yield call, news
-        finally:
-            listener.remove(number)
-            self._running.pop(request_id, None)
-            if call is not None:
-                call.cancel()
+    async def _news(self) -> None:
+        await self._event.wait()
+        self._event.clear()
 
 
 def _copy(one: CompletionOutput) -> CompletionOutput:

@@ -12,8 +12,9 @@ LONG = "SamplingParams(max_tokens=1900, ignore_eos=True, temperature=0)"
 
 
 def started(script, **more):
+    # Python 3.12 warns of every fork where there are threads.
     script = "from tenon import *\nimport os, sys, threading, time\n" + textwrap.dedent(script).replace("LONG", LONG)
-    return subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more)
+    return subprocess.Popen([sys.executable, "-W", "ignore::DeprecationWarning", "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more)
 
 
 class Lives(unittest.TestCase):
