@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <cstddef>
 #include <exception>
+#include <limits>
 #include <mutex>
 #include <new>
 
 #include "core/base/log.h"
+#include "core/llm/c_request.h"
 #include "core/llm/handles.h"
 #include "core/llm/session.h"
 #include "core/llm/sized.h"
@@ -26,16 +28,43 @@ struct OpenPipeline {
   uint32_t vocabulary, hidden;
 };
 
+// tenon_llm_alternatives, held.
+struct Alternatives {
+  uint32_t width = 0;
+  std::vector<float> logprobs, candidates;
+  std::vector<uint32_t> ranks;
+  std::vector<int32_t> tokens;
+};
+Alternatives alternatives_of(const std::vector<ResultSink::Token>& positions) {
+  Alternatives all;
+  for (const ResultSink::Token& token : positions) {
+    all.width = std::max(all.width, static_cast<uint32_t>(token.top.size()));
+  }
+  all.tokens.assign(positions.size() * all.width, kNoToken);
+  all.candidates.assign(all.tokens.size(), -std::numeric_limits<float>::infinity());
+  for (size_t i = 0; i < positions.size(); ++i) {
+    all.logprobs.push_back(positions[i].logprob);
+    all.ranks.push_back(positions[i].rank);
+    for (size_t k = 0; k < positions[i].top.size(); ++k) {
+      all.tokens[i * all.width + k] = positions[i].top[k].token;
+      all.candidates[i * all.width + k] = positions[i].top[k].logprob;
+    }
+  }
+  return all;
+}
+
 // A call, and what came of it in the form of C once somebody asks.
 struct HeldCall {
   struct Answer {
     std::vector<int32_t> tokens;
     std::vector<float> logprobs;
+    Alternatives alternatives;
   };
   std::shared_ptr<Call> call;
   std::once_flag once;
   std::vector<Answer> answers;
   std::vector<float> values;
+  Alternatives prompt;
 };
 
 // Of the structs as they were in the first version: what they may have at least, for ever.
@@ -43,6 +72,8 @@ constexpr uint32_t kFirstOptions = offsetof(tenon_llm_options, plugin_path_count
 constexpr uint32_t kFirstFacts = offsetof(tenon_llm_facts, pipeline_hash) + sizeof(const char*);
 constexpr uint32_t kFirstRequest = offsetof(tenon_llm_request, user) + sizeof(void*);
 constexpr uint32_t kFirstAnswer = offsetof(tenon_llm_answer, reused_tokens) + sizeof(uint32_t);
+constexpr uint32_t kFirstAlternatives =
+    offsetof(tenon_llm_alternatives, candidates) + sizeof(const float*);
 
 // Never destroyed: threads may be running when the program ends.
 Handles<tenon_llm, OpenPipeline>& pipelines() {
@@ -86,10 +117,6 @@ tenon_llm_error* guarded(const Body& body) noexcept {
   }
 }
 
-Status null_argument(const char* name) {
-  return invalid_argument(std::string(name) + " is NULL");
-}
-
 Result<std::shared_ptr<OpenPipeline>> find(tenon_llm* llm) {
   std::shared_ptr<OpenPipeline> found = pipelines().find(llm);
   if (found == nullptr) {
@@ -121,11 +148,21 @@ Result<std::shared_ptr<HeldCall>> find_ended(tenon_call* call) {
         held.answers[i].tokens.push_back(token.token);
         if (kind.logprobs) held.answers[i].logprobs.push_back(token.logprob);
       }
+      if (kind.logprobs) {
+        held.answers[i].alternatives = alternatives_of(result.samples()[i].tokens);
+      }
     }
+    held.prompt = alternatives_of(result.prompt());
     held.values = result.embedding();
     for (const ResultSink::Token& token : result.prompt()) held.values.push_back(token.logprob);
   });
   return held;
+}
+
+Status check_index(const HeldCall& held, size_t index) {
+  if (index < held.answers.size()) return {};
+  return invalid_argument("there is no answer " + std::to_string(index) + ": there are " +
+                          std::to_string(held.answers.size()));
 }
 
 Status read_texts(const char* const* given, size_t count, const char* name,
@@ -166,61 +203,6 @@ Result<std::shared_ptr<OpenPipeline>> open(const tenon_llm_options& given) {
   opened->vocabulary = pipeline.model->plan.vocabulary;
   opened->hidden = pipeline.model->plan.hidden;
   return opened;
-}
-
-Result<Question> question_of(const tenon_llm_request& given) {
-  Question question;
-  if (given.want < TENON_LLM_ANSWER || given.want > TENON_LLM_SCORE) {
-    return invalid_argument("want is " + std::to_string(given.want) +
-                            " – it must be TENON_LLM_ANSWER, _EMBEDDING or _SCORE");
-  }
-  question.want = static_cast<Want>(given.want);
-  if (given.text != nullptr) {
-    question.text =
-        given.text_bytes == 0 ? std::string(given.text) : std::string(given.text, given.text_bytes);
-  } else if (given.text_bytes != 0) {
-    return null_argument("text");
-  }
-  if (given.tokens != nullptr) {
-    question.tokens.emplace(given.tokens, given.tokens + given.token_count);
-  } else if (given.token_count != 0) {
-    return null_argument("tokens");
-  }
-  if (given.message_count != 0 && given.messages == nullptr) return null_argument("messages");
-  for (size_t i = 0; i < given.message_count; ++i) {
-    const tenon_llm_message& message = given.messages[i];
-    if (message.role == nullptr || message.content == nullptr) {
-      return invalid_argument("a role or content of messages is NULL");
-    }
-    question.messages.push_back({message.role, message.content});
-  }
-  if (given.setting_count != 0 && given.settings == nullptr) return null_argument("settings");
-  for (size_t i = 0; i < given.setting_count; ++i) {
-    const tenon_llm_setting& setting = given.settings[i];
-    if (setting.name == nullptr || setting.value == nullptr) {
-      return invalid_argument("a name or value of settings is NULL");
-    }
-    question.settings.emplace_back(setting.name, setting.value);
-  }
-  return question;
-}
-
-CallListener listener_of(const tenon_llm_request& given) {
-  CallListener listener;
-  if (given.on_delta != nullptr && given.want == TENON_LLM_ANSWER) {
-    listener.on_delta = [on_delta = given.on_delta, user = given.user,
-                         ids = std::vector<int32_t>()](const RequestDelta& delta) mutable {
-      ids.clear();
-      for (const GeneratedToken& token : delta.tokens) ids.push_back(token.token);
-      const tenon_llm_delta shown{sizeof(shown),     delta.sample, delta.text.data(),
-                                  delta.text.size(), ids.data(),   ids.size()};
-      return on_delta(user, &shown) == 0;
-    };
-  }
-  if (given.on_end != nullptr) {
-    listener.on_end = [on_end = given.on_end, user = given.user] { on_end(user); };
-  }
-  return listener;
 }
 
 int32_t finish_of(FinishReason reason) {
@@ -332,6 +314,37 @@ tenon_llm_error* tenon_llm_submit(tenon_llm* llm, const tenon_llm_request* reque
   return error;
 }
 
+tenon_llm_error* tenon_llm_encode(tenon_llm* llm, const tenon_llm_request* request, int32_t* tokens,
+                                  size_t room, size_t* count) {
+  return guarded([&]() -> Status {
+    if (count == nullptr) return null_argument("count");
+    if (tokens == nullptr && room != 0) return null_argument("tokens");
+    TENON_ASSIGN_OR_RETURN(const auto opened, find(llm));
+    TENON_ASSIGN_OR_RETURN(const tenon_llm_request read,
+                           read_sized(request, kFirstRequest, "tenon_llm_request"));
+    TENON_ASSIGN_OR_RETURN(const Question question, question_of(read));
+    TENON_ASSIGN_OR_RETURN(const auto encoded, opened->session->encode(question));
+    std::copy_n(encoded.begin(), std::min(room, encoded.size()), tokens);
+    *count = encoded.size();
+    return {};
+  });
+}
+
+tenon_llm_error* tenon_llm_decode(tenon_llm* llm, const int32_t* tokens, size_t count,
+                                  int32_t special, char* text, size_t room, size_t* bytes) {
+  return guarded([&]() -> Status {
+    if (bytes == nullptr) return null_argument("bytes");
+    if (tokens == nullptr && count != 0) return null_argument("tokens");
+    if (text == nullptr && room != 0) return null_argument("text");
+    TENON_ASSIGN_OR_RETURN(const auto opened, find(llm));
+    TENON_ASSIGN_OR_RETURN(const std::string decoded,
+                           opened->session->decode({tokens, count}, special != 0));
+    std::copy_n(decoded.begin(), std::min(room, decoded.size()), text);
+    *bytes = decoded.size();
+    return {};
+  });
+}
+
 tenon_llm_error* tenon_llm_call_cancel(tenon_call* call) {
   return guarded([&]() -> Status {
     TENON_ASSIGN_OR_RETURN(const auto held, find(call));
@@ -359,10 +372,7 @@ tenon_llm_error* tenon_llm_call_answer_count(tenon_call* call, size_t* count) {
 tenon_llm_error* tenon_llm_call_answer(tenon_call* call, size_t index, tenon_llm_answer* answer) {
   return guarded([&]() -> Status {
     TENON_ASSIGN_OR_RETURN(const auto held, find_ended(call));
-    if (index >= held->answers.size()) {
-      return invalid_argument("there is no answer " + std::to_string(index) + ": there are " +
-                              std::to_string(held->answers.size()));
-    }
+    TENON_RETURN_IF_ERROR(check_index(*held, index));
     const ResultSink::Sample& sample = held->call->result().samples()[index];
     const HeldCall::Answer& flat = held->answers[index];
     const bool shown = held->call->kind().want == Want::answer;
@@ -391,6 +401,29 @@ tenon_llm_error* tenon_llm_call_values(tenon_call* call, const float** values, s
     *values = held->values.data();
     *count = held->values.size();
     return {};
+  });
+}
+
+tenon_llm_error* tenon_llm_call_alternatives(tenon_call* call, size_t index,
+                                             tenon_llm_alternatives* out) {
+  return guarded([&]() -> Status {
+    TENON_ASSIGN_OR_RETURN(const auto held, find_ended(call));
+    const bool of_prompt = index == TENON_LLM_PROMPT;
+    if (!of_prompt) TENON_RETURN_IF_ERROR(check_index(*held, index));
+    const CallKind& kind = held->call->kind();
+    if (of_prompt ? !kind.prompt_logprobs : !kind.logprobs) {
+      return invalid_argument(of_prompt ? "the setting prompt_logprobs did not ask for them"
+                                        : "the setting logprobs did not ask for them");
+    }
+    const Alternatives& flat = of_prompt ? held->prompt : held->answers[index].alternatives;
+    tenon_llm_alternatives all{};
+    all.width = flat.width;
+    all.positions = flat.logprobs.size();
+    all.logprobs = flat.logprobs.data();
+    all.ranks = flat.ranks.data();
+    all.tokens = flat.tokens.data();
+    all.candidates = flat.candidates.data();
+    return write_sized(all, out, kFirstAlternatives, "tenon_llm_alternatives");
   });
 }
 

@@ -24,8 +24,9 @@ enum class Want : uint8_t { answer = 0, embedding = 1, score = 2 };
 
 struct CallKind {
   Want want = Want::answer;
-  uint32_t samples = 1;   // answers that there will be
-  bool logprobs = false;  // of their tokens
+  uint32_t samples = 1;          // answers that there will be
+  bool logprobs = false;         // of their tokens
+  bool prompt_logprobs = false;  // of the prompt's
 };
 
 // Whatever is not said otherwise may be called from any thread.

@@ -125,9 +125,9 @@ Session::~Session() {
   (void)close();
 }
 
-Result<std::vector<TokenId>> Session::encode(const Question& question) const {
-  const int given =
-      (question.text ? 1 : 0) + (question.tokens ? 1 : 0) + (question.messages.empty() ? 0 : 1);
+Result<std::vector<TokenId>> Session::encode_prompt(const Question& question) const {
+  const int given = (question.text ? 1 : 0) + (question.tokens ? 1 : 0) +
+                    (question.messages.empty() ? 0 : 1) + (question.conversation ? 1 : 0);
   if (given != 1) {
     return invalid_argument(
         given == 0 ? "there is no prompt – give a text, tokens or messages"
@@ -140,15 +140,37 @@ Result<std::vector<TokenId>> Session::encode(const Question& question) const {
     return unsupported("the model has no chat template that can be used: " +
                        message_of(chat_problem_) + " – give a text or tokens");
   }
+  const Conversation* const conversation =
+      question.conversation ? &*question.conversation : nullptr;
   ChatOptions options;
-  options.add_generation_prompt = true;
-  TENON_ASSIGN_OR_RETURN(const RenderedChat rendered, chat_->render(question.messages, options));
+  options.add_generation_prompt = conversation == nullptr || conversation->begins_turn;
+  options.continue_final_message = conversation != nullptr && conversation->goes_on;
+  TENON_ASSIGN_OR_RETURN(const RenderedChat rendered,
+                         conversation == nullptr ? chat_->render(question.messages, options)
+                                                 : chat_->render(conversation->input, options));
   if (pipeline.tokenizer == nullptr) return encode_text(pipeline, rendered.text);  // the error
   return encode_chat(*pipeline.tokenizer, rendered);
 }
 
+Result<std::vector<TokenId>> Session::encode(const Question& question) {
+  const std::shared_lock open(open_);
+  if (closed_) return failed("the pipeline is closed");
+  return encode_prompt(question);
+}
+
+Result<std::string> Session::decode(std::span<const TokenId> tokens, bool special) {
+  const std::shared_lock open(open_);
+  if (closed_) return failed("the pipeline is closed");
+  const Pipeline& pipeline = *opened_.pipeline;
+  if (pipeline.tokenizer == nullptr) {
+    return unsupported("the model has no tokenizer, so tokens have no text: " +
+                       message_of(pipeline.tokenizer_problem));
+  }
+  return pipeline.tokenizer->decode(tokens, !special);
+}
+
 Result<Request> Session::make(const Question& question) {
-  TENON_ASSIGN_OR_RETURN(std::vector<TokenId> prompt, encode(question));
+  TENON_ASSIGN_OR_RETURN(std::vector<TokenId> prompt, encode_prompt(question));
   const Pipeline& pipeline = *opened_.pipeline;
   if (question.want != Want::answer) {
     Request request;
@@ -175,8 +197,9 @@ Result<std::shared_ptr<Call>> Session::submit(const Question& question, CallList
   std::shared_ptr<void> slot = host_->reserve(1);
   if (slot == nullptr) return std::shared_ptr<Call>();
   const auto call = std::make_shared<Call>(
-      CallKind{question.want, request.samples, request.sampling.logprobs > 0}, std::move(listener),
-      std::move(slot), [this](Call& gone) { forget(gone); });
+      CallKind{question.want, request.samples, request.sampling.logprobs > 0,
+               request.prompt_logprobs},
+      std::move(listener), std::move(slot), [this](Call& gone) { forget(gone); });
   request.sink = call;
   {
     const std::lock_guard lock(mutex_);

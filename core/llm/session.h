@@ -7,6 +7,7 @@
 #include <mutex>
 #include <optional>
 #include <shared_mutex>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,12 +20,21 @@
 
 namespace tenon::llm {
 
-// What is wanted of one prompt: of `text`, `tokens` and `messages` exactly one is there.
+// A conversation in JSON, and what else its template sees.
+struct Conversation {
+  ChatInput input;
+  bool begins_turn = true;  // what begins the model's turn is added
+  bool goes_on = false;     // the last message stays open; not together with begins_turn
+};
+
+// What is wanted of one prompt: of `text`, `tokens`, `messages` and `conversation` exactly one is
+// there.
 struct Question {
   Want want = Want::answer;
   std::optional<std::string> text;
   std::optional<std::vector<TokenId>> tokens;
   std::vector<ChatMessage> messages;
+  std::optional<Conversation> conversation;
   std::vector<std::pair<std::string, std::string>> settings;  // names and values as texts
 };
 
@@ -39,6 +49,11 @@ class Session {
   // Null where there is no room for one more. Errors: the question cannot be asked here
   // (invalid_argument, unsupported), the session is closed, or its engine has stopped (failed).
   Result<std::shared_ptr<Call>> submit(const Question& question, CallListener listener);
+  // The prompt's tokens. Errors: there is none, or more than one; it cannot be encoded here; the
+  // session is closed.
+  Result<std::vector<TokenId>> encode(const Question& question);
+  // Errors: unsupported (no tokenizer), invalid_argument (an id that is none), closed.
+  Result<std::string> decode(std::span<const TokenId> tokens, bool special);
   // Cancels every call and waits until it has ended; afterwards the model is no longer in memory.
   // Errors: closed already; called on the step thread, and then nothing happens.
   Status close();
@@ -50,7 +65,7 @@ class Session {
  private:
   explicit Session(OpenedPipeline opened, uint32_t calls);
   Result<Request> make(const Question& question);
-  Result<std::vector<TokenId>> encode(const Question& question) const;
+  Result<std::vector<TokenId>> encode_prompt(const Question& question) const;
   void forget(Call& call);
   void stop(const std::string& problem);
 

@@ -145,9 +145,16 @@ enum {
   TENON_LLM_SCORE = 2      /* the log probability of each token of the prompt after the first */
 };
 
+/* How a conversation goes through the chat template, a sum. */
+enum {
+  TENON_LLM_NO_TURN = 1, /* nothing is added that begins the model's turn */
+  TENON_LLM_CONTINUE = 2 /* the last message stays open, and the answer goes on from it */
+};
+
 /* What is wanted of one prompt: a text, its tokens, or a conversation, which goes through the
- * model's own chat template. Exactly one of the three is given. An embedding takes the settings
- * "pooling", "normalise" and "adapter", a score "adapter". */
+ * model's own chat template. Exactly one of the three is given; a conversation is `messages` or
+ * `conversation`. An embedding takes the settings "pooling", "normalise" and "adapter", a score
+ * "adapter". */
 typedef struct tenon_llm_request {
   uint32_t size;
   int32_t want; /* TENON_LLM_ANSWER … */
@@ -166,12 +173,28 @@ typedef struct tenon_llm_request {
    * May be NULL. */
   void (*on_end)(void* user);
   void* user;
+  const char* conversation;  /* JSON: a list of messages as OpenAI has them, with tool calls */
+  const char* tools;         /* JSON: a list, likewise; NULL = none */
+  const char* template_data; /* JSON: an object with more names for the template; NULL = none */
+  uint32_t chat;             /* TENON_LLM_NO_TURN …; 0 = the model's turn begins */
+  uint32_t reserved;         /* 0 */
 } tenon_llm_request;
 
 /* Hands a request over. The call runs at once, together with all others. Errors: what is wrong with
  * the request; a prompt and answer that are longer than the context; BUSY. */
 TENON_LLM_API tenon_llm_error* tenon_llm_submit(tenon_llm* llm, const tenon_llm_request* request,
                                                 tenon_call** call);
+/* The tokens of a request's prompt, which nothing is asked of: `count` of them, of which the first
+ * `room` are written. Settings are not looked at. Errors: what is wrong with the prompt; tokens may
+ * be NULL where room is 0. */
+TENON_LLM_API tenon_llm_error* tenon_llm_encode(tenon_llm* llm, const tenon_llm_request* request,
+                                                int32_t* tokens, size_t room, size_t* count);
+/* The text of tokens: `bytes` of it, of which the first `room` are written, without a 0 at the end.
+ * It need not be UTF-8, since a character can need several tokens. `special` is 0: special tokens
+ * give no text. Errors: no tokenizer; an id that is none. */
+TENON_LLM_API tenon_llm_error* tenon_llm_decode(tenon_llm* llm, const int32_t* tokens, size_t count,
+                                                int32_t special, char* text, size_t room,
+                                                size_t* bytes);
 /* Ends a call soon, with what it has by then and TENON_LLM_CANCELLED; one that has ended stays as
  * it is. Error: not a call. */
 TENON_LLM_API tenon_llm_error* tenon_llm_call_cancel(tenon_call* call);
@@ -212,6 +235,24 @@ TENON_LLM_API tenon_llm_error* tenon_llm_call_answer(tenon_call* call, size_t in
  * has tokens). Errors: not ended; neither was wanted. */
 TENON_LLM_API tenon_llm_error* tenon_llm_call_values(tenon_call* call, const float** values,
                                                      size_t* count);
+/* What else could have come at each position. Everything belongs to the call. */
+typedef struct tenon_llm_alternatives {
+  uint32_t size;
+  uint32_t width;          /* entries of a position */
+  size_t positions;        /* of an answer its tokens; of a prompt its tokens after the first */
+  const float* logprobs;   /* [positions] of the token that is there */
+  const uint32_t* ranks;   /* [positions] of it; 1 = none was more likely */
+  const int32_t* tokens;   /* [positions, width], most likely first; -1 = there are no more */
+  const float* candidates; /* [positions, width] their log probabilities */
+} tenon_llm_alternatives;
+
+/* Stands for the prompt where an answer's index is asked for. */
+#define TENON_LLM_PROMPT SIZE_MAX
+/* Of an answer, where the setting "logprobs" asked for them; or of the prompt, which
+ * "prompt_logprobs" asks for. `out->size` is set by the caller. Errors: not ended; no such answer;
+ * not asked for. */
+TENON_LLM_API tenon_llm_error* tenon_llm_call_alternatives(tenon_call* call, size_t index,
+                                                           tenon_llm_alternatives* out);
 /* Gives a call back, and cancels it if it has not ended. When this returns, no callback of the call
  * runs any more, or ever will; but for the one that it is called from. NULL is allowed. Error: not
  * a call. */

@@ -1,0 +1,102 @@
+#include "sdk/python/src/inbox.h"
+
+#include <pthread.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <system_error>
+#include <utility>
+
+namespace tenon::python {
+namespace {
+
+constexpr auto kSignalsWait = std::chrono::milliseconds(50);
+
+std::atomic<unsigned> g_forks = 0;
+[[maybe_unused]] const int kCountsForks = pthread_atfork(nullptr, nullptr, [] { ++g_forks; });
+
+}  // namespace
+
+unsigned forks() {
+  return g_forks;
+}
+
+Bell::Bell() : descriptor_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
+  if (descriptor_ < 0) throw std::system_error(errno, std::generic_category(), "eventfd");
+}
+
+Bell::~Bell() {
+  close(descriptor_);
+}
+
+void Bell::ring(uint64_t id) {
+  {
+    const std::lock_guard lock(mutex_);
+    rung_.push_back(id);
+    if (rung_.size() > 1) return;
+  }
+  const uint64_t one = 1;
+  (void)!write(descriptor_, &one, sizeof(one));
+}
+
+std::vector<uint64_t> Bell::take() {
+  uint64_t rings = 0;
+  const std::lock_guard lock(mutex_);
+  (void)!read(descriptor_, &rings, sizeof(rings));
+  return std::exchange(rung_, {});
+}
+
+void Inbox::add(Piece piece) {
+  std::unique_lock lock(mutex_);
+  const auto same = std::find_if(pieces_.begin(), pieces_.end(), [&](const Piece& waiting) {
+    return waiting.sample == piece.sample;
+  });
+  if (same == pieces_.end()) {
+    pieces_.push_back(std::move(piece));
+  } else {
+    same->text += piece.text;
+    same->tokens.insert(same->tokens.end(), piece.tokens.begin(), piece.tokens.end());
+  }
+  tell(lock);
+}
+
+void Inbox::end() {
+  std::unique_lock lock(mutex_);
+  ended_ = true;
+  tell(lock);
+}
+
+void Inbox::tell(std::unique_lock<std::mutex>& lock) {
+  const bool rings = bell_ != nullptr && !rung_;
+  rung_ = true;
+  lock.unlock();
+  news_.notify_all();
+  if (rings) bell_->ring(id_);
+}
+
+void Inbox::wait_a_little(bool for_the_end) {
+  std::unique_lock lock(mutex_);
+  news_.wait_for(lock, kSignalsWait, [&] { return ended_ || (!for_the_end && !pieces_.empty()); });
+}
+
+bool Inbox::ended() const {
+  const std::lock_guard lock(mutex_);
+  return ended_;
+}
+
+bool Inbox::has_news() const {
+  const std::lock_guard lock(mutex_);
+  return !pieces_.empty();
+}
+
+std::vector<Piece> Inbox::take() {
+  const std::lock_guard lock(mutex_);
+  rung_ = false;
+  return std::exchange(pieces_, {});
+}
+
+}  // namespace tenon::python

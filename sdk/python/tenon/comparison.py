@@ -1,0 +1,108 @@
+"""Is B better than A? `tenon compare`, as a value."""
+
+import json
+import os
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from .errors import FailedError, InvalidArgumentError
+from .opening import overrides, pipeline_file
+from .program import program
+
+
+class Comparison:
+    """What was measured. `report` is all of it, as `tenon compare --json` prints it; `folder` has the files."""
+
+    def __init__(self, report: Mapping, folder: Path):
+        self.report, self.folder = report, folder
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One for each arm and each metric that was measured: the means, the ratio arm / base and its interval, and the
+        verdict, "better", "worse", "equivalent" or "inconclusive"."""
+        return [{"arm": arm["name"], **metric} for arm in self.report["arms"] for metric in arm["metrics"]
+                if "absent" not in metric]
+
+    def verdict(self, arm: str | None = None, metric: str | None = None) -> str:
+        """Of an arm (the only one, where none is named) on a metric (the one that the comparison is about)."""
+        arms = self.report["arms"]
+        found = [one for one in arms if one["name"] == arm] if arm is not None else arms
+        if len(found) != 1:
+            raise InvalidArgumentError(f"there is no arm {arm!r} – arms are {', '.join(one['name'] for one in arms)}"
+                                       if arm is not None else "there are several arms – name one")
+        if found[0]["different_answers"]:
+            return "different answers"
+        metric = metric or self.report["plan"]["primary"]
+        for row in found[0]["metrics"]:
+            if row["metric"] == metric:
+                return row.get("verdict", "inconclusive")
+        raise InvalidArgumentError(f"there is no metric {metric!r}")
+
+    def to_pandas(self):
+        """`rows` as a DataFrame, which needs pandas."""
+        import pandas
+        return pandas.DataFrame(self.rows()).set_index(["arm", "metric"])
+
+    def __repr__(self) -> str:
+        primary = self.report["plan"]["primary"]
+        said = "; ".join(f"{arm['name']}: {self.verdict(arm['name'])}" for arm in self.report["arms"])
+        return f"Comparison({self.report['base']} on {primary} – {said})"
+
+    def _repr_html_(self) -> str:
+        """The page of the comparison, in a frame of its own."""
+        import html
+        page = html.escape((self.folder / "report.html").read_text(), quote=True)
+        return f'<iframe srcdoc="{page}" style="width:100%;height:44em;border:0"></iframe>'
+
+
+def compare(base: str | os.PathLike | None, arms: Sequence[str] | Mapping[str, Any],
+            workload: str | os.PathLike | Sequence[str], *, out: str | os.PathLike | None = None,
+            settings: Mapping[str, Any] | None = None, **options: Any) -> Comparison:
+    """Measures arms against a base, in turns, until it is certain which is better (docs/comparing.md).
+
+    base: a pipeline file or the name of a bundled one; None = the bundled default.
+    arms: differences from it, such as ["scheduler.plugin=static"], or by name {"small": {"limits": {"max_sequences": 2}}}.
+    workload: a workload file, or a list of prompts.
+    settings: of all arms, as those of `LLM`. options: keys of a comparison's file, such as model=…, metric="ttft_p50",
+    budget="2m", max_tokens=64, in_flight=8, pairs=10.
+    out: the folder of results; None = one that lies with temporary files.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="tenon-compare-")) if out is None else Path(out).absolute()
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    results = folder / "results" if out is None else folder
+    with tempfile.TemporaryDirectory() as scratch:
+        file = Path(scratch) / "comparison.toml"
+        file.write_text(_comparison(base, arms, _workload(workload, scratch), settings or {}, options))
+        done = subprocess.run([program(), "compare", str(file), "--json", "--quiet", "--out", str(results)],
+                              capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise FailedError(done.stderr.strip().removeprefix("tenon: error: "))
+    return Comparison(json.loads(done.stdout), results)
+
+
+def _comparison(base, arms, workload, settings, options) -> str:
+    """The comparison's TOML file."""
+    keys = {"format": 1, "workload": workload, **options}
+    if base is not None:
+        base = pipeline_file(os.fspath(base))
+        keys["base"] = os.path.abspath(base)
+    if settings:
+        keys["set"] = overrides(settings)
+    lines = [f"{name} = {json.dumps(os.fspath(value) if isinstance(value, os.PathLike) else value)}"
+             for name, value in keys.items()]
+    if not isinstance(arms, Mapping):
+        arms = {text.rsplit("=", 1)[-1]: text for text in arms}
+    for name, difference in arms.items():
+        texts = overrides(difference) if isinstance(difference, Mapping) else [difference]
+        lines += ["[[arm]]", f"name = {json.dumps(name)}", f"set = {json.dumps(texts)}"]
+    return "\n".join(lines) + "\n"
+
+
+def _workload(given, scratch: str) -> str:
+    if isinstance(given, (str, os.PathLike)):
+        return os.path.abspath(given)
+    path = Path(scratch) / "prompts.jsonl"
+    path.write_text("".join(json.dumps({"prompt": prompt}) + "\n" for prompt in given))
+    return str(path)

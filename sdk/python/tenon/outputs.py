@@ -1,0 +1,175 @@
+"""What comes of requests: vLLM's names, with arrays that belong to libtenon and are not copied."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+_FINISH = {0: "length", 1: "stop", 2: "stop", 3: None, 4: "abort", 5: "error"}
+
+
+@dataclass(frozen=True)
+class Logprob:
+    """Of one token at one position."""
+
+    logprob: float
+    rank: int | None = None  # 1 = no token was more likely
+    decoded_token: str | None = None
+
+
+class Logprobs(Sequence):
+    """A dict of token ids to `Logprob` for each position, made when it is looked at.
+
+    The numbers are arrays: `token_ids` and `values` [positions] of the tokens that are there, `ranks` [positions] of
+    them, `top_token_ids` and `top_values` [positions, width] of the most likely ones, most likely first. An id of -1
+    means that there are no more.
+    """
+
+    def __init__(self, token_ids, found, entries: int, text_of: Callable[[int], str | None]):
+        self.token_ids = token_ids
+        self.values, self.ranks, top_token_ids, top_values = found
+        self.top_token_ids, self.top_values = top_token_ids[:, :entries], top_values[:, :entries]
+        self._text_of = text_of
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __getitem__(self, position):
+        if isinstance(position, slice):
+            return [self[i] for i in range(*position.indices(len(self)))]
+        if not -len(self) <= position < len(self):
+            raise IndexError(position)
+        position %= len(self)
+        likely = zip(self.top_token_ids[position].tolist(), self.top_values[position].tolist(), strict=True)
+        made = {token: Logprob(value, rank, self._text_of(token))
+                for rank, (token, value) in enumerate(likely, 1) if token >= 0}
+        here = int(self.token_ids[position])
+        chosen = Logprob(float(self.values[position]), int(self.ranks[position]), self._text_of(here))
+        # As vLLM has it, the token that is there comes first.
+        return {here: chosen, **{token: one for token, one in made.items() if token != here}}
+
+    def __repr__(self) -> str:
+        return f"Logprobs({len(self)} positions of {self.top_values.shape[1]} entries)"
+
+
+class PromptLogprobs(Logprobs):
+    """Likewise, but the first position is None: nothing stands before it."""
+
+    def __len__(self) -> int:
+        return len(self.values) + 1
+
+    def __getitem__(self, position):
+        if isinstance(position, slice):
+            return [self[i] for i in range(*position.indices(len(self)))]
+        if not -len(self) <= position < len(self):
+            raise IndexError(position)
+        position %= len(self)
+        return None if position == 0 else Logprobs(
+            self.token_ids, (self.values, self.ranks, self.top_token_ids, self.top_values),
+            self.top_values.shape[1], self._text_of)[position - 1]
+
+
+@dataclass
+class CompletionOutput:
+    """One answer."""
+
+    index: int
+    text: str
+    token_ids: list[int]
+    cumulative_logprob: float | None = None  # where logprobs were asked for
+    logprobs: Logprobs | None = None
+    finish_reason: str | None = None  # "stop", "length", "abort"; None = it goes on
+    stop_reason: int | str | None = None  # the stop text or token that ended it
+    lora_request: object | None = None
+
+    def finished(self) -> bool:
+        return self.finish_reason is not None
+
+
+@dataclass
+class RequestOutput:
+    """The answers to one prompt."""
+
+    request_id: str
+    prompt: str | None
+    prompt_token_ids: list[int]
+    prompt_logprobs: PromptLogprobs | None
+    outputs: list[CompletionOutput]
+    finished: bool
+    num_cached_tokens: int | None = None  # of the prompt, whose K and V were there already
+    lora_request: object | None = None
+    metrics: object | None = None
+
+    def _repr_html_(self) -> str:
+        import html
+        rows = "".join(f"<tr><td>{one.index}</td><td style='text-align:left;white-space:pre-wrap'>{html.escape(one.text)}"
+                       f"</td><td>{len(one.token_ids)}</td><td>{one.finish_reason or ''}</td></tr>" for one in self.outputs)
+        return (f"<p style='white-space:pre-wrap'><b>{html.escape(self.prompt or '')}</b></p><table><tr><th></th><th>text"
+                f"</th><th>tokens</th><th>ended by</th></tr>{rows}</table>")
+
+
+@dataclass
+class Delta:
+    """New output of one answer, from `LLM.stream`. A text may lag behind its tokens."""
+
+    index: int
+    text: str
+    token_ids: list[int] = field(default_factory=list)
+
+
+@dataclass(eq=False)
+class EmbeddingOutput:
+    """The prompt as a vector, float32 [hidden_size]."""
+
+    embedding: np.ndarray
+
+    @property
+    def hidden_size(self) -> int:
+        return len(self.embedding)
+
+    def __repr__(self) -> str:
+        return f"EmbeddingOutput(hidden_size={self.hidden_size})"
+
+
+@dataclass(eq=False)
+class EmbeddingRequestOutput:
+    request_id: str
+    outputs: EmbeddingOutput
+    prompt_token_ids: list[int]
+    finished: bool = True
+
+
+@dataclass(eq=False)
+class PromptScore:
+    """How likely a prompt is: the log probability of each token after the first, float32 [tokens - 1]."""
+
+    request_id: str
+    prompt_token_ids: list[int]
+    logprobs: np.ndarray
+
+    @property
+    def total(self) -> float:
+        """The sum of the log probabilities."""
+        return float(np.sum(self.logprobs, dtype=np.float64))
+
+    @property
+    def perplexity(self) -> float:
+        return float(np.exp(-self.total / max(1, len(self.logprobs))))
+
+    def __repr__(self) -> str:
+        return f"PromptScore(tokens={len(self.prompt_token_ids)}, total={self.total:.4f})"
+
+
+def completion_of(call, index: int, entries: int | None, text_of, stop_token_ids) -> CompletionOutput:
+    """One answer of a call that has ended."""
+    answer = call.answer(index)
+    tokens = answer["tokens"]
+    logprobs = None if entries is None else Logprobs(tokens, call.alternatives(index), entries, text_of)
+    reason = answer["stop"]
+    ids = tokens.tolist()
+    if reason is None and answer["finish"] == 1 and ids and ids[-1] in stop_token_ids:
+        reason = ids[-1]
+    return CompletionOutput(
+        index=index, text=answer["text"], token_ids=ids, logprobs=logprobs, finish_reason=_FINISH[answer["finish"]],
+        cumulative_logprob=None if logprobs is None else float(np.sum(logprobs.values, dtype=np.float64)),
+        stop_reason=reason)

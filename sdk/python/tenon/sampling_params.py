@@ -1,0 +1,166 @@
+"""How answers are made: vLLM's names and defaults where they mean the same, and Tenon's own for the rest."""
+
+import copy
+import enum
+import json as json_format
+from dataclasses import dataclass
+from typing import Any
+
+from .errors import InvalidArgumentError, UnsupportedError
+
+
+class RequestOutputKind(enum.Enum):
+    """What each output of `AsyncLLM.generate` has in it."""
+
+    CUMULATIVE = 0  # all of the answer so far
+    DELTA = 1  # what is new
+    FINAL_ONLY = 2  # one output, at the end
+
+
+@dataclass
+class StructuredOutputsParams:
+    """What an answer must look like; exactly one of these (docs/structured-output.md)."""
+
+    json: str | dict | None = None  # a JSON schema
+    regex: str | None = None
+    choice: list[str] | None = None  # one of these texts
+    grammar: str | None = None  # GBNF
+    json_object: bool | None = None  # any JSON object
+
+    def __post_init__(self):
+        given = [name for name in ("json", "regex", "choice", "grammar", "json_object") if getattr(self, name)]
+        if len(given) != 1:
+            raise InvalidArgumentError(
+                f"structured outputs have {' and '.join(given) or 'no form'} – give one of json, regex, choice, grammar "
+                "and json_object")
+
+    def setting(self) -> tuple[str, str]:
+        """The one that libtenon is given."""
+        if self.json:
+            return "json_schema", self.json if isinstance(self.json, str) else json_format.dumps(self.json)
+        if self.regex:
+            return "regex", self.regex
+        if self.choice:
+            return "grammar", "root ::= " + " | ".join(json_format.dumps(text, ensure_ascii=False) for text in self.choice)
+        return ("grammar", self.grammar) if self.grammar else ("json_object", "true")
+
+
+# Numbers that are sent whatever they are, so that a model's own advice does not change what is written here.
+_SENT = ("temperature", "top_p", "min_p", "presence_penalty", "frequency_penalty", "repetition_penalty")
+# Names of vLLM that Tenon has no counterpart for, and the values with which they ask for nothing.
+_WITHOUT_COUNTERPART = {
+    "detokenize": True, "skip_special_tokens": True, "spaces_between_special_tokens": True, "flat_logprobs": False,
+    "logprob_token_ids": None, "prompt_logprob_token_ids": None, "prompt_logprob_start": None, "stream_interval": None,
+    "skip_reading_prefix_cache": None, "thinking_token_budget": None, "repetition_detection": None,
+    "routed_experts_prompt_start": 0, "trace_decode_token_ids": None, "skip_clone": False,
+}
+
+
+class SamplingParams:
+    """How one prompt is answered.
+
+    The named parameters are vLLM's, with its defaults. Every other parameter of docs/formats/generation.md can be given
+    under its name, such as `typical_p=0.9`, `beams=4` or `dry_multiplier=0.8`; one that does not exist is refused by
+    the request that has it.
+
+    Differences: `seed=None` is the seed 0, so the same request has the same answer each time. `max_tokens=None` is what
+    fits into the context.
+    """
+
+    def __init__(self, n: int = 1, presence_penalty: float = 0.0, frequency_penalty: float = 0.0,
+                 repetition_penalty: float = 1.0, temperature: float = 1.0, top_p: float = 1.0, top_k: int = 0,
+                 min_p: float = 0.0, seed: int | None = None, stop: str | list[str] | None = None,
+                 stop_token_ids: list[int] | None = None, ignore_eos: bool = False, max_tokens: int | None = 16,
+                 min_tokens: int = 0, logprobs: int | None = None, prompt_logprobs: int | None = None,
+                 include_stop_str_in_output: bool = False,
+                 output_kind: RequestOutputKind = RequestOutputKind.CUMULATIVE,
+                 structured_outputs: StructuredOutputsParams | None = None,
+                 logit_bias: dict[int, float] | None = None, allowed_token_ids: list[int] | None = None,
+                 extra_args: dict[str, Any] | None = None, bad_words: list[str] | None = None, **parameters: Any):
+        self.n = n
+        self.presence_penalty = presence_penalty
+        self.frequency_penalty = frequency_penalty
+        self.repetition_penalty = repetition_penalty
+        self.temperature = temperature
+        self.top_p = top_p
+        self.top_k = top_k
+        self.min_p = min_p
+        self.seed = seed
+        self.stop = [stop] if isinstance(stop, str) else list(stop or [])
+        self.stop_token_ids = list(stop_token_ids or [])
+        self.ignore_eos = ignore_eos
+        self.max_tokens = max_tokens
+        self.min_tokens = min_tokens
+        self.logprobs = logprobs
+        self.prompt_logprobs = prompt_logprobs
+        self.include_stop_str_in_output = include_stop_str_in_output
+        self.output_kind = output_kind
+        self.structured_outputs = structured_outputs
+        self.logit_bias = logit_bias
+        self.allowed_token_ids = allowed_token_ids
+        self.extra_args = extra_args
+        self.bad_words = list(bad_words or [])
+        self.parameters = {name: value for name, value in parameters.items() if not _asks_nothing(name, value)}
+
+    def clone(self) -> "SamplingParams":
+        return copy.deepcopy(self)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SamplingParams) and vars(self) == vars(other)
+
+    def __repr__(self) -> str:
+        default = vars(SamplingParams())
+        shown = {name: value for name, value in vars(self).items() if name != "parameters" and value != default[name]}
+        shown.update(self.parameters)
+        return f"SamplingParams({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
+
+    def settings(self, most_tokens: int) -> list[tuple[str, str]]:
+        """Names and values as libtenon has them; `most_tokens` is what fits after the prompt."""
+        made = [(name, _written(getattr(self, name))) for name in _SENT]
+        made.append(("top_k", _written(0 if self.top_k == -1 else self.top_k)))
+        made.append(("max_tokens", _written(max(1, most_tokens) if self.max_tokens is None else self.max_tokens)))
+        if self.n != 1:
+            made.append(("samples", _written(self.n)))
+        if self.seed is not None:
+            made.append(("seed", _written(self.seed)))
+        for name, values in (("stop", self.stop), ("stop_tokens", self.stop_token_ids), ("bad_words", self.bad_words),
+                             ("logit_bias", [f"{token}={bias}" for token, bias in (self.logit_bias or {}).items()]),
+                             ("params", [f"{key}={value}" for key, value in (self.extra_args or {}).items()])):
+            if values:
+                made.append((name, json_format.dumps(values)))
+        if self.allowed_token_ids is not None:
+            made.append(("allowed_tokens", json_format.dumps(self.allowed_token_ids)))
+        if self.min_tokens:
+            made.append(("min_tokens", _written(self.min_tokens)))
+        if self.ignore_eos:
+            made.append(("ignore_eos", "true"))
+        if self.include_stop_str_in_output:
+            made.append(("include_stop", "true"))
+        # 0 asks for the log probability of what was chosen alone, for which libtenon's least is 1.
+        asked = [entries for entries in (self.logprobs, self.prompt_logprobs) if entries is not None]
+        if asked:
+            if min(asked) < 0:
+                raise UnsupportedError("logprobs of the whole vocabulary (-1) are not kept – ask for so many of the most "
+                                       "likely")
+            made.append(("logprobs", _written(max(1, *asked))))
+        if self.prompt_logprobs is not None:
+            made.append(("prompt_logprobs", "true"))
+        if self.structured_outputs is not None:
+            made.append(self.structured_outputs.setting())
+        return made + [(name, _written(value)) for name, value in self.parameters.items()]
+
+
+def _asks_nothing(name: str, value: Any) -> bool:
+    if name not in _WITHOUT_COUNTERPART:
+        return False
+    if value != _WITHOUT_COUNTERPART[name]:
+        raise UnsupportedError(f"{name} is {value!r} – Tenon has no counterpart for it (docs/python.md) – leave it out")
+    return True
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (list, tuple, dict)):
+        return json_format.dumps(value)
+    return str(value)

@@ -1,0 +1,172 @@
+"""Names, refusals and coroutines."""
+
+import asyncio
+import inspect
+import subprocess
+import sys
+import unittest
+import warnings
+
+import tenon
+from tenon import LLM, AsyncLLM, RequestOutputKind, SamplingParams, StructuredOutputsParams, TenonError
+from tenon.opening import overrides
+from tenon.program import program
+
+GREEDY = SamplingParams(temperature=0, max_tokens=12)
+
+
+class Words(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.llm = LLM()
+        cls.addClassCleanup(cls.llm.close)
+
+    def test_what_is_wrong_is_said_in_the_programs_words(self):
+        for ours, flags in [({"min_p": 1.5}, ["--min-p", "1.5"]), ({"mirostat": 2, "top_k": 40}, ["--mirostat", "2", "--top-k",
+                                                                                                 "40"])]:
+            done = subprocess.run([program(), "run", "Once", *flags], capture_output=True, text=True, check=False)
+            with self.assertRaises(ValueError) as caught:
+                self.llm.generate("Once", SamplingParams(**ours))
+            self.assertIn(str(caught.exception).splitlines()[0], done.stderr)
+
+    def test_refusals_have_classes(self):
+        cases = [
+            (lambda: LLM("/nowhere"), tenon.NotFoundError, "/nowhere"),
+            (lambda: LLM(scheduler="nobodys"), tenon.NotFoundError, "no scheduler plugin 'nobodys'"),
+            (lambda: LLM(pipeline="nobodys"), tenon.NotFoundError, "no bundled pipeline"),
+            (lambda: LLM(kv_cash=1), tenon.InvalidArgumentError, "no setting 'kv_cash'"),
+            (lambda: LLM(threads=0), tenon.InvalidArgumentError, "threads is 0"),
+            (lambda: LLM(tensor_parallel_size=2), tenon.UnsupportedError, "tensor_parallel_size is 2"),
+            (lambda: LLM(dtype="float16"), tenon.UnsupportedError, "dtype is 'float16'"),
+            (lambda: self.llm.generate("x", SamplingParams(min_pp=1)), tenon.InvalidArgumentError, "did you mean 'min_p'"),
+            (lambda: self.llm.generate("x", SamplingParams(logprobs=-1)), tenon.UnsupportedError, "whole vocabulary"),
+            (lambda: self.llm.generate([[1 << 40]]), tenon.InvalidArgumentError, "no token id"),
+            (lambda: self.llm.generate([[1 << 20]]), tenon.InvalidArgumentError, "1048576"),
+            (lambda: self.llm.generate([["a"]]), tenon.InvalidArgumentError, "a token id is 'a'"),
+            (lambda: self.llm.generate([[True]]), tenon.InvalidArgumentError, "a token id is True"),
+            (lambda: self.llm.generate([[]]), tenon.InvalidArgumentError, "no tokens"),
+            (lambda: self.llm.generate(3), tenon.InvalidArgumentError, "prompts are 3"),
+            (lambda: self.llm.generate([None]), tenon.InvalidArgumentError, "a prompt is None"),
+            (lambda: self.llm.generate("a " * 4000), tenon.InvalidArgumentError, "the context has 2048"),
+            (lambda: self.llm.generate(["a", "b"], [GREEDY]), tenon.InvalidArgumentError, "2 prompts and 1"),
+            (lambda: self.llm.generate({"prompt": "a", "multi_modal_data": 1}), tenon.UnsupportedError, "multi_modal_data"),
+            (lambda: self.llm.generate("a", lora_request="nobodys"), TenonError, "nobodys"),
+            (lambda: self.llm.chat([{"role": "user", "content": [{"type": "image_url"}]}]), tenon.UnsupportedError,
+             "image_url"),
+            (lambda: self.llm.chat("hello"), tenon.InvalidArgumentError, "a list of messages"),
+            (lambda: self.llm.chat([{"content": {1}}]), tenon.InvalidArgumentError, "JSON"),
+            (lambda: self.llm.embed("a", pooling="all"), tenon.InvalidArgumentError, "last, mean or first"),
+            (lambda: SamplingParams(detokenize=False), tenon.UnsupportedError, "detokenize"),
+            (lambda: StructuredOutputsParams(), tenon.InvalidArgumentError, "no form"),
+            (lambda: StructuredOutputsParams(regex="a", json_object=True), tenon.InvalidArgumentError, "regex and"),
+            (lambda: self.llm.get_tokenizer().decode([1 << 30]), tenon.InvalidArgumentError, "1073741824"),
+            (lambda: tenon.set_log_level("loud"), tenon.InvalidArgumentError, "loud"),
+            (lambda: tenon.compare(None, ["scheduler.plugin=nobodys"], ["a"]), tenon.FailedError, "nobodys"),
+        ]
+        for call, kind, text in cases:
+            with self.assertRaises(kind, msg=text) as caught:
+                call()
+            self.assertIn(text, str(caught.exception))
+        # None of it has hurt the pipeline.
+        self.assertEqual(len(self.llm.generate("Once", GREEDY)[0].outputs[0].token_ids), 12)
+
+    def test_defaults_are_those_of_vllm(self):
+        default = {"n": 1, "presence_penalty": 0.0, "frequency_penalty": 0.0, "repetition_penalty": 1.0, "temperature": 1.0,
+                   "top_p": 1.0, "top_k": 0, "min_p": 0.0, "seed": None, "ignore_eos": False, "max_tokens": 16,
+                   "min_tokens": 0, "logprobs": None, "prompt_logprobs": None, "include_stop_str_in_output": False}
+        made = vars(SamplingParams())
+        self.assertEqual({name: made[name] for name in default}, default)
+        # Values of vLLM's that ask for nothing are taken; top_k = -1 is its older way to say all.
+        SamplingParams(detokenize=True, skip_special_tokens=True, flat_logprobs=False)
+        self.assertIn(("top_k", "0"), SamplingParams(top_k=-1).settings(9))
+
+    def test_settings_that_have_no_effect_are_named(self):
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            self.assertEqual(overrides({"gpu_memory_utilization": 0.5, "dtype": "auto", "seed": 4}), ["generation.seed=4"])
+        self.assertIn("gpu_memory_utilization has no effect", str(told[0].message))
+
+    def test_a_plugin_is_set_before_its_options(self):
+        self.assertEqual(overrides({"scheduler": {"options": {"chunk_tokens": 64}, "plugin": "chunked"}}),
+                         ['scheduler.plugin="chunked"', "scheduler.options.chunk_tokens=64"])
+
+    def test_representations_say_what_differs(self):
+        self.assertEqual(repr(SamplingParams(top_k=5, typical_p=0.5)), "SamplingParams(top_k=5, typical_p=0.5)")
+        self.assertIn("tale", repr(self.llm))
+        self.assertIn("<table>", self.llm.generate("<b>", GREEDY)[0]._repr_html_())
+        self.assertIn("&lt;b&gt;", self.llm.generate("<b>", GREEDY)[0]._repr_html_())
+
+    def test_what_the_package_offers_is_explained(self):
+        for name in tenon.__all__:
+            self.assertTrue(inspect.getdoc(getattr(tenon, name)), name)
+
+    def test_the_program_is_in_the_package(self):
+        done = subprocess.run([sys.executable, "-m", "tenon", "run", "Once", "--max-tokens", "2", "--no-echo", "--temperature",
+                               "0"],
+                              capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        expected = self.llm.generate("Once", SamplingParams(max_tokens=2, temperature=0))[0].outputs[0].text
+        self.assertEqual(done.stdout, expected + "\n")
+        self.assertEqual(subprocess.run([sys.executable, "-m", "tenon", "run", "--nonsense"], capture_output=True,
+                                        check=False).returncode, 2)
+
+
+class Coroutines(unittest.IsolatedAsyncioTestCase):
+    def setUp(self):
+        self.llm = AsyncLLM()
+        self.addCleanup(self.llm.shutdown)
+
+    async def outputs(self, prompt, params, **more):
+        return [output async for output in self.llm.generate(prompt, params, **more)]
+
+    async def test_outputs_grow_until_the_answer_is_whole(self):
+        with LLM() as plain:
+            expected = plain.generate("Once upon a time", GREEDY)[0].outputs[0]
+        outputs = await self.outputs("Once upon a time", GREEDY)
+        self.assertEqual(outputs[-1].outputs[0].text, expected.text)
+        self.assertEqual(outputs[-1].outputs[0].token_ids, expected.token_ids)
+        self.assertEqual([one.finished for one in outputs], [False] * (len(outputs) - 1) + [True])
+        for before, after in zip(outputs, outputs[1:], strict=False):
+            self.assertTrue(after.outputs[0].text.startswith(before.outputs[0].text))
+
+    async def test_deltas_together_are_the_answer_and_a_final_output_comes_alone(self):
+        whole = (await self.outputs("A king", SamplingParams(max_tokens=20, seed=2)))[-1].outputs[0]
+        deltas = await self.outputs("A king", SamplingParams(max_tokens=20, seed=2, output_kind=RequestOutputKind.DELTA))
+        self.assertEqual("".join(one.text for output in deltas for one in output.outputs), whole.text)
+        self.assertEqual([token for output in deltas for one in output.outputs for token in one.token_ids], whole.token_ids)
+        final = await self.outputs("A king", SamplingParams(max_tokens=20, seed=2,
+                                                            output_kind=RequestOutputKind.FINAL_ONLY))
+        self.assertEqual([output.outputs[0].text for output in final], [whole.text])
+
+    async def test_many_run_at_once(self):
+        prompts = [f"Once upon {i}" for i in range(64)]
+        together = await asyncio.gather(*(self.outputs(prompt, GREEDY) for prompt in prompts))
+        with LLM() as plain:
+            expected = [one.outputs[0].token_ids for one in plain.generate(prompts, GREEDY, use_tqdm=False)]
+        self.assertEqual([outputs[-1].outputs[0].token_ids for outputs in together], expected)
+
+    async def test_a_request_is_aborted_and_a_task_cancelled(self):
+        long = SamplingParams(max_tokens=1900, ignore_eos=True)
+        async for output in self.llm.generate("Once", long, "mine"):
+            if not output.finished:
+                await self.llm.abort("mine")
+        self.assertEqual(output.outputs[0].finish_reason, "abort")
+        task = asyncio.create_task(self.outputs("Once", long))
+        await asyncio.sleep(0.05)
+        task.cancel()
+        with self.assertRaises(asyncio.CancelledError):
+            await task
+        self.assertEqual(len((await self.outputs("Once", GREEDY))[-1].outputs[0].token_ids), 12)
+
+    async def test_vectors_scores_and_refusals_come_as_elsewhere(self):
+        with LLM() as plain:
+            self.assertEqual((await self.llm.embed("Once")).outputs.embedding.tolist(),
+                             plain.embed("Once")[0].outputs.embedding.tolist())
+            self.assertEqual((await self.llm.score("Once upon")).logprobs.tolist(),
+                             plain.score("Once upon")[0].logprobs.tolist())
+        with self.assertRaises(tenon.InvalidArgumentError):
+            await self.outputs("Once", SamplingParams(min_p=2))
+
+
+if __name__ == "__main__":
+    unittest.main()
