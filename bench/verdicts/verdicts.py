@@ -6,7 +6,13 @@ with status 1 where a verdict is not what it must be.
     bench/verdicts/verdicts.py [--tenon build/dev/bin/tenon] [--planted build/dev/tests/planted]
                                [--only itself,slow,slips] [--itself 20] [--slow 5] [--budget 90s]
                                [--pairs 40] [--model FOLDER] [--burnt 1,3,10] [--metric throughput]
-                               [--save FILE.json]
+                               [--save FILE.json] [--busy N] [--judged]
+
+--judged is the procedure that decides whether verdicts are good enough on a machine that others use:
+beside 8 busy processes, 3 minutes a comparison, 20 comparisons with 10 % burnt (worse in at least 19),
+20 with 5 % (in at least 12), 40 of A with itself (better or worse in none). Nothing else may run then. It
+takes 4 hours at most: every comparison that is not certain uses its budget, and those of 10 % end
+earlier. --save keeps what was measured after each comparison.
 
 The planted plugins are built with the tests. Nothing else should run on the machine: what does makes
 the intervals wider, and fewer differences visible. Steps of the bundled model take a fraction of a
@@ -15,6 +21,7 @@ millisecond, in which little weighs much; --model takes another one, such as one
 not at all: --metric gap_p50, the median step, sees smaller differences there than throughput does.
 """
 import argparse
+import contextlib
 import json
 import math
 import pathlib
@@ -41,6 +48,25 @@ temperature = 0.0
 top_p = 1.0
 """
 ALWAYS_FOUND = 10  # per cent of a step, and more
+# --judged: how many of 20 comparisons find so many per cent, beside so many busy processes.
+JUDGED = {10: 19, 5: 12}
+JUDGED_COMPARISONS = 20
+JUDGED_ITSELF = 40
+JUDGED_BUSY = 8
+
+
+@contextlib.contextmanager
+def busy(count):
+    """So many processes that compute and nothing else, until the block ends or this program does."""
+    # They end with their standard input, which is this program's.
+    loop = "import os, threading\nthreading.Thread(target=lambda: (os.read(0, 1), os._exit(0))).start()\nwhile 1: pass"
+    running = [subprocess.Popen([sys.executable, "-c", loop], stdin=subprocess.PIPE) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for process in running:
+            process.kill()
+            process.wait()
 
 
 def compared(options, folder, work, *arguments):
@@ -126,6 +152,38 @@ def slow(options, folder, results):
     return claims
 
 
+def judged(options, folder, results):
+    """The known slowdowns and A against A, counted as the procedure says."""
+    claims = []
+    for burnt, least in JUDGED.items():
+        found = 0
+        for number in range(JUDGED_COMPARISONS):
+            report, _ = compared(options, folder / f"judged{burnt}-{number}", WORK,
+                                 "--set", "scheduler.plugin=test.burning",
+                                 "--arm", f"slow:scheduler.options.permille={10 * burnt}",
+                                 "--seed", number + 1)
+            results.append({"case": "judged", "burnt": burnt, **row(report, options.metric)})
+            save(options, results)
+            found += results[-1]["verdict"] == "worse"
+            show(f"{burnt} % slower {number + 1}", results[-1])
+        claims.append((f"{burnt} %: {found} of {JUDGED_COMPARISONS} found (at least {least})", found >= least))
+    told = 0
+    for number in range(JUDGED_ITSELF):
+        report, _ = compared(options, folder / f"judged-itself{number}", WORK,
+                             "--set", "scheduler.plugin=test.burning", "--arm", "b:", "--seed", number + 1)
+        results.append({"case": "judged", "burnt": 0, **row(report, options.metric)})
+        save(options, results)
+        told += results[-1]["verdict"] in ("better", "worse")
+        show(f"A against A {number + 1}", results[-1])
+    claims.append((f"{told} of {JUDGED_ITSELF} differ from themselves (none may)", told == 0))
+    return claims
+
+
+def save(options, results):
+    if options.save:
+        options.save.write_text(json.dumps(results, indent=1) + "\n")
+
+
 def slips(options, folder, results):
     """One token in 10,000 that is another one: different answers."""
     report, status = compared(options, folder / "slips", LONG_WORK, "--set", "sampler.plugin=test.slipping",
@@ -149,18 +207,22 @@ def main():
     parser.add_argument("--burnt", default="1,3,10", help="per cent of a step")
     parser.add_argument("--metric", default="throughput", help="that verdicts are about")
     parser.add_argument("--save", type=pathlib.Path)
+    parser.add_argument("--busy", type=int, default=0, help="processes that compute beside it")
+    parser.add_argument("--judged", action="store_true", help="the whole procedure, 4 hours at most")
     options = parser.parse_args()
+    if options.judged:
+        # As many pairs as the budget allows.
+        options.only, options.busy, options.budget, options.pairs = "judged", JUDGED_BUSY, "3m", 100000
     options.burnt = [int(burnt) for burnt in options.burnt.split(",")]
-    known = {"itself": itself, "slow": slow, "slips": slips}
+    known = {"itself": itself, "slow": slow, "slips": slips, "judged": judged}
     parts = options.only.split(",")
     if set(parts) - set(known):
         parser.error(f"--only takes some of {', '.join(known)}")
     results, claims = [], []
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, busy(options.busy):
         for part in parts:
             claims += known[part](options, pathlib.Path(folder), results)
-    if options.save:
-        options.save.write_text(json.dumps(results, indent=1) + "\n")
+    save(options, results)
     print()
     for claim, kept in claims:
         print(f"{'kept  ' if kept else 'BROKEN'}  {claim}")

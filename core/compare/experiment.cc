@@ -89,6 +89,7 @@ double reused_share(const MeasuredPiece& piece) {
 Status Experiment::run() {
   started_ns_ = host_.now_ns();
   measured_.plan = plan_of(comparison_, options_.command);
+  measured_.plan.date = options_.date;
   const auto steps = {&Experiment::start_arms,    &Experiment::load_work,
                       &Experiment::judge_arms,    &Experiment::warm_up_all,
                       &Experiment::measure_noise, &Experiment::measure_blocks};

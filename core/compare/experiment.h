@@ -49,6 +49,7 @@ class ExperimentHost {
 
 struct ExperimentOptions {
   std::string command;          // as it was typed
+  std::string date = {};        // when it began, in words
   std::vector<FailRule> rules;  // an early end waits until each is decided
   bool record = false;  // what the scheduler of each arm sees and decides in its first piece
 };

@@ -243,6 +243,8 @@ Json arm_json(const MeasuredArm& arm) {
   Json out = {{"name", arm.name}, {"differences", arm.differences}, {"numerics", arm.numerics},
               {"hash", arm.hash}, {"plugins", arm.plugins},         {"resolved", arm.resolved}};
   if (arm.is_server) out["is_server"] = true;
+  if (!arm.model.empty()) out["model"] = arm.model;
+  if (!arm.formats.empty()) out["formats"] = arm.formats;
   if (arm.fidelity.tokens > 0 || !arm.fidelity.fault.empty()) {
     out["fidelity"] = fidelity_json(arm.fidelity);
   }
@@ -258,6 +260,8 @@ Result<MeasuredArm> arm_of(const Json& json) {
     get(json, "plugins", out.plugins);
     get(json, "resolved", out.resolved);
     out.is_server = json.value("is_server", false);
+    out.model = json.value("model", "");
+    out.formats = json.value("formats", "");
     if (const auto found = json.find("fidelity"); found != json.end()) {
       Result<Fidelity> fidelity = fidelity_of(*found);
       if (fidelity.ok()) out.fidelity = *std::move(fidelity);
@@ -290,6 +294,7 @@ Json plan_json(const MeasuredPlan& plan) {
           {"others", plan.others},
           {"command", plan.command},
           {"version", plan.version},
+          {"date", plan.date},
           {"ended", plan.ended},
           {"seed", plan.seed},
           {"restart", plan.restart},
@@ -320,6 +325,7 @@ Result<MeasuredPlan> plan_of(const Json& json) {
     out.others = json.value("others", "");
     get(json, "command", out.command);
     get(json, "version", out.version);
+    out.date = json.value("date", "");
     get(json, "ended", out.ended);
     get(json, "seed", out.seed);
     out.restart = json.value("restart", 0u);

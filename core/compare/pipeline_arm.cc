@@ -1,11 +1,34 @@
 #include "core/compare/pipeline_arm.h"
 
+#include <filesystem>
+
+#include "core/base/text.h"
+#include "core/model/stored_formats.h"
+
 namespace tenon::compare {
 namespace {
 
 JudgedText text_of(const Json& order) {
   return {order.at("text").get<std::string>(), order.at("tokens").get<uint32_t>(),
           order.at("window").get<uint32_t>()};
+}
+
+// "tale (1.3 million parameters)"
+std::string model_words(const Pipeline& pipeline) {
+  const std::filesystem::path path = pipeline.config.model_path.value;
+  const std::string name = (path.has_filename() ? path : path.parent_path()).filename().string();
+  const auto millions = static_cast<double>(pipeline.model->parameter_count()) * 1e-6;
+  char size[32];
+  std::snprintf(size, sizeof(size), millions < 1000 ? "%.3g million" : "%.3g billion",
+                millions < 1000 ? millions : millions * 1e-3);
+  return name + " (" + size + " parameters)";
+}
+
+std::string format_words(const Pipeline& pipeline) {
+  std::vector<std::string> names;
+  for (const auto& [name, count] : stored_formats(*pipeline.model)) names.push_back(name);
+  const ResolvedFact* kept = pipeline.facts.find("kv.dtype");
+  return "weights " + join(names) + (kept == nullptr ? "" : "; K/V " + std::string(kept->word));
 }
 
 }  // namespace
@@ -25,6 +48,8 @@ Result<Json> PipelineArm::describe() const {
   arm.numerics = pipeline_.numerics;
   arm.hash = pipeline_.hash;
   arm.resolved = resolved_toml(pipeline_.config, pipeline_.components, false);
+  arm.model = model_words(pipeline_);
+  arm.formats = format_words(pipeline_);
   arm.plugins["executor"] = pipeline_.executor->name();
   for (const auto& [word, object] : pipeline_.plugins()) {
     arm.plugins[word] = object->descriptor().id;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <numeric>
 
@@ -33,6 +34,24 @@ std::string answer_of(const std::vector<TokenId>& tokens) {
   return sha256_hex(std::as_bytes(std::span(tokens))).substr(0, 16);
 }
 
+// How much K/V takes, states left out: of a token in all layers, and of all blocks together.
+struct KvMemory {
+  double token_bytes = 0, block_tokens = 1, pool_bytes = 0;
+};
+KvMemory memory_of(const Pipeline& pipeline) {
+  KvMemory out;
+  const ModelShape& shape = pipeline.shape->shape();
+  for (GroupId group = 0; group < pipeline.group_geometry.size(); ++group) {
+    const KvGroupGeometry& geometry = pipeline.group_geometry[group];
+    if (group < shape.group_count && shape.groups[group].kind == KvKind::recurrent) continue;
+    const auto bytes = static_cast<double>(geometry.bytes_per_token);
+    out.token_bytes += bytes;
+    out.block_tokens = std::max<double>(1, geometry.block_tokens);
+    out.pool_bytes += bytes * geometry.block_tokens * geometry.blocks;
+  }
+  return out;
+}
+
 // Keeps requests in the engine: all that have arrived, or so many at once.
 class Replay {
  public:
@@ -44,6 +63,7 @@ class Replay {
         work_(work),
         salt_(options.salt),
         needed_(work_of(pipeline)),
+        memory_(memory_of(pipeline)),
         engine_(parts_of(pipeline, recorder), engine_options(pipeline, options)) {
     order_.resize(work.requests.size());
     std::iota(order_.begin(), order_.end(), size_t{0});
@@ -133,6 +153,7 @@ class Replay {
       for (size_t part = 0; part < parts.size(); ++part) {
         parts[part] += static_cast<double>(ns[part]) * 1e-9;
       }
+      add_memory(step, out);
       ++out.counters[prefill ? "prefill_steps" : "decode_steps"];
       out.counters[prefill ? "prefill_rows" : "decode_rows"] += step.rows;
       add_needs(step, prefill, out);
@@ -140,6 +161,19 @@ class Replay {
       out.timeline.push_back({ms(step.end_ns - start_ns_), step.running, step.waiting, step.rows,
                               step.kv_used_tokens});
     }
+  }
+
+  // The most K/V memory that any step had.
+  void add_memory(const StepRecord& step, MeasuredPiece& out) const {
+    const auto keep_most = [&out](const char* name, double value) {
+      double& most = out.counters[name];
+      most = std::max(most, value);
+    };
+    const auto reserved = static_cast<double>(step.kv_reserved_tokens);
+    keep_most("kv_peak_used_tokens", static_cast<double>(step.kv_used_tokens));
+    keep_most("kv_peak_blocks", std::ceil(reserved / memory_.block_tokens));
+    keep_most("kv_peak_bytes", reserved * memory_.token_bytes);
+    keep_most("kv_pool_bytes", memory_.pool_bytes);
   }
 
   // What the step's arithmetic has to read at least, and to compute.
@@ -223,6 +257,7 @@ class Replay {
   const ReplayWork& work_;
   const uint64_t salt_;
   const StepWork needed_;
+  const KvMemory memory_;
   std::vector<StepRecord> steps_;
   Engine engine_;
   std::vector<size_t> order_;

@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 import time
 import unittest
+from xml.etree import ElementTree
 
 from comparing import PLANTED, WORK, Case
 from program import BINARY, MODEL, SANITIZED, SOURCE, THREADS_SANITIZED, run
@@ -76,6 +77,29 @@ class Results(Case):
         page = (self.out / "report.html").read_text()
         for forbidden in ("http://", "https://", "<script", "@import", "url("):
             self.assertNotIn(forbidden, page)
+
+    def test_pictures_are_files_and_the_report_says_what_was_measured(self):
+        done = self.compare("--arm", "scheduler.plugin=chunked", "--pictures", "svg")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertTrue(done.stdout.startswith("scheduler: continuous → chunked\n"), done.stdout)
+        for line in ("model          tale", "formats        weights", "lengths        prompts of 12 tokens",
+                     "errors         none in", "K/V memory     chunked: at most", "date           20"):
+            self.assertIn("  " + line, done.stdout)
+        names = {path.name for path in (self.out / "pictures").iterdir()}
+        self.assertLessEqual({"differences-chunked.svg", "time.svg", "first-token.svg"}, names)
+        self.assertEqual({path.suffix for path in (self.out / "pictures").iterdir()}, {".svg"})
+        for path in (self.out / "pictures").iterdir():
+            ElementTree.parse(path)
+        done = run("compare", "show", self.out, "--pictures", "png")
+        if "librsvg" in done.stderr:  # not here: refused, and nothing is written
+            self.assertEqual(done.returncode, 1)
+            self.assertFalse(list((self.out / "pictures").glob("*.png")))
+            return
+        self.assertEqual(done.returncode, 0, done.stderr)
+        drawn = {path.stem for path in (self.out / "pictures").glob("*.png")}
+        self.assertEqual(drawn, {name.removesuffix(".svg") for name in names})
+        for path in (self.out / "pictures").glob("*.png"):
+            self.assertEqual(path.read_bytes()[:8], b"\x89PNG\r\n\x1a\n")
 
     def test_a_folder_that_was_cut_is_reported_as_far_as_it_goes(self):
         self.assertEqual(self.compare("--arm", "b:").returncode, 0)

@@ -9,14 +9,14 @@
 namespace tenon {
 namespace {
 
-constexpr double kWidth = 720;   // of every picture, in its own units
-constexpr double kLabels = 150;  // for names on the left
-constexpr double kValues = 150;  // for figures on the right
+// Of a picture, in its own units: letters of 12 of them are legible on a screen of 500 pixels.
+// Pictures with long names are wider, so that nothing is cut.
+constexpr double kWidth = 560;
+constexpr double kLeastPlot = 200;  // between the names and the figures
+constexpr double kGap = 12;         // between a name and what it names
+constexpr double kSide = 50;        // for the figures of a y axis
+constexpr double kUnit = 44;        // for the unit at the right end of an x axis
 
-std::string open_svg(double height, std::string_view label) {
-  return format("<svg viewBox=\"0 0 %.0f %.0f\" role=\"img\" aria-label=\"", kWidth, height) +
-         html_text(label) + "\">\n";
-}
 std::string line(double x1, double y1, double x2, double y2, const char* style) {
   return format("<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" class=\"%s\"/>\n", x1, y1,
                 x2, y2, style);
@@ -46,31 +46,51 @@ double step_for(double span) {
   return 10 * power;
 }
 std::string tick(double value) {
-  return std::abs(value) < 1e-12 ? "0" : format("%.3g", value);
+  return std::abs(value) < 1e-12 ? "0" : format(std::abs(value) < 1000 ? "%.3g" : "%.0f", value);
 }
 
 // Log ratios on the x axis of a forest plot.
 struct RatioAxis {
-  double most;  // |log ratio| at the edges
+  double most;         // |log ratio| at the edges
+  double left, right;  // where the edges are
 
   double at(double log_ratio) const {
-    const double middle = (kLabels + kWidth - kValues) / 2;
-    const double half = (kWidth - kValues - kLabels) / 2;
-    return middle + half * std::clamp(log_ratio / most, -1.0, 1.0);
+    return (left + right) / 2 + (right - left) / 2 * std::clamp(log_ratio / most, -1.0, 1.0);
   }
 };
 
 RatioAxis axis_for(const ArmResult& arm, double margin) {
-  double most = 3 * std::log1p(margin);
+  double most = 3 * std::log1p(margin), names = 0, values = 0;
   for (const MetricResult& result : arm.metrics) {
     if (!result.absent.empty()) continue;
+    names = std::max(names, text_width(result.metric->name));
+    values = std::max(values, text_width(percent_text(result.log_ratio)));
     most = std::max(most, 1.15 * std::abs(result.log_ratio.estimate));
     // One wild interval must not squeeze the others: its ends are cut at the edge.
     for (const double end : {result.log_ratio.low, result.log_ratio.high}) {
       if (std::isfinite(end)) most = std::max(most, std::min(1.1 * std::abs(end), 1.5));
     }
   }
-  return {most};
+  const double left = names + kGap;
+  return {most, left, std::max(left + kLeastPlot, kWidth - values - kGap)};
+}
+
+// Where an interval goes on beyond the edge, which is to the right where `way` is 1.
+std::string arrow(double x, double y, double way) {
+  return format("<path d=\"M%.1f %.1fl%.1f -4v8z\"/>", x + 4 * way, y, -7 * way);
+}
+
+// Round differences up to `most` per cent and as far down. Far from 0 the axis shows that it is one
+// of ratios: a half and twice as much are as far away.
+std::vector<double> percent_ticks(double most) {
+  if (most > 900) return {-99, -90, 0, 900, 9900};
+  if (most > 60) return {-95, -80, -50, 0, 100, 400, 1900};
+  std::vector<double> out;
+  const double step = step_for(2 * most);
+  for (double value = -std::floor(most / step) * step; value <= most; value += step) {
+    out.push_back(value);
+  }
+  return out;
 }
 
 std::string forest_grid(const RatioAxis& axis, double margin, double height) {
@@ -78,10 +98,7 @@ std::string forest_grid(const RatioAxis& axis, double margin, double height) {
   std::string out = box(axis.at(-band), 8, axis.at(band) - axis.at(-band), height - 36,
                         "var(--band)", "differences that were declared not to matter");
   out += line(axis.at(0), 8, axis.at(0), height - 28, "zero");
-  const double percent = 100 * std::expm1(axis.most);
-  const double step = step_for(2 * percent);
-  for (double value = -std::floor(percent / step) * step; value <= percent; value += step) {
-    if (value <= -100) continue;
+  for (const double value : percent_ticks(100 * std::expm1(axis.most))) {
     const double x = axis.at(std::log1p(value / 100));
     if (x <= axis.at(-axis.most) || x >= axis.at(axis.most)) continue;
     out += line(x, 8, x, height - 28, "grid");
@@ -106,7 +123,7 @@ struct ValueAxis {
   double at(double value) const {
     const double share =
         logarithmic ? std::log(value / low) / std::log(high / low) : (value - low) / (high - low);
-    return 50 + (kWidth - 70) * std::clamp(share, 0.0, 1.0);
+    return kSide + (kWidth - kSide - kUnit) * std::clamp(share, 0.0, 1.0);
   }
 };
 
@@ -133,6 +150,7 @@ std::string value_ticks(const ValueAxis& axis, double height, std::string_view u
     for (double power = std::pow(10, std::floor(std::log10(axis.low))); power < axis.high;
          power *= 10) {
       for (const double factor : {1.0, 2.0, 5.0}) {
+        if (factor > 1 && axis.high > 200 * axis.low) continue;  // their figures would overlap
         if (factor * power > axis.low && factor * power < axis.high) mark(factor * power);
       }
     }
@@ -145,32 +163,6 @@ std::string value_ticks(const ValueAxis& axis, double height, std::string_view u
 
 }  // namespace
 
-std::string html_text(std::string_view content) {
-  std::string out;
-  for (const char c : content) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      case '\'':
-        out += "&#39;";
-        break;
-      default:
-        out += c;
-    }
-  }
-  return out;
-}
-
 std::string arm_colour(size_t arm) {
   return format("var(--c%zu)", arm % 6);
 }
@@ -178,39 +170,43 @@ std::string part_colour(size_t part) {
   return format("var(--p%zu)", part % 6);
 }
 
-std::string forest_chart(const ArmResult& arm, double margin) {
+Picture forest_chart(const ArmResult& arm, double margin) {
   constexpr double kRow = 26;
   size_t rows = 0;
   for (const MetricResult& result : arm.metrics) rows += result.absent.empty() ? 1 : 0;
   const double height = 44 + kRow * static_cast<double>(rows);
   const RatioAxis axis = axis_for(arm, margin);
-  std::string out = open_svg(height, "differences of " + arm.arm->name + " with their intervals");
-  out += forest_grid(axis, margin, height);
+  std::string out = forest_grid(axis, margin, height);
+  double width = kWidth;
   double y = 8 + kRow / 2;
   for (const MetricResult& result : arm.metrics) {
     if (!result.absent.empty()) continue;
     const Interval& ratio = result.log_ratio;
     const std::string style(verdict_name(result.verdict));
-    out += text(kLabels - 12, y + 4, result.metric->name, "name");
+    out += text(axis.left - kGap, y + 4, result.metric->name, "name");
     const double low = std::isfinite(ratio.low) ? ratio.low : -axis.most;
     const double high = std::isfinite(ratio.high) ? ratio.high : axis.most;
     const char* bar = ratio.bounded() ? "bar" : "bar unbounded";
-    out += "<g class=\"" + style + "\">" + line(axis.at(low), y, axis.at(high), y, bar) +
-           format("<circle cx=\"%.1f\" cy=\"%.1f\" r=\"5\"/></g>\n", axis.at(ratio.estimate), y);
-    out += text(kWidth - kValues + 12, y + 4, percent_text(ratio), "value");
+    out += "<g class=\"" + style + "\">" + line(axis.at(low), y, axis.at(high), y, bar);
+    if (ratio.low < -axis.most) out += arrow(axis.left, y, -1);
+    if (ratio.high > axis.most) out += arrow(axis.right, y, 1);
+    out += format("<circle cx=\"%.1f\" cy=\"%.1f\" r=\"5\"/></g>\n", axis.at(ratio.estimate), y);
+    const std::string figures = percent_text(ratio);
+    out += text(axis.right + kGap, y + 4, figures, "value");
+    width = std::max(width, axis.right + kGap + text_width(figures));
     y += kRow;
   }
-  return out + "</svg>\n";
+  return {.width = width, .height = height, .body = std::move(out)};
 }
 
-std::string distribution_chart(const std::vector<Curve>& curves, std::string_view unit) {
+Picture distribution_chart(const std::vector<Curve>& curves, std::string_view unit) {
   constexpr double kHeight = 230;
   const ValueAxis axis = axis_of(curves);
   const auto y_of = [](double share) { return kHeight - 28 - (kHeight - 40) * share; };
-  std::string out = open_svg(kHeight, "share of requests that were as quick or quicker");
+  std::string out;
   for (const double share : {0.0, 0.5, 0.9, 1.0}) {
-    out += line(50, y_of(share), kWidth - 20, y_of(share), "grid");
-    out += text(44, y_of(share) + 4, format("%.0f %%", 100 * share), "side");
+    out += line(kSide, y_of(share), kWidth - kUnit, y_of(share), "grid");
+    out += text(kSide - 6, y_of(share) + 4, format("%.0f %%", 100 * share), "side");
   }
   out += value_ticks(axis, kHeight, unit);
   for (const Curve& curve : curves) {
@@ -225,10 +221,10 @@ std::string distribution_chart(const std::vector<Curve>& curves, std::string_vie
     if (!sorted.empty()) points.emplace_back(axis.at(sorted.back()), y_of(1));
     out += path(steps_of(points), arm_colour(curve.arm));
   }
-  return out + "</svg>\n";
+  return {.width = kWidth, .height = kHeight, .body = std::move(out)};
 }
 
-std::string timeline_chart(const std::vector<TimeLine>& lines) {
+Picture timeline_chart(const std::vector<TimeLine>& lines) {
   constexpr double kHeight = 130;
   double last = 1, most = 1;
   for (const TimeLine& each : lines) {
@@ -239,10 +235,10 @@ std::string timeline_chart(const std::vector<TimeLine>& lines) {
   }
   const ValueAxis axis{0, last, false};
   const auto y_of = [&](double value) { return kHeight - 28 - (kHeight - 40) * value / most; };
-  std::string out = open_svg(kHeight, "over the time of one piece");
+  std::string out;
   for (const double value : {0.0, most}) {
-    out += line(50, y_of(value), kWidth - 20, y_of(value), "grid");
-    out += text(44, y_of(value) + 4, tick(value), "side");
+    out += line(kSide, y_of(value), kWidth - kUnit, y_of(value), "grid");
+    out += text(kSide - 6, y_of(value) + 4, tick(value), "side");
   }
   out += value_ticks(axis, kHeight, "ms");
   for (const TimeLine& each : lines) {
@@ -250,34 +246,42 @@ std::string timeline_chart(const std::vector<TimeLine>& lines) {
     for (const auto& [ms, value] : each.points) points.emplace_back(axis.at(ms), y_of(value));
     out += path(steps_of(points), arm_colour(each.arm));
   }
-  return out + "</svg>\n";
+  return {.width = kWidth, .height = kHeight, .body = std::move(out)};
 }
 
-std::string stacked_chart(const std::vector<StackedBar>& bars) {
+Picture stacked_chart(const std::vector<StackedBar>& bars) {
   constexpr double kRow = 30;
   const double height = 12 + kRow * static_cast<double>(bars.size());
-  double most = 0;
+  double most = 0, names = 0, values = 0;
   const auto sum = [](const PartSeconds& parts) {
     double total = 0;
     for (const double part : parts) total += part;
     return total;
   };
-  for (const StackedBar& bar : bars) most = std::max(most, sum(bar.parts));
-  std::string out = open_svg(height, "time by part");
+  const auto figure = [&](const StackedBar& bar) {
+    return format("%.1f ms", 1e3 * sum(bar.parts));
+  };
+  for (const StackedBar& bar : bars) {
+    most = std::max(most, sum(bar.parts));
+    names = std::max(names, text_width(bar.name));
+    values = std::max(values, text_width(figure(bar)));
+  }
+  const double left = names + kGap, plot = std::max(kLeastPlot, kWidth - left - values - kGap);
+  std::string out;
   double y = 6;
   for (const StackedBar& bar : bars) {
-    out += text(kLabels - 12, y + 18, bar.name, "name");
-    double x = kLabels;
+    out += text(left - kGap, y + 18, bar.name, "name");
+    double x = left;
     for (size_t i = 0; i < bar.parts.size(); ++i) {
-      const double width = most > 0 ? (kWidth - kLabels - 90) * bar.parts[i] / most : 0;
+      const double width = most > 0 ? plot * bar.parts[i] / most : 0;
       out += box(x, y + 4, width, kRow - 10, part_colour(i),
                  std::string(kPartNames[i]) + format(" %.2f ms", 1e3 * bar.parts[i]));
       x += width;
     }
-    out += text(x + 8, y + 18, format("%.1f ms", 1e3 * sum(bar.parts)), "value");
+    out += text(x + 8, y + 18, figure(bar), "value");
     y += kRow;
   }
-  return out + "</svg>\n";
+  return {.width = left + plot + values + kGap, .height = height, .body = std::move(out)};
 }
 
 }  // namespace tenon

@@ -2,26 +2,22 @@
 
 #include <algorithm>
 
-#include "core/report/pages/charts.h"
 #include "core/report/pages/format.h"
+#include "core/report/pages/pictures.h"
+#include "core/report/pages/story.h"
 #include "core/report/pages/text_report.h"
 
 namespace tenon {
 namespace {
 
+// Between them stand the colours and how pictures look.
 constexpr const char* kHead =
     R"(<meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <style>
-:root { --paper:#ffffff; --card:#f7f8fa; --ink:#14181f; --soft:#5b6472; --rule:#dfe3e8; --band:#e3e9f1;
-  --good:#0a7d4f; --bad:#c0362c; --same:#2563c9; --open:#8a6d1a;
-  --c0:#5b6472; --c1:#2563c9; --c2:#c2570c; --c3:#0a7d4f; --c4:#7c3aed; --c5:#be185d;
-  --p0:#3b6fb6; --p1:#d97b29; --p2:#4c9a6a; --p3:#b5527a; --p4:#8464b8; --p5:#9aa3ae; }
-@media (prefers-color-scheme: dark) { :root { --paper:#12151a; --card:#1a1f26; --ink:#e8ebf0; --soft:#9aa5b4;
-  --rule:#2c333d; --band:#242c38; --good:#4cc38a; --bad:#f2766b; --same:#74a9f7; --open:#d8b44a;
-  --c0:#9aa5b4; --c1:#74a9f7; --c2:#f0a05a; --c3:#4cc38a; --c4:#b394f5; --c5:#f286b5;
-  --p0:#6f9ee0; --p1:#eba05c; --p2:#6fbf8d; --p3:#db85a8; --p4:#ab90dc; --p5:#6b7684; } }
-* { box-sizing:border-box }
+)";
+constexpr const char* kTail =
+    R"(* { box-sizing:border-box }
 body { margin:0; background:var(--paper); color:var(--ink); font:16px/1.5 system-ui,-apple-system,"Segoe UI",
   Roboto,"DejaVu Sans",sans-serif }
 main { max-width:960px; margin:0 auto; padding:32px 20px 64px }
@@ -35,20 +31,16 @@ p { margin:.4em 0 } .soft { color:var(--soft); font-size:.9rem }
 .word { display:inline-block; font-weight:700; margin-right:.5em } .better .word,td.better { color:var(--good) }
 .worse .word,td.worse,.different .word { color:var(--bad) } .equivalent .word,td.equivalent { color:var(--same) }
 .inconclusive .word,td.inconclusive { color:var(--open) }
-svg { display:block; width:100%; min-width:560px; height:auto; font:12px system-ui,"DejaVu Sans",sans-serif }
-svg text { fill:var(--ink) } .grid { stroke:var(--rule) } .zero { stroke:var(--soft); stroke-width:1.5 }
-svg .tick,svg .side,svg .unit { fill:var(--soft); font-size:11px } .tick { text-anchor:middle }
-.side,.unit,.name { text-anchor:end } .curve { fill:none; stroke-width:2; stroke-linejoin:round }
-.bar { stroke-width:3; stroke-linecap:round } .unbounded { stroke-dasharray:2 7; opacity:.5 }
-g.better { stroke:var(--good); fill:var(--good) } g.worse { stroke:var(--bad); fill:var(--bad) }
-g.equivalent { stroke:var(--same); fill:var(--same) } g.inconclusive { stroke:var(--open); fill:var(--paper) }
+svg { display:block; width:100%; height:auto; font:12px system-ui,"DejaVu Sans",sans-serif }
 table { border-collapse:collapse; width:100%; font-size:.9rem; font-variant-numeric:tabular-nums }
 th,td { text-align:left; padding:5px 10px 5px 0; border-bottom:1px solid var(--rule); vertical-align:top }
 td.n,th.n { text-align:right; white-space:nowrap } tr:last-child td { border-bottom:0 }
 code { font:.85em ui-monospace,"DejaVu Sans Mono",monospace; overflow-wrap:anywhere }
 .legend span { display:inline-block; margin-right:1.2em; white-space:nowrap }
 .legend i { display:inline-block; width:.8em; height:.8em; border-radius:2px; margin-right:.4em }
-ul { margin:.3em 0; padding-left:1.2em }
+ul { margin:.3em 0; padding-left:1.2em } summary { cursor:pointer }
+.facts td:first-child { color:var(--soft); white-space:nowrap }
+@media (max-width:600px) { main { padding:20px 10px 40px } .card { padding:10px 8px } }
 </style>
 )";
 
@@ -59,13 +51,21 @@ std::string card(const std::string& inside) {
   return "<div class=\"card\">\n" + inside + "</div>\n";
 }
 
-std::string arm_legend(const MeasuredComparison& measured) {
+std::string legend_of(const Picture& picture) {
   std::string out = "<p class=\"legend soft\">";
-  for (size_t i = 0; i < measured.arms.size(); ++i) {
-    out += "<span><i style=\"background:" + arm_colour(i) + "\"></i>" +
-           html_text(measured.arms[i].name) + "</span>";
+  for (const auto& [words, colour] : picture.legend) {
+    out += "<span><i style=\"background:" + colour + "\"></i>" + html_text(words) + "</span>";
   }
   return out + "</p>\n";
+}
+
+// With their titles, and one legend for all.
+std::string titled(const std::vector<Picture>& pictures, const std::string& words = "") {
+  std::string out = pictures.empty() ? "" : legend_of(pictures.front()) + words;
+  for (const Picture& picture : pictures) {
+    out += element("h3", picture.title) + card(embedded_svg(picture));
+  }
+  return out;
 }
 
 std::string word_of(const ArmResult& arm, const std::string& primary) {
@@ -120,11 +120,14 @@ std::string arm_section(const MeasuredComparison& measured, const ArmResult& arm
                                [](const MetricResult& result) { return result.absent.empty(); });
   if (!any)
     return out + element("p", "Nothing can be shown: no pair was measured.") + list_of(arm.notes);
-  out += card(forest_chart(arm, measured.plan.margin));
+  out += card(embedded_svg(differences_picture(measured, arm)));
   out +=
       "<p class=\"soft\">" +
-      html_text(std::to_string(arm.pairs) + " pairs of pieces, " + std::to_string(arm.dropped) +
-                " dropped because the machine changed between them. A line is the interval of the "
+      html_text(std::to_string(arm.pairs) + (arm.pairs == 1 ? " pair" : " pairs") + " of pieces, " +
+                (arm.dropped == 0 ? "none dropped"
+                                  : std::to_string(arm.dropped) +
+                                        " dropped because the machine changed between them") +
+                ". A line is the interval of the "
                 "mean ratio; the shaded band is the margin of ") +
       format("±%.3g %%.</p>\n", 100 * measured.plan.margin);
   out += card(metric_table(measured, arm, confidence));
@@ -135,104 +138,49 @@ std::string arm_section(const MeasuredComparison& measured, const ArmResult& arm
   return out + list_of(arm.notes);
 }
 
-std::vector<Curve> curves_of(const MeasuredComparison& measured, double RequestRow::*member) {
-  std::vector<Curve> curves;
-  for (size_t i = 0; i < measured.arms.size(); ++i) {
-    Curve curve{.name = measured.arms[i].name, .arm = i};
-    for (const MeasuredPiece& piece : measured.pieces) {
-      if (piece.kind != PieceKind::measured || piece.arm != curve.name) continue;
-      for (const RequestRow& row : piece.requests) {
-        if (row.ttft_ms >= 0) curve.values.push_back(row.*member);
-      }
-    }
-    curves.push_back(std::move(curve));
-  }
-  return curves;
-}
-
 std::string distributions(const MeasuredComparison& measured) {
-  return element("h2", "Requests") + arm_legend(measured) +
-         "<p class=\"soft\">The share of requests that were as quick or quicker, over all pieces. "
-         "It "
-         "describes them; intervals and verdicts are of pairs of pieces.</p>\n" +
-         element("h3", "Time to the first token") +
-         card(distribution_chart(curves_of(measured, &RequestRow::ttft_ms), "ms")) +
-         element("h3", "Whole answer") +
-         card(distribution_chart(curves_of(measured, &RequestRow::latency_ms), "ms"));
-}
-
-const MeasuredPiece* last_piece(const MeasuredComparison& measured, const std::string& arm) {
-  const MeasuredPiece* last = nullptr;
-  for (const MeasuredPiece& piece : measured.pieces) {
-    if (piece.kind == PieceKind::measured && piece.arm == arm) last = &piece;
-  }
-  return last;
-}
-
-template <typename Value>
-std::string timeline(const MeasuredComparison& measured, const char* title, const Value& value) {
-  std::vector<TimeLine> lines;
-  for (size_t i = 0; i < measured.arms.size(); ++i) {
-    const MeasuredPiece* piece = last_piece(measured, measured.arms[i].name);
-    if (piece == nullptr) continue;
-    TimeLine added{.arm = i};
-    for (const TimelinePoint& point : piece->timeline)
-      added.points.emplace_back(point.ms, value(point));
-    lines.push_back(std::move(added));
-  }
-  return element("h3", title) + card(timeline_chart(lines));
+  return element("h2", "Requests") +
+         titled(request_pictures(measured),
+                "<p class=\"soft\">The share of requests that were as quick or quicker, over all "
+                "pieces. It describes them; intervals and verdicts are of pairs of pieces.</p>\n");
 }
 
 std::string timelines(const MeasuredComparison& measured) {
-  return element("h2", "One piece, over time") + arm_legend(measured) +
-         timeline(measured, "Sequences running",
-                  [](const auto& p) { return static_cast<double>(p.running); }) +
-         timeline(measured, "Requests waiting",
-                  [](const auto& p) { return static_cast<double>(p.waiting); }) +
-         timeline(measured, "Rows in a step",
-                  [](const auto& p) { return static_cast<double>(p.rows); }) +
-         timeline(measured, "Tokens in the K/V cache",
-                  [](const auto& p) { return static_cast<double>(p.kv_tokens); });
+  return element("h2", "One piece, over time") + titled(timeline_pictures(measured));
 }
 
 std::string parts(const MeasuredComparison& measured) {
-  std::vector<StackedBar> bars;
-  for (const MeasuredArm& arm : measured.arms) {
-    for (const bool prefill : {true, false}) {
-      StackedBar bar{.name = arm.name + (prefill ? " prefill" : " decode")};
-      double pieces = 0;
-      for (const MeasuredPiece& piece : measured.pieces) {
-        if (piece.kind != PieceKind::measured || piece.arm != arm.name) continue;
-        ++pieces;
-        for (size_t i = 0; i < bar.parts.size(); ++i) {
-          bar.parts[i] += (prefill ? piece.prefill : piece.decode)[i];
-        }
-      }
-      for (double& part : bar.parts) part /= std::max(1.0, pieces);
-      bars.push_back(std::move(bar));
-    }
-  }
-  std::string legend = "<p class=\"legend soft\">";
-  for (size_t i = 0; i < kPartNames.size(); ++i) {
-    legend += "<span><i style=\"background:" + part_colour(i) + "\"></i>" +
-              std::string(kPartNames[i]) + "</span>";
-  }
-  return element("h2", "Where the time goes") + legend + "</p>\n" + card(stacked_chart(bars)) +
+  const Picture picture = parts_picture(measured);
+  return element("h2", "Where the time goes") + legend_of(picture) + card(embedded_svg(picture)) +
          "<p class=\"soft\">Of a mean piece. Kernels run inside the executor.</p>\n";
 }
 
+// One line an arm; all keys where they were folded.
 std::string configuration(const MeasuredComparison& measured) {
   std::string rows;
   for (size_t i = 1; i < measured.arms.size(); ++i) {
     const MeasuredArm& arm = measured.arms[i];
-    if (arm.differences.empty())
-      rows += "<tr><td>" + html_text(arm.name) + "</td><td>nothing</td></tr>\n";
-    for (const std::string& difference : arm.differences) {
-      rows += "<tr><td>" + html_text(arm.name) + "</td><td><code>" + html_text(difference) +
-              "</code></td></tr>\n";
+    rows += "<tr><td>" + html_text(arm.name) + "</td><td><code>" +
+            html_text(differences_text(arm)) + "</code>";
+    if (arm.differences.size() > 1) {
+      rows += "<details><summary class=\"soft\">all " + std::to_string(arm.differences.size()) +
+              " keys</summary>\n<ul>\n";
+      for (const std::string& difference : arm.differences) {
+        rows += "<li><code>" + html_text(difference) + "</code></li>\n";
+      }
+      rows += "</ul></details>";
     }
+    rows += "</td></tr>\n";
   }
   return element("h2", "What differs") + card("<table>" + rows + "</table>\n");
+}
+
+std::string facts(const MeasuredComparison& measured) {
+  std::string rows;
+  for (const auto& [name, value] : facts_of(measured)) {
+    rows += "<tr><td>" + name + "</td><td>" + html_text(value) + "</td></tr>\n";
+  }
+  return element("h2", "What was measured") + card("<table class=\"facts\">" + rows + "</table>\n");
 }
 
 std::string method(const MeasuredComparison& measured, const Analysis& analysis) {
@@ -243,17 +191,13 @@ std::string method(const MeasuredComparison& measured, const Analysis& analysis)
     rows += "<tr><td>" + std::string(name) + "</td><td><code>" + html_text(value) +
             "</code></td></tr>\n";
   };
-  row("work", plan.work + ", cache " + plan.cache);
   row("workload", "sha256 " + plan.workload_hash);
-  row("machine", plan.machine);
-  if (!plan.others.empty()) row("busy", plan.others);
   row("A against A", noise_text(plan.primary, analysis.noise));
   row("interval", format("confidence sequence of the mean log ratio, %.4g %%, valid at every look",
                          100 * analysis.confidence));
   row("ended", plan.ended);
   row("seed", std::to_string(plan.seed));
   row("command", plan.command);
-  row("tenon", plan.version);
   for (const MeasuredArm& arm : measured.arms) {
     row("numerics", arm.name + ": " + arm.numerics + ", configuration " + arm.hash);
   }
@@ -263,15 +207,17 @@ std::string method(const MeasuredComparison& measured, const Analysis& analysis)
 }  // namespace
 
 std::string html_page(const MeasuredComparison& measured, const Analysis& analysis) {
-  const std::string title = measured.plan.title.empty() ? "Comparison" : measured.plan.title;
+  const std::string title = title_of(measured);
   std::string out = "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n" +
-                    element("title", title) + kHead + "</head>\n<body>\n<main>\n" +
+                    element("title", title) + kHead + palette_style() +
+                    std::string(picture_style()) + kTail + "</head>\n<body>\n<main>\n" +
                     element("h1", title);
   if (!measured.plan.claim.empty()) out += element("p", measured.plan.claim);
   if (!measured.plan.loses.empty()) {
     out += "<p class=\"soft\">" + html_text("Must lose: " + measured.plan.loses) + "</p>\n";
   }
-  out += summary(measured, analysis) + list_of(analysis.notes) + configuration(measured);
+  out += summary(measured, analysis) + list_of(analysis.notes) + configuration(measured) +
+         facts(measured);
   bool any = false;
   for (const ArmResult& arm : analysis.arms) {
     out += arm_section(measured, arm, analysis.confidence);

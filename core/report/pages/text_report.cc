@@ -7,6 +7,7 @@
 #include "core/base/quote.h"
 #include "core/base/text.h"
 #include "core/report/pages/format.h"
+#include "core/report/pages/story.h"
 #include "core/report/power.h"
 
 namespace tenon {
@@ -30,13 +31,14 @@ std::string figure(double value) {
 
 std::string header_of(const MeasuredComparison& measured, const Analysis& analysis) {
   const MeasuredPlan& plan = measured.plan;
-  std::string out = plan.title.empty() ? "" : one_line(plan.title) + "\n";
+  std::string out = one_line(title_of(measured)) + "\n";
   if (!plan.claim.empty()) out += field("claim", one_line(plan.claim));
   if (!plan.loses.empty()) out += field("loses", one_line(plan.loses));
   out += field("work", plan.work + " · cache " + plan.cache + " · sha256 " +
                            plan.workload_hash.substr(0, 12));
-  out += field("machine", plan.machine);
-  if (!plan.others.empty()) out += field("busy", one_line(plan.others));
+  for (const auto& [name, value] : facts_of(measured)) {
+    if (name != "work") out += field(name, one_line(value));
+  }
   out += field("A against A", noise_text(measured.plan.primary, analysis.noise));
   return out;
 }
@@ -59,8 +61,7 @@ std::string starts_text(const MeasuredComparison& measured, const ArmResult& arm
 std::string arm_text(const MeasuredComparison& measured, const ArmResult& arm, double confidence) {
   const Metric* primary = find_metric(measured.plan.primary);
   std::string out = "\n" + arm.arm->name + " against " + measured.arms.front().name + "\n";
-  out += field("differs in", arm.arm->differences.empty() ? "nothing: A against A"
-                                                          : join(arm.arm->differences, "; "));
+  out += field("differs in", differences_text(*arm.arm));
   out += field("answers", arm.answers);
   if (arm.different_answers)
     return out + field("verdict", "different answers – no speed is ranked");
@@ -310,16 +311,14 @@ std::string text_report(const MeasuredComparison& measured, const Analysis& anal
 }
 
 std::string markdown_report(const MeasuredComparison& measured, const Analysis& analysis) {
-  std::string out = "## " + one_line(measured.plan.title) + "\n\n";
+  std::string out = "## " + one_line(title_of(measured)) + "\n\n";
   for (const std::string& sentence : summary_of(measured, analysis)) out += sentence + "\n\n";
-  out += format("%s; cache %s; %s. A against A: %s.\n", measured.plan.work.c_str(),
-                measured.plan.cache.c_str(),
-                (measured.plan.machine +
-                 (measured.plan.others.empty() ? "" : "; " + one_line(measured.plan.others)))
-                    .c_str(),
-                noise_text(measured.plan.primary, analysis.noise).c_str());
+  for (const auto& [name, value] : facts_of(measured)) {
+    out += "- " + name + ": " + one_line(value) + "\n";
+  }
+  out += "- A against A: " + noise_text(measured.plan.primary, analysis.noise) + "\n";
   for (const ArmResult& arm : analysis.arms) {
-    out += "\n| " + cell(arm.arm->name) + " (" + cell(join(arm.arm->differences, "; ")) + ") | " +
+    out += "\n| " + cell(arm.arm->name) + " (" + cell(differences_text(*arm.arm)) + ") | " +
            cell(measured.arms.front().name) + " | " + cell(arm.arm->name) +
            format(" | difference [%.4g %%] | verdict |\n|---|---:|---:|---|---|\n",
                   100 * analysis.confidence);

@@ -110,6 +110,8 @@ struct MeasuredArm {
   std::map<std::string, std::string> plugins = {};  // interface → id
   Fidelity fidelity = {};
   bool is_server = false;  // asked over HTTP: answers are texts, and nothing is known of its parts
+  // "tale, 6 layers of 64", "weights bf16; K/V bf16", in words; empty where nothing is known.
+  std::string model = {}, formats = {};
 };
 
 struct MeasuredPlan {
@@ -126,6 +128,7 @@ struct MeasuredPlan {
   std::string others = {};  // what other programs used of the machine, in words
   std::string workload_hash = {}, machine = {}, command = {}, version = {},
               ended = {};  // ended: why it ended
+  std::string date = {};   // when it began, "2026-11-29 07:15 UTC"
   uint64_t seed = 0;
   // The doubt (1 - confidence) that is spent on looks while it goes on; the rest is kept for the
   // one at the planned end.

@@ -94,6 +94,8 @@ TEST(CompareJson, an_arm_comes_back_with_its_fidelity) {
                   .resolved = "format = 1\n",
                   .plugins = {{"scheduler", "fair"}}};
   arm.is_server = true;
+  arm.model = "tale, 6 layers of 64";
+  arm.formats = "weights bf16; K/V i8";
   arm.fidelity = {.text = "valid.txt",
                   .tokens = 100,
                   .same_top = 0.9,
@@ -102,7 +104,7 @@ TEST(CompareJson, an_arm_comes_back_with_its_fidelity) {
                   .kl_p99_nats = 0.25,
                   .window_kl_nats = {0.5, 0.75},
                   .window_nats_more = {0.125}};
-  expect_same_again(arm, 8, arm_json, arm_of);
+  expect_same_again(arm, 10, arm_json, arm_of);
   arm.fidelity = {.fault = "another tokenizer"};
   const auto again = arm_of(arm_json(arm));
   ASSERT_TRUE(again.ok());
@@ -125,9 +127,10 @@ TEST(CompareJson, a_plan_comes_back_as_it_was) {
   plan.restart = 3;
   plan.looks = 0.5;
   plan.at_end = true;
+  plan.date = "2026-11-29 07:15 UTC";
   plan.others = "other programs used 1.2 of 2 processors";
   plan.expect = {{"throughput", 1.1, 1.5}};
-  expect_same_again(plan, 26, plan_json, plan_of);
+  expect_same_again(plan, 27, plan_json, plan_of);
 }
 
 TEST(CompareJson, what_older_programs_did_not_write_has_its_default) {

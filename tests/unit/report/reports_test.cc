@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "core/report/pages/page.h"
+#include "core/report/pages/pictures.h"
+#include "core/report/pages/story.h"
 #include "core/report/pages/text_report.h"
 #include "tests/unit/report/measured_world.h"
 
@@ -133,6 +135,113 @@ TEST(Page, of_nothing_measured_still_says_so) {
   EXPECT_THAT(page, HasSubstr("could not be compared: no pair was measured"));
   EXPECT_EQ(page.find("<svg"), page.npos);
   EXPECT_EQ(page.find("<th class"), page.npos) << "a table without rows";
+}
+
+TEST(Title, is_made_of_what_differs_where_nobody_gave_one) {
+  World world;
+  world.measured.arms[1].differences = {"scheduler.plugin: \"static\" → \"chunked\"",
+                                        "scheduler.options.chunk: (none) → 64",
+                                        "scheduler.options.policy: (none) → \"fcfs\""};
+  EXPECT_EQ(title_of(world.measured), "scheduler: static → chunked");
+  world.measured.arms.push_back({.name = "c"});
+  EXPECT_EQ(title_of(world.measured), "a → b, c");
+  world.measured.plan.title = "mine";
+  EXPECT_EQ(title_of(world.measured), "mine");
+}
+
+TEST(Differences, fold_the_options_of_a_plugin_that_took_the_place_of_another) {
+  MeasuredArm arm{
+      .name = "b",
+      .differences = {"limits.max_sequences: 8 → 4", "scheduler.options.chunk: (none) → 64",
+                      "scheduler.options.policy: (none) → \"fcfs\"",
+                      "scheduler.plugin: \"static\" → \"chunked\""}};
+  EXPECT_EQ(
+      differences_text(arm),
+      "limits.max_sequences: 8 → 4; scheduler.plugin: static → chunked, which have 2 options of "
+      "their own");
+  // The same plugin with another option: that is the difference.
+  arm.differences = {"scheduler.options.chunk: 32 → 64"};
+  EXPECT_EQ(differences_text(arm), "scheduler.options.chunk: 32 → 64");
+}
+
+TEST(Facts, say_lengths_errors_and_memory_of_each_arm) {
+  World world;
+  world.pairs(2, 1);
+  world.measured.arms[0].formats = world.measured.arms[1].formats = "weights bf16";
+  for (MeasuredPiece& piece : world.measured.pieces) {
+    piece.requests[1].prompt_tokens = 30;
+    if (piece.arm != "b") continue;
+    piece.requests[0].finish = "error";
+    piece.counters["kv_peak_bytes"] = 3 * 512 * 1024;
+    piece.counters["kv_peak_blocks"] = 48;
+    piece.counters["kv_pool_bytes"] = 24 << 20;
+  }
+  using testing::Contains;
+  using testing::Pair;
+  const auto facts = facts_of(world.measured);
+  EXPECT_THAT(facts, Contains(Pair("formats", "weights bf16")));
+  EXPECT_THAT(facts,
+              Contains(Pair("lengths", "prompts of 0 to 30 tokens (mean 2), answers of 10")));
+  EXPECT_THAT(facts, Contains(Pair("errors", "2 of b in 48 answers")));
+  EXPECT_THAT(facts, Contains(Pair("K/V memory", "b: at most 1.5 MiB in 48 blocks, of 24 MiB")));
+  EXPECT_THAT(facts, Not(Contains(Pair("K/V memory", StartsWith("a:")))));
+}
+
+// Every text of a picture lies between its edges, as wide as letters are at most.
+void expect_whole_labels(const Picture& picture) {
+  for (size_t at = 0; (at = picture.body.find("<text x=\"", at)) != std::string::npos; ++at) {
+    const double x = std::stod(picture.body.substr(at + 9));
+    const size_t style = picture.body.find("class=\"", at) + 7;
+    const std::string name = picture.body.substr(style, picture.body.find('"', style) - style);
+    const size_t begin = picture.body.find('>', at) + 1;
+    const double wide =
+        text_width(picture.body.substr(begin, picture.body.find('<', begin) - begin));
+    const bool ends_here = name == "name" || name == "side" || name == "unit";
+    EXPECT_GE(ends_here ? x - wide : x, -0.05) << picture.title;
+    if (name == "value") {
+      EXPECT_LE(x + wide, picture.width) << picture.title;
+    }
+  }
+}
+
+TEST(Picture, has_room_for_long_names_and_wide_intervals) {
+  World world;
+  world.spread = 0.9;
+  const std::string name = "a scheduler with quite a long name, and its options";
+  world.measured.arms[1].name = name;
+  for (uint32_t i = 0; i < 3; ++i) {
+    world.add(PieceKind::measured, "a", i, 1).seconds = 1;
+    world.add(PieceKind::measured, name, i, 1).seconds = i == 0 ? 0.001 : 90;
+  }
+  const auto pictures = pictures_of(world.measured, analyse(world.measured));
+  ASSERT_EQ(pictures.size(), 8u);
+  for (const Picture& picture : pictures) expect_whole_labels(picture);
+  EXPECT_THAT(pictures[0].body, HasSubstr("<path d=\"M")) << "no arrow of an interval that goes on";
+}
+
+TEST(Picture, is_a_file_that_needs_no_page) {
+  World world;
+  world.measured.plan.machine = "a machine";
+  world.pairs(8, 0.8);
+  for (const Picture& picture : pictures_of(world.measured, analyse(world.measured))) {
+    const std::string file = svg_file(picture, caption_of(world.measured));
+    EXPECT_THAT(file, StartsWith("<svg xmlns=\"http://www.w3.org/2000/svg\" width="));
+    EXPECT_THAT(file, Not(HasSubstr("var(")));
+    EXPECT_THAT(file, HasSubstr("a machine"));
+    for (const auto& [words, colour] : picture.legend) EXPECT_THAT(file, HasSubstr(words));
+  }
+}
+
+TEST(Picture, names_of_files_are_told_apart) {
+  World world;
+  world.measured.arms[1].name = "K/V i8";
+  world.measured.arms.push_back({.name = "k v i8", .numerics = "n"});
+  for (uint32_t i = 0; i < 4; ++i) {
+    for (const char* arm : {"a", "K/V i8", "k v i8"}) world.add(PieceKind::measured, arm, i, 1);
+  }
+  const auto pictures = pictures_of(world.measured, analyse(world.measured));
+  EXPECT_EQ(pictures[0].name, "differences-k-v-i8");
+  EXPECT_EQ(pictures[1].name, "differences-k-v-i8-2");
 }
 
 TEST(Overview, is_a_line_an_arm) {

@@ -11,6 +11,7 @@
 #include "core/model/checkpoint/gguf_checkpoint.h"
 #include "core/model/model.h"
 #include "core/model/plan/plan_lines.h"
+#include "core/model/stored_formats.h"
 #include "core/pipeline/text_ends.h"
 #include "core/request/parameters.h"
 #include "core/tokenizer/tokenizer.h"
@@ -21,20 +22,6 @@ namespace tenon {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-// Weight matrices by format: "bf16" → count.
-std::map<std::string, uint32_t> formats_of(const Model& model) {
-  std::map<std::string, uint32_t> formats;
-  const auto count = [&formats](const Weight& weight) { ++formats[weight.format]; };
-  count(model.embedding);
-  if (!model.plan.tied_embeddings) count(model.head);
-  for (const LayerWeights& layer : model.layers) {
-    for (const Weight* weight : layer.matrices()) {
-      count(*weight);
-    }
-  }
-  return formats;
-}
 
 std::string scaling_text(const RopeScaling& scaling) {
   const std::string beyond = " beyond " + std::to_string(scaling.original_context_tokens);
@@ -276,7 +263,7 @@ Json to_json(const Model& model, const Tokenizer* tokenizer) {
     out["active_parameters"] = active;
   }
   out["weight_bytes"] = model.weight_bytes();
-  out["formats"] = formats_of(model);
+  out["formats"] = stored_formats(model);
   out["hidden"] = plan.hidden;
   out["intermediate"] = layer.mlp.width;
   out["layers"] = plan.layers.size();
