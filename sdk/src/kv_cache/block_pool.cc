@@ -1,5 +1,5 @@
-// What the pool does after a step, and when no block is free. Taking, sharing, dropping and freeing a
-// block (`take`, `share`, `drop`, `free_or_cache`) stand in the header.
+// What the pool does after a step, and when no block is free. Taking, sharing, dropping and freeing
+// a block (`take`, `share`, `drop`, `free_or_cache`) stand in the header.
 #include <tenon/sdk/kv_cache/block_pool.h>
 
 #include <algorithm>
