@@ -11,28 +11,6 @@ namespace bamba_family {
 
 using nlohmann::json;
 
-constexpr TensorName kNames[] = {
-    {Role::final_norm, "model.final_layernorm"},
-    {Role::mlp_norm, "pre_ff_layernorm"},
-    {Role::gate, "feed_forward.gate_proj"},
-    {Role::up, "feed_forward.up_proj"},
-    {Role::down, "feed_forward.down_proj"},
-    {Role::ssm_in, "mamba.in_proj"},
-    {Role::ssm_conv, "mamba.conv1d"},
-    {Role::ssm_dt_bias, "mamba.dt_bias"},
-    {Role::ssm_a, "mamba.A_log"},
-    {Role::ssm_d, "mamba.D"},
-    {Role::ssm_norm, "mamba.norm"},
-    {Role::ssm_out, "mamba.out_proj"},
-};
-constexpr Mamba2Keys kKeys{.heads = "mamba_n_heads",
-                           .head_dim = "mamba_d_head",
-                           .state = "mamba_d_state",
-                           .groups = "mamba_n_groups",
-                           .width = "mamba_d_conv",
-                           .expand = "mamba_expand",
-                           .projection_bias = "mamba_proj_bias",
-                           .convolution_bias = "mamba_conv_bias"};
 constexpr Mamba2Defaults kDefaults{.heads = 128, .head_dim = 0, .state = 256, .groups = 1};
 
 // [layers] whether each attends; none does where nothing says which.
@@ -80,14 +58,8 @@ void read(const JsonFields& config, ModelPlan& plan) {
   check_partial(config);
   plan.ropes = {read_rope(config, {.partial = PartialRotation::by_key, .partial_factor = 0.5},
                           shape.head_dim, plan.context_tokens)};
-  const RecurrentPlan mamba = read_mamba2(config, shape.hidden, eps, kDefaults, kKeys);
-  for (const bool attends : read_types(config, shape.layers)) {
-    plan.layers.push_back(layer);
-    if (attends) continue;
-    plan.layers.back().attention = SelfAttentionPlan();
-    plan.layers.back().attention.rope = -1;
-    plan.layers.back().recurrent = mamba;
-  }
+  const RecurrentPlan mamba = read_mamba2(config, shape.hidden, eps, kDefaults, kHybridMamba2Keys);
+  add_layers(read_types(config, shape.layers), layer, mamba, plan);
 }
 
 }  // namespace bamba_family
@@ -96,6 +68,6 @@ const Family kBamba{.model_type = "bamba",
                     .class_stem = "Bamba",
                     .architecture = "",
                     .read = bamba_family::read,
-                    .tensors = {.names = bamba_family::kNames}};
+                    .tensors = {.names = kBambaNames}};
 
 }  // namespace tenon

@@ -11,29 +11,11 @@ namespace falcon_h1_family {
 
 using nlohmann::json;
 
-constexpr TensorName kNames[] = {
-    {Role::final_norm, "model.final_layernorm"},
-    {Role::mlp_norm, "pre_ff_layernorm"},
-    {Role::gate, "feed_forward.gate_proj"},
-    {Role::up, "feed_forward.up_proj"},
-    {Role::down, "feed_forward.down_proj"},
-    {Role::ssm_in, "mamba.in_proj"},
-    {Role::ssm_conv, "mamba.conv1d"},
-    {Role::ssm_dt_bias, "mamba.dt_bias"},
-    {Role::ssm_a, "mamba.A_log"},
-    {Role::ssm_d, "mamba.D"},
-    {Role::ssm_norm, "mamba.norm"},
-    {Role::ssm_out, "mamba.out_proj"},
-};
-constexpr Mamba2Keys kKeys{.heads = "mamba_n_heads",
-                           .head_dim = "mamba_d_head",
-                           .state = "mamba_d_state",
-                           .groups = "mamba_n_groups",
-                           .width = "mamba_d_conv",
-                           .expand = "mamba_expand",
-                           .inner = "mamba_d_ssm",
-                           .projection_bias = "mamba_proj_bias",
-                           .convolution_bias = "mamba_conv_bias"};
+constexpr Mamba2Keys kKeys = [] {
+  Mamba2Keys keys = kHybridMamba2Keys;
+  keys.inner = "mamba_d_ssm";
+  return keys;
+}();
 constexpr Mamba2Defaults kDefaults{
     .heads = 128, .head_dim = 0, .state = 256, .groups = 1, .inner = 1024};
 
@@ -144,7 +126,7 @@ const Family kFalconH1{.model_type = "falcon_h1",
                        .class_stem = "FalconH1",
                        .architecture = "falcon-h1",
                        .read = falcon_h1_family::read,
-                       .tensors = {.names = falcon_h1_family::kNames},
+                       .tensors = {.names = kBambaNames},
                        .from_gguf = falcon_h1_family::from_gguf,
                        .to_gguf = falcon_h1_family::to_gguf};
 

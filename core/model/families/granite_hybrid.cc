@@ -29,14 +29,6 @@ constexpr FamilyTensors kTensors = [] {
   tensors.expert_names = kGraniteExpertNames;
   return tensors;
 }();
-constexpr Mamba2Keys kKeys{.heads = "mamba_n_heads",
-                           .head_dim = "mamba_d_head",
-                           .state = "mamba_d_state",
-                           .groups = "mamba_n_groups",
-                           .width = "mamba_d_conv",
-                           .expand = "mamba_expand",
-                           .projection_bias = "mamba_proj_bias",
-                           .convolution_bias = "mamba_conv_bias"};
 constexpr Mamba2Defaults kDefaults{.heads = 128, .head_dim = 0, .state = 256, .groups = 1};
 
 // The MLP's width is that of what is shared; intermediate_size is an expert's.
@@ -67,17 +59,12 @@ void read(const JsonFields& config, ModelPlan& plan) {
   if (layer.attention.rope == 0) {
     plan.ropes = {read_rope(config, {}, shape.head_dim, plan.context_tokens)};
   }
-  const RecurrentPlan recurrent = read_mamba2(config, shape.hidden, eps, kDefaults, kKeys);
+  const RecurrentPlan recurrent =
+      read_mamba2(config, shape.hidden, eps, kDefaults, kHybridMamba2Keys);
   const char* key = config.has("layers_block_type") ? "layers_block_type" : "layer_types";
   std::vector<bool> attending = read_attending(config, key, shape.layers);
   attending.resize(shape.layers);
-  for (const bool attends : attending) {
-    plan.layers.push_back(layer);
-    if (attends) continue;
-    plan.layers.back().attention = SelfAttentionPlan();
-    plan.layers.back().attention.rope = -1;
-    plan.layers.back().recurrent = recurrent;
-  }
+  add_layers(attending, layer, recurrent, plan);
 }
 
 void from_gguf(const GgufFields& fields, nlohmann::ordered_json& config) {
@@ -85,7 +72,7 @@ void from_gguf(const GgufFields& fields, nlohmann::ordered_json& config) {
   const json types = config["layer_types"];
   // A model all of whose layers attend need not say what others would have.
   const bool recurs = std::ranges::find(types, json("linear_attention")) != types.end();
-  if (recurs || fields.has(".ssm.inner_size")) mamba2_from_gguf(fields, kKeys, config);
+  if (recurs || fields.has(".ssm.inner_size")) mamba2_from_gguf(fields, kHybridMamba2Keys, config);
   config["shared_intermediate_size"] = config["intermediate_size"];
   config["num_local_experts"] = 0;
   if (fields.count(".expert_count", 0, 0, kMaxWidth) > 0) {
@@ -107,9 +94,8 @@ void from_gguf(const GgufFields& fields, nlohmann::ordered_json& config) {
 
 void to_gguf(const ModelPlan& plan, const std::string& architecture, GgufMetadata& out) {
   multipliers_to_gguf(plan, architecture, out);
-  const auto recurs = [](const LayerPlan& layer) { return static_cast<bool>(layer.recurrent); };
-  const auto found = std::ranges::find_if(plan.layers, recurs);
-  if (found != plan.layers.end()) mamba2_to_gguf(found->recurrent, architecture, out);
+  const RecurrentPlan* const mamba = first_recurrence(plan);
+  if (mamba != nullptr) mamba2_to_gguf(*mamba, architecture, out);
   out.add_flag(architecture + ".rope.scaling.finetuned", !plan.ropes.empty());
   if (plan.layers.front().experts) experts_to_gguf(plan, architecture, out);
 }

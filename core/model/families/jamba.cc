@@ -40,6 +40,12 @@ struct PeriodKeys {
   const char* offset;
 };
 constexpr PeriodKeys kAttending{"attn_layer_period", "attn_layer_offset"};
+constexpr MambaKeys kMamba{.state = "mamba_d_state",
+                           .width = "mamba_d_conv",
+                           .step_rank = "mamba_dt_rank",
+                           .expand = "mamba_expand",
+                           .projection_bias = "mamba_proj_bias",
+                           .convolution_bias = "mamba_conv_bias"};
 constexpr PeriodKeys kSparse{"expert_layer_period", "expert_layer_offset"};
 
 // [layers] whether each is of that kind.
@@ -55,19 +61,6 @@ std::vector<bool> read_layers(const JsonFields& config, const PeriodKeys& keys, 
   std::vector<bool> own(layers);
   for (size_t i = 0; i < layers; ++i) own[i] = i % period == offset;
   return own;
-}
-
-RecurrentPlan read_mixer(const JsonFields& config, uint32_t hidden, const NormPlan& norm) {
-  RecurrentPlan mamba{.kind = Recurrence::mamba, .gate_norm = {}};
-  mamba.heads = read_inner(config, "mamba_expand", hidden);
-  mamba.head_dim = mamba.groups = 1;
-  mamba.state = config.count("mamba_d_state", 16, 1, kMaxWidth / (2 * mamba.heads));
-  mamba.width = config.count("mamba_d_conv", 4, 1, 64);
-  mamba.step_rank = read_step_rank(config, "mamba_dt_rank", hidden);
-  mamba.projection_bias = config.flag("mamba_proj_bias", false);
-  mamba.convolution_bias = config.flag("mamba_conv_bias", true);
-  mamba.low_norm = norm;
-  return mamba;
 }
 
 void read(const JsonFields& config, ModelPlan& plan) {
@@ -87,14 +80,9 @@ void read(const JsonFields& config, ModelPlan& plan) {
   expect_silu(config);  // the convolution's as well
   ExpertsPlan experts =
       read_experts(config, {.count = 16, .chosen = 2, .width = shape.intermediate});
-  const RecurrentPlan mamba = read_mixer(config, shape.hidden, plan.final_norm);
-  for (const bool attends : read_layers(config, kAttending, 8, 4, shape.layers)) {
-    plan.layers.push_back(layer);
-    if (attends) continue;
-    plan.layers.back().attention = SelfAttentionPlan();
-    plan.layers.back().attention.rope = -1;
-    plan.layers.back().recurrent = mamba;
-  }
+  RecurrentPlan mamba = read_mamba(config, shape.hidden, kMamba);
+  mamba.low_norm = plan.final_norm;
+  add_layers(read_layers(config, kAttending, 8, 4, shape.layers), layer, mamba, plan);
   const std::vector<bool> sparse = read_layers(config, kSparse, 2, 1, shape.layers);
   // One expert is an MLP without a router.
   if (experts.count > 1) set_checked_experts(config, sparse, experts, plan);
@@ -134,22 +122,13 @@ void from_gguf(const GgufFields& fields, ordered_json& config) {
   config.erase("layer_types");
   set_period(fields, kAttending, attending, config);
   set_period(fields, kSparse, sparse, config);
-  config["mamba_d_state"] = fields.need_count(".ssm.state_size", 1, kMaxWidth);
-  config["mamba_d_conv"] = fields.need_count(".ssm.conv_kernel", 1, kMaxWidth);
-  config["mamba_dt_rank"] = fields.need_count(".ssm.time_step_rank", 1, kMaxWidth);
-  config["mamba_expand"] = expand_from_gguf(fields);
+  mamba_from_gguf(fields, kMamba, config);
   experts_from_gguf(fields, {.normalised = nullptr}, config);
 }
 
 void to_gguf(const ModelPlan& plan, const std::string& architecture, GgufMetadata& out) {
-  const auto found = std::ranges::find_if(
-      plan.layers, [](const LayerPlan& layer) { return static_cast<bool>(layer.recurrent); });
-  if (found != plan.layers.end()) {
-    out.add_count(architecture + ".ssm.conv_kernel", found->recurrent.width);
-    out.add_count(architecture + ".ssm.inner_size", found->recurrent.inner());
-    out.add_count(architecture + ".ssm.state_size", found->recurrent.state);
-    out.add_count(architecture + ".ssm.time_step_rank", found->recurrent.step_rank);
-  }
+  const RecurrentPlan* const mamba = first_recurrence(plan);
+  if (mamba != nullptr) mamba_to_gguf(*mamba, architecture, out);
   experts_to_gguf(plan, architecture, out);
 }
 

@@ -41,7 +41,6 @@ constexpr TensorName kNames[] = {
     {Role::shared_up, "block_sparse_moe.shared_experts.up_proj"},
     {Role::shared_down, "block_sparse_moe.shared_experts.down_proj"},
 };
-constexpr uint32_t kMaxConvolution = 64;  // tokens; models have 4
 
 // Heads have sizes of their own, so that the general one counts for nothing.
 constexpr ShapeDefaults kShape{.vocabulary = 163840,
@@ -162,14 +161,7 @@ void read(const JsonFields& config, ModelPlan& plan) {
   set_latent(latent, latent_scale(latent, {}), layer);
   layer.attention.rope = -1;
   const RecurrentPlan delta = read_delta(config, eps);
-  for (const bool attends : read_types(config, shape.layers)) {
-    plan.layers.push_back(layer);
-    if (attends) continue;
-    plan.layers.back().attention = SelfAttentionPlan();
-    plan.layers.back().attention.rope = -1;
-    plan.layers.back().latent = {};
-    plan.layers.back().recurrent = delta;
-  }
+  add_layers(read_types(config, shape.layers), layer, delta, plan);
   set_checked_experts(config, read_mlp_types(config, 1, shape.layers), read_experts(config), plan);
 }
 
@@ -222,8 +214,7 @@ void from_gguf(const GgufFields& fields, ordered_json& config) {
 
 void to_gguf(const ModelPlan& plan, const std::string& architecture, GgufMetadata& out) {
   const auto attends = std::ranges::find_if(plan.layers, &LayerPlan::attends);
-  const auto recurs = std::ranges::find_if(
-      plan.layers, [](const LayerPlan& layer) { return static_cast<bool>(layer.recurrent); });
+  const RecurrentPlan* const delta = first_recurrence(plan);
   if (attends != plan.layers.end()) {
     const LatentAttentionPlan& latent = attends->latent;
     if (latent.q_rank > 0) out.add_count(architecture + ".attention.q_lora_rank", latent.q_rank);
@@ -232,9 +223,9 @@ void to_gguf(const ModelPlan& plan, const std::string& architecture, GgufMetadat
     out.add_count(architecture + ".attention.value_length_mla", latent.v_dim);
     out.add_count(architecture + ".rope.dimension_count", latent.rope_dim);
   }
-  if (recurs != plan.layers.end()) {
-    out.add_count(architecture + ".kda.head_dim", recurs->recurrent.head_dim);
-    out.add_count(architecture + ".ssm.conv_kernel", recurs->recurrent.width);
+  if (delta != nullptr) {
+    out.add_count(architecture + ".kda.head_dim", delta->head_dim);
+    out.add_count(architecture + ".ssm.conv_kernel", delta->width);
   }
   router_to_gguf(plan, architecture, out);
 }

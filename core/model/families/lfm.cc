@@ -7,6 +7,7 @@
 #include "core/base/quote.h"
 #include "core/model/families/families.h"
 #include "core/model/families/reading_experts.h"
+#include "core/model/families/recurrence.h"
 
 namespace tenon {
 namespace lfm_family {
@@ -82,7 +83,6 @@ constexpr ShapeDefaults kLfm3Shape{.vocabulary = 128000,
                                    .bos = 124894,
                                    .eos = 124900,
                                    .tied = true};
-constexpr uint32_t kMaxConvolution = 64;  // tokens; models have 3 and 7
 
 enum class LayerType : uint8_t { conv, full, sliding };
 
@@ -149,10 +149,7 @@ void add_layers(const std::vector<LayerType>& types, const LayerPlan& attending,
                 const RecurrentPlan& convolution, ModelPlan& plan) {
   for (const LayerType type : types) {
     plan.layers.push_back(attending);
-    if (type != LayerType::conv) continue;
-    plan.layers.back().attention = SelfAttentionPlan();
-    plan.layers.back().attention.rope = -1;
-    plan.layers.back().recurrent = convolution;
+    if (type == LayerType::conv) replace_attention(convolution, plan.layers.back());
   }
 }
 

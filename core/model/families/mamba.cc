@@ -22,14 +22,7 @@ void read(const JsonFields& config, ModelPlan& plan) {
   const uint32_t layers = read_plain_shape(
       config, {.vocabulary = 50280, .hidden = 768, .layers = 32, .bos = 0, .eos = 0, .tied = true},
       plan);
-  RecurrentPlan recurrent{.kind = Recurrence::mamba, .gate_norm = {}};
-  recurrent.heads = read_inner(config, "expand", plan.hidden);
-  recurrent.head_dim = recurrent.groups = 1;
-  recurrent.state = config.count("state_size", 16, 1, kMaxWidth / (2 * recurrent.heads));
-  recurrent.width = config.count("conv_kernel", 4, 1, 64);
-  recurrent.step_rank = read_step_rank(config, "time_step_rank", plan.hidden);
-  recurrent.projection_bias = config.flag("use_bias", false);
-  recurrent.convolution_bias = config.flag("use_conv_bias", true);
+  const RecurrentPlan recurrent = read_mamba(config, plan.hidden, {});
   expect_silu(config);
   const LayerPlan layer = recurrent_layer(recurrent, read_eps(config, "layer_norm_epsilon", 1e-5));
   plan.final_norm = layer.attention_norm;
@@ -38,10 +31,7 @@ void read(const JsonFields& config, ModelPlan& plan) {
 }
 
 void from_gguf(const GgufFields& fields, nlohmann::ordered_json& config) {
-  config["state_size"] = fields.need_count(".ssm.state_size", 1, kMaxWidth);
-  config["conv_kernel"] = fields.need_count(".ssm.conv_kernel", 1, kMaxWidth);
-  config["time_step_rank"] = fields.need_count(".ssm.time_step_rank", 1, kMaxWidth);
-  config["expand"] = expand_from_gguf(fields);
+  mamba_from_gguf(fields, {}, config);
   config["use_conv_bias"] = fields.has_tensor("blk.0.ssm_conv1d.bias");
   config["use_bias"] = fields.has_tensor("blk.0.ssm_in.bias");
   if (fields.flag(".ssm.dt_b_c_rms", false)) {
@@ -51,11 +41,7 @@ void from_gguf(const GgufFields& fields, nlohmann::ordered_json& config) {
 }
 
 void to_gguf(const ModelPlan& plan, const std::string& architecture, GgufMetadata& out) {
-  const RecurrentPlan& recurrent = plan.layers.front().recurrent;
-  out.add_count(architecture + ".ssm.conv_kernel", recurrent.width);
-  out.add_count(architecture + ".ssm.inner_size", recurrent.inner());
-  out.add_count(architecture + ".ssm.state_size", recurrent.state);
-  out.add_count(architecture + ".ssm.time_step_rank", recurrent.step_rank);
+  mamba_to_gguf(plan.layers.front().recurrent, architecture, out);
 }
 
 }  // namespace mamba_family

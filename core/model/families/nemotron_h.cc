@@ -97,7 +97,7 @@ RecurrentPlan read_mamba(const JsonFields& config, float eps) {
   mamba.head_dim = config.count("mamba_head_dim", 64, 1, 32768);
   mamba.state = config.count("ssm_state_size", 128, 1, 32768);
   mamba.groups = config.count(key("n_groups", "mamba_n_groups"), 8, 1, 32768);
-  mamba.width = config.count(key("conv_kernel", "mamba_d_conv"), 4, 1, 64);
+  mamba.width = config.count(key("conv_kernel", "mamba_d_conv"), 4, 1, kMaxConvolution);
   mamba.projection_bias = config.flag("use_bias", false);
   mamba.convolution_bias = config.flag(key("use_conv_bias", "mamba_conv_bias"), true);
   const char* least = key("time_step_min", "mamba_dt_min");
@@ -245,7 +245,7 @@ void from_gguf(const GgufFields& fields, ordered_json& config) {
   config["mamba_head_dim"] = std::max(inner / heads, 1u);
   config["ssm_state_size"] = fields.need_count(".ssm.state_size", 1, 32768);
   config["n_groups"] = fields.need_count(".ssm.group_count", 1, 32768);
-  config["conv_kernel"] = fields.need_count(".ssm.conv_kernel", 1, 64);
+  config["conv_kernel"] = fields.need_count(".ssm.conv_kernel", 1, kMaxConvolution);
   if (inner % heads != 0) {
     fields.faults().invalid(fields.name(".ssm.inner_size") + " " + std::to_string(inner) +
                             " is not a multiple of " + fields.name(".ssm.time_step_rank") + " " +
@@ -268,10 +268,9 @@ void from_gguf(const GgufFields& fields, ordered_json& config) {
 }
 
 void to_gguf(const ModelPlan& plan, const std::string& architecture, GgufMetadata& out) {
-  const auto recurs = [](const LayerPlan& layer) { return bool{layer.recurrent}; };
   const auto chooses = [](const LayerPlan& layer) { return bool{layer.experts}; };
-  const auto mamba = std::ranges::find_if(plan.layers, recurs);
-  if (mamba != plan.layers.end()) mamba2_to_gguf(mamba->recurrent, architecture, out);
+  const RecurrentPlan* const mamba = first_recurrence(plan);
+  if (mamba != nullptr) mamba2_to_gguf(*mamba, architecture, out);
   const auto experts = std::ranges::find_if(plan.layers, chooses);
   if (experts == plan.layers.end()) return;
   experts_to_gguf(plan, architecture, out);

@@ -29,7 +29,6 @@ constexpr TensorName kNames[] = {
     {Role::ssm_norm, "linear_attn.o_norm"},
     {Role::ssm_out, "linear_attn.o_proj"},
 };
-constexpr uint32_t kMaxConvolution = 64;  // tokens; models have 4
 constexpr uint32_t kMaxHead = 32768;
 constexpr float kGateEps = 1e-5f;  // as transformers hard-codes it
 
@@ -44,21 +43,7 @@ RecurrentPlan read_delta(const JsonFields& config, const Shape& shape) {
   delta.beta_scale = config.flag("linear_allow_neg_eigval", true) ? 2.0f : 1.0f;
   delta.inputs_apart = true;
   delta.gate_norm = {.kind = NormKind::rms, .eps = kGateEps};
-  if (delta.heads % delta.groups != 0) {
-    config.faults().invalid("'linear_num_value_heads' " + std::to_string(delta.heads) +
-                            " is not a multiple of 'linear_num_key_heads' " +
-                            std::to_string(delta.groups));
-    delta.groups = delta.heads = 1;
-  }
-  const uint64_t values = uint64_t{delta.heads} * delta.head_dim;
-  const uint64_t channels = values + 2 * uint64_t{delta.groups} * delta.state;
-  if (values * delta.state > kMaxWidth || channels + values > kMaxWidth) {
-    config.faults().invalid(std::to_string(delta.heads) + " heads of " +
-                            std::to_string(delta.head_dim) + " with keys of " +
-                            std::to_string(delta.state) + " are too wide; at most " +
-                            std::to_string(kMaxWidth) + " numbers together");
-    delta.heads = delta.groups = delta.head_dim = delta.state = 1;
-  }
+  check_delta(config, delta);
   return delta;
 }
 
@@ -104,9 +89,7 @@ void read(const JsonFields& config, ModelPlan& plan) {
   } else {
     attending.attention.rope = -1;
   }
-  layer.attention = SelfAttentionPlan();
-  layer.attention.rope = -1;
-  layer.recurrent = read_delta(config, shape);
+  replace_attention(read_delta(config, shape), layer);
   for (const bool attends : read_types(config, shape.layers)) {
     plan.layers.push_back(attends ? attending : layer);
   }

@@ -61,7 +61,6 @@ constexpr ShapeDefaults kMoeShape{.vocabulary = 248320,
                                   .kv_heads = 2,
                                   .head_dim = 256,
                                   .context_tokens = 32768};
-constexpr uint32_t kMaxConvolution = 64;  // tokens; models have 4
 
 RecurrentPlan read_delta(const JsonFields& config, float eps) {
   RecurrentPlan delta{.kind = Recurrence::gated_delta, .gate_norm = {}};
@@ -71,22 +70,7 @@ RecurrentPlan read_delta(const JsonFields& config, float eps) {
   delta.head_dim = config.count("linear_value_head_dim", 128, 1, kMaxWidth);
   delta.width = config.count("linear_conv_kernel_dim", 4, 1, kMaxConvolution);
   delta.gate_norm = {.kind = NormKind::rms, .eps = eps};
-  if (delta.heads % delta.groups != 0) {
-    config.faults().invalid("'linear_num_value_heads' " + std::to_string(delta.heads) +
-                            " is not a multiple of 'linear_num_key_heads' " +
-                            std::to_string(delta.groups));
-  }
-  // The widths of products are 32-bit, and so are those of states.
-  const auto times = [](uint64_t a, uint64_t b) { return std::min<uint64_t>(a * b, kMaxWidth); };
-  const uint64_t values = times(delta.heads, delta.head_dim);
-  const uint64_t keys = times(delta.groups, delta.state);
-  if (2 * values + 2 * keys > kMaxWidth || times(values, delta.state) == kMaxWidth) {
-    config.faults().invalid(std::to_string(delta.heads) + " heads of " +
-                            std::to_string(delta.head_dim) + " with keys of " +
-                            std::to_string(delta.state) + " are too wide; at most " +
-                            std::to_string(kMaxWidth) + " numbers together");
-    delta.heads = delta.groups = delta.head_dim = delta.state = 1;
-  }
+  check_delta(config, delta);
   return delta;
 }
 
@@ -119,13 +103,7 @@ void read_layers(const JsonFields& config, const ShapeDefaults& defaults, const 
                 shape.head_dim, plan.context_tokens)};
   const RecurrentPlan delta = read_delta(config, eps);
   // Whatever config.json calls the MLP's, the convolution's is SiLU.
-  for (const bool attends : read_types(config, shape.layers)) {
-    plan.layers.push_back(layer);
-    if (attends) continue;
-    plan.layers.back().attention = SelfAttentionPlan();
-    plan.layers.back().attention.rope = -1;
-    plan.layers.back().recurrent = delta;
-  }
+  add_layers(read_types(config, shape.layers), layer, delta, plan);
 }
 
 ExpertsPlan read_experts_beside(const JsonFields& config, const ExpertDefaults& defaults) {

@@ -1,5 +1,6 @@
 #include "core/model/families/recurrence.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "core/base/quote.h"
@@ -9,7 +10,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr uint32_t kMaxConvolution = 64;  // tokens; models have 2 to 4
 constexpr uint32_t kMaxExpansion = 64;
 
 // transformers writes {"__float__": "Infinity"}.
@@ -127,6 +127,57 @@ LayerPlan recurrent_layer(const RecurrentPlan& recurrent, float eps) {
   return layer;
 }
 
+void replace_attention(const RecurrentPlan& recurrent, LayerPlan& layer) {
+  layer.attention = SelfAttentionPlan();
+  layer.attention.rope = -1;
+  layer.latent = {};
+  layer.recurrent = recurrent;
+}
+
+void add_layers(const std::vector<bool>& attending, const LayerPlan& layer,
+                const RecurrentPlan& recurrent, ModelPlan& plan) {
+  for (const bool attends : attending) {
+    plan.layers.push_back(layer);
+    if (!attends) replace_attention(recurrent, plan.layers.back());
+  }
+}
+
+const RecurrentPlan* first_recurrence(const ModelPlan& plan) {
+  const auto recurs = [](const LayerPlan& layer) { return static_cast<bool>(layer.recurrent); };
+  const auto found = std::ranges::find_if(plan.layers, recurs);
+  return found == plan.layers.end() ? nullptr : &found->recurrent;
+}
+
+void check_delta(const JsonFields& config, RecurrentPlan& delta) {
+  if (delta.heads % delta.groups != 0) {
+    config.faults().invalid("'linear_num_value_heads' " + std::to_string(delta.heads) +
+                            " is not a multiple of 'linear_num_key_heads' " +
+                            std::to_string(delta.groups));
+  }
+  // The widths of products are 32-bit, and so are those of states.
+  const auto times = [](uint64_t a, uint64_t b) { return std::min<uint64_t>(a * b, kMaxWidth); };
+  const uint64_t values = times(delta.heads, delta.head_dim);
+  const uint64_t keys = times(delta.groups, delta.state);
+  if (2 * values + 2 * keys <= kMaxWidth && times(values, delta.state) < kMaxWidth) return;
+  config.faults().invalid(std::to_string(delta.heads) + " heads of " +
+                          std::to_string(delta.head_dim) + " with keys of " +
+                          std::to_string(delta.state) + " are too wide; at most " +
+                          std::to_string(kMaxWidth) + " numbers together");
+  delta.heads = delta.groups = delta.head_dim = delta.state = 1;
+}
+
+RecurrentPlan read_mamba(const JsonFields& config, uint32_t hidden, const MambaKeys& keys) {
+  RecurrentPlan recurrent{.kind = Recurrence::mamba, .gate_norm = {}};
+  recurrent.heads = read_inner(config, keys.expand, hidden);
+  recurrent.head_dim = recurrent.groups = 1;
+  recurrent.state = config.count(keys.state, 16, 1, kMaxWidth / (2 * recurrent.heads));
+  recurrent.width = config.count(keys.width, 4, 1, kMaxConvolution);
+  recurrent.step_rank = read_step_rank(config, keys.step_rank, hidden);
+  recurrent.projection_bias = config.flag(keys.projection_bias, false);
+  recurrent.convolution_bias = config.flag(keys.convolution_bias, true);
+  return recurrent;
+}
+
 RecurrentPlan read_mamba2(const JsonFields& config, uint32_t hidden, float eps,
                           const Mamba2Defaults& defaults, const Mamba2Keys& keys) {
   uint32_t inner = 0;
@@ -164,6 +215,22 @@ uint32_t expand_from_gguf(const GgufFields& fields) {
                                 "; such models are not built");
   }
   return std::max(inner / hidden, 1u);
+}
+
+void mamba_from_gguf(const GgufFields& fields, const MambaKeys& keys,
+                     nlohmann::ordered_json& config) {
+  config[keys.state] = fields.need_count(".ssm.state_size", 1, kMaxWidth);
+  config[keys.width] = fields.need_count(".ssm.conv_kernel", 1, kMaxWidth);
+  config[keys.step_rank] = fields.need_count(".ssm.time_step_rank", 1, kMaxWidth);
+  config[keys.expand] = expand_from_gguf(fields);
+}
+
+void mamba_to_gguf(const RecurrentPlan& recurrent, const std::string& architecture,
+                   GgufMetadata& out) {
+  out.add_count(architecture + ".ssm.conv_kernel", recurrent.width);
+  out.add_count(architecture + ".ssm.inner_size", recurrent.inner());
+  out.add_count(architecture + ".ssm.state_size", recurrent.state);
+  out.add_count(architecture + ".ssm.time_step_rank", recurrent.step_rank);
 }
 
 // What is called the rank of steps is the number of heads here.
