@@ -209,27 +209,7 @@ struct Measurement {
 
 MachineLimits measure_machine_limits(CpuFeatures isa, uint32_t threads, double seconds_budget) {
   Measurement measurement(isa, std::max(threads, 1u), seconds_budget);
-  enum : int { kWaits, kGoes, kAbandoned };
-  std::atomic<int> state = kWaits;
-  const auto let_them = [&state](int next) {
-    state = next;
-    state.notify_all();
-  };
-  std::vector<std::thread> others;
-  try {
-    for (uint32_t i = 0; i < measurement.threads; ++i) {
-      others.push_back(start_thread([&measurement, &state, i] {
-        state.wait(kWaits);
-        if (state == kGoes) measurement.run(i);
-      }));
-    }
-  } catch (...) {
-    let_them(kAbandoned);
-    for (std::thread& thread : others) thread.join();
-    throw;
-  }
-  let_them(kGoes);
-  for (std::thread& thread : others) thread.join();
+  run_together(measurement.threads, [&measurement](uint32_t i) { measurement.run(i); });
   measurement.limits.processor_share =
       std::accumulate(measurement.shares.begin(), measurement.shares.end(), 0.0) /
       measurement.threads;
