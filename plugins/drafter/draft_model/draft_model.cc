@@ -8,6 +8,7 @@
 // <tenon/sdk/drafter/adaptive_drafts.h>.
 #include <tenon/model_runner.h>
 #include <tenon/sdk/drafter/adaptive_drafts.h>
+#include <tenon/sdk/drafter/model_drafts.h>
 #include <tenon/sdk/plugin.h>
 
 #include <algorithm>
@@ -30,15 +31,11 @@ constexpr OptionSpec kOptions[] = {
 };
 TENON_CHECK_OPTIONS(kOptions);
 
-// Tokens that the model may have to read before it drafts without the step counting as unusual.
-constexpr size_t kUsualLag = 40;
-
 class DraftModel {
  public:
   DraftModel(const HostServices& host, const PipelineFacts&, const Options& options)
       : options_(options), adaptive_(options.adaptive, false) {
-    const void* found =
-        host.extension == nullptr ? nullptr : host.extension(host.context, kModelRunner);
+    const void* found = sdk::extension_of(host, kModelRunner);
     if (found == nullptr) {
       throw std::runtime_error(
           "there is no second model to draft with; set drafter.model to the "
@@ -57,11 +54,8 @@ class DraftModel {
   }
 
   void offer(std::span<const DraftRequest> requests, std::span<uint32_t> offered) {
-    const auto most = static_cast<size_t>(options_.max_draft_tokens);
     for (size_t i = 0; i < requests.size(); ++i) {
-      const size_t known = requests[i].history.size(), context = runner_->context_tokens();
-      const size_t room = context > known ? context - known : 0;
-      offered[i] = static_cast<uint32_t>(std::min({most, room, size_t{requests[i].max_tokens}}));
+      offered[i] = sdk::room_for(requests[i], *runner_, options_.max_draft_tokens);
     }
     adaptive_.choose(requests, offered);
   }
@@ -85,7 +79,7 @@ class DraftModel {
   void note(const DraftRequest& request) {
     size_t& read = read_[request.seq];
     const size_t known = request.history.size();
-    adaptive_.granted(request.max_tokens, known <= read + kUsualLag);
+    adaptive_.granted(request.max_tokens, known <= read + sdk::kUsualLag);
     read = known + request.max_tokens;
   }
 
@@ -106,22 +100,8 @@ class DraftModel {
 
   Status draft_level(std::span<DraftOut> drafts) {
     logits_.assign(rows_.size(), nullptr);
-    draws_.assign(rows_.size(), {});
     if (Status status = runner_->forward(rows_, logits_, {}); !status.ok()) return status;
-    for (size_t i = 0; i < who_.size(); ++i) {
-      const DraftOut& out = drafts[who_[i]];
-      if (out.probs != nullptr) {
-        draws_[i].probs = out.probs + uint64_t{out.count} * runner_->vocabulary();
-      }
-    }
-    if (Status status = runner_->draw(rows_, logits_, draws_); !status.ok()) return status;
-    for (size_t i = 0; i < who_.size(); ++i) {
-      DraftOut& out = drafts[who_[i]];
-      if (draws_[i].token == kNoToken) continue;
-      out.tokens[out.count++] = draws_[i].token;
-      out.has_probs = out.probs != nullptr;
-    }
-    return {};
+    return sdk::draw_next(*runner_, rows_, logits_, who_, drafts, draws_);
   }
 
   Options options_;
@@ -134,11 +114,6 @@ class DraftModel {
   std::vector<RunnerDraw> draws_;
 };
 
-constexpr Fact kNeeds[] = {
-    {.key = "draft.needs", .op = FactOp::in, .number = 0, .words = "model"},
-    {.key = "kv.rollback", .op = FactOp::in, .number = 0, .words = "yes"},
-    {.key = "sampler.verify", .op = FactOp::in, .number = 0, .words = "exact rejection"},
-};
 constexpr PluginDescriptor kDraftModel = sdk::with_requirements(
     sdk::descriptor<Drafter, DraftModel, Options>(
         {.id = "draft_model",
@@ -146,7 +121,7 @@ constexpr PluginDescriptor kDraftModel = sdk::with_requirements(
          .summary = "lets a smaller model of the same vocabulary ([drafter] model) go ahead",
          .license = "Apache-2.0"},
         kOptions),
-    kNeeds);
+    sdk::kModelDraftNeeds);
 
 }  // namespace
 }  // namespace tenon

@@ -8,6 +8,7 @@
 // <tenon/sdk/drafter/adaptive_drafts.h>.
 #include <tenon/model_runner.h>
 #include <tenon/sdk/drafter/adaptive_drafts.h>
+#include <tenon/sdk/drafter/model_drafts.h>
 #include <tenon/sdk/plugin.h>
 
 #include <algorithm>
@@ -44,13 +45,6 @@ constexpr std::string_view kDraftHead = "draft_head/1";                // const 
 constexpr std::string_view kHeadNorm = "head_norm_before_residual/1";  // int8_t* const
 constexpr std::string_view kRunnerShape = "model_runner_shape/1";      // const ModelShape
 
-// Tokens that the head may have to read before it drafts without the step counting as unusual.
-constexpr size_t kUsualLag = 40;
-
-const void* extension_of(const HostServices& host, std::string_view id) {
-  return host.extension == nullptr ? nullptr : host.extension(host.context, id);
-}
-
 TensorView rows_of(const float* data, uint64_t rows, uint64_t width) {
   TensorView view;
   view.data = data;
@@ -67,9 +61,9 @@ class Eagle3 {
  public:
   Eagle3(const HostServices& host, const PipelineFacts&, const Options& options)
       : options_(options), adaptive_(options.adaptive, false) {
-    const auto* head = static_cast<const HiddenLayersOut*>(extension_of(host, kDraftHead));
-    const void* runner = extension_of(host, kModelRunner);
-    const auto* shape = static_cast<const ModelShape*>(extension_of(host, kRunnerShape));
+    const auto* head = static_cast<const HiddenLayersOut*>(sdk::extension_of(host, kDraftHead));
+    const void* runner = sdk::extension_of(host, kModelRunner);
+    const auto* shape = static_cast<const ModelShape*>(sdk::extension_of(host, kRunnerShape));
     if (head == nullptr || runner == nullptr || shape == nullptr) {
       throw std::runtime_error(
           "there is no head to draft with; set drafter.model to the folder of an EAGLE-3 head that "
@@ -78,7 +72,7 @@ class Eagle3 {
     runner_ = *static_cast<ModelRunner* const*>(runner);
     layers_.assign(head->layers.begin(), head->layers.begin() + head->count);
     head_hidden_ = shape->hidden;
-    settle_norm(*static_cast<int8_t* const*>(extension_of(host, kHeadNorm)));
+    settle_norm(*static_cast<int8_t* const*>(sdk::extension_of(host, kHeadNorm)));
   }
 
   Status bind(const ModelShape& target, HiddenLayersOut& wanted) {
@@ -107,11 +101,9 @@ class Eagle3 {
   }
 
   void offer(std::span<const DraftRequest> requests, std::span<uint32_t> offered) {
-    const auto most = static_cast<size_t>(options_.max_draft_tokens);
     for (size_t i = 0; i < requests.size(); ++i) {
-      const size_t known = requests[i].history.size(), context = runner_->context_tokens();
-      const size_t room = context > known ? context - known : 0;
-      offered[i] = static_cast<uint32_t>(std::min({most, room, size_t{requests[i].max_tokens}}));
+      const size_t known = requests[i].history.size();
+      offered[i] = sdk::room_for(requests[i], *runner_, options_.max_draft_tokens);
       if (!sequences_[requests[i].seq].reaches(known)) offered[i] = 0;
     }
     adaptive_.choose(requests, offered);
@@ -141,15 +133,13 @@ class Eagle3 {
       throw std::runtime_error(
           "the head's config.json does not say 'norm_before_residual', which programs take for "
           "different things; set drafter.options.norm_before_residual to \"yes\" or \"no\", as the "
-          "head "
-          "was trained (EAGLE's and SpecForge's own are \"no\")");
+          "head was trained (EAGLE's and SpecForge's own are \"no\")");
     }
     const int8_t value = option == NormBefore::yes ? 1 : 0;
     if (*said >= 0 && *said != value) {
       throw std::runtime_error(
           "drafter.options.norm_before_residual is set, but the head's config.json says otherwise; "
-          "remove "
-          "it");
+          "remove it");
     }
     *said = value;
   }
@@ -177,7 +167,7 @@ class Eagle3 {
       kept.lost(read);
       return false;
     }
-    adaptive_.granted(request.max_tokens, tokens.size() <= read + kUsualLag);
+    adaptive_.granted(request.max_tokens, tokens.size() <= read + sdk::kUsualLag);
     RunnerRow& row = rows_.emplace_back();
     row.seq = request.seq;
     row.history = tokens;
@@ -188,7 +178,6 @@ class Eagle3 {
   Status draft_level(std::span<const DraftRequest> requests, std::span<DraftOut> drafts) {
     logits_.assign(rows_.size(), nullptr);
     states_.assign(rows_.size(), nullptr);
-    draws_.assign(rows_.size(), {});
     if (Status status = runner_->forward(rows_, logits_, states_); !status.ok()) return status;
     own_.resize(rows_.size() * head_hidden_);
     drawn_.clear();
@@ -196,21 +185,11 @@ class Eagle3 {
       std::copy_n(states_[i], head_hidden_,
                   own_.begin() + static_cast<ptrdiff_t>(i * head_hidden_));
       const DraftRequest& request = requests[who_[i]];
-      const DraftOut& out = drafts[who_[i]];
       RunnerRow& row = drawn_.emplace_back();
       row.seq = request.seq;
-      row.history = {request.history.data(), request.history.size() + out.count};
-      if (out.probs == nullptr) continue;
-      draws_[i].probs = out.probs + uint64_t{out.count} * runner_->vocabulary();
+      row.history = {request.history.data(), request.history.size() + drafts[who_[i]].count};
     }
-    if (Status status = runner_->draw(drawn_, logits_, draws_); !status.ok()) return status;
-    for (size_t i = 0; i < who_.size(); ++i) {
-      DraftOut& out = drafts[who_[i]];
-      if (draws_[i].token == kNoToken) continue;
-      out.tokens[out.count++] = draws_[i].token;
-      out.has_probs = out.probs != nullptr;
-    }
-    return {};
+    return sdk::draw_next(*runner_, drawn_, logits_, who_, drafts, draws_);
   }
 
   // The sequences that want one more token, which goes on from the head's own state. One whose row
@@ -245,11 +224,6 @@ class Eagle3 {
   std::vector<RunnerDraw> draws_;
 };
 
-constexpr Fact kNeeds[] = {
-    {.key = "draft.needs", .op = FactOp::in, .number = 0, .words = "model"},
-    {.key = "kv.rollback", .op = FactOp::in, .number = 0, .words = "yes"},
-    {.key = "sampler.verify", .op = FactOp::in, .number = 0, .words = "exact rejection"},
-};
 constexpr PluginDescriptor kEagle3 = sdk::with_requirements(
     sdk::descriptor<Drafter, Eagle3, Options>(
         {.id = "eagle3",
@@ -257,7 +231,7 @@ constexpr PluginDescriptor kEagle3 = sdk::with_requirements(
          .summary = "an EAGLE-3 head ([drafter] model) goes ahead from the target's hidden states",
          .license = "Apache-2.0"},
         kOptions),
-    kNeeds);
+    sdk::kModelDraftNeeds);
 
 }  // namespace
 }  // namespace tenon::eagle3
