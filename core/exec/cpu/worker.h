@@ -63,7 +63,6 @@ class CpuWorker final : public CpuProducts, private DecoderOps {
 
   const ModelPlan& plan() const { return step_.model->plan; }
   const LayerPlan& plan(uint32_t layer) const { return step_.model->plan.layers[layer]; }
-  bool is_last(uint32_t layer) const { return layer + 1 == plan().layers.size(); }
   // After it no row reads another.
   bool is_last_mixer(uint32_t layer) const { return layer + 1 >= step_.layers_with_mixers; }
   const LayerWeights& vectors(uint32_t layer) const { return step_.model->layers[layer]; }
@@ -83,10 +82,6 @@ class CpuWorker final : public CpuProducts, private DecoderOps {
     return norm ? normed() : step_.buffers.hidden.floats();
   }
 
-  // stream.cc
-  void embed_tokens();
-  void finish_embeddings();
-
   // head.cc
   void enter_head();
   void join_head();
@@ -94,6 +89,8 @@ class CpuWorker final : public CpuProducts, private DecoderOps {
   bool joins(uint32_t layer) const { return step_.head != nullptr && layer == 0; }
 
   // stream.cc
+  void embed_tokens();
+  void finish_embeddings();
   void norm(const NormPlan& norm, std::span<const float> scale, std::span<const float> bias);
   void norm_row(const NormPlan& norm, const float* x, const float* scale, const float* bias,
                 uint32_t width, float* out) const;
