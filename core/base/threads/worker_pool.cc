@@ -16,6 +16,7 @@
 
 #include "core/base/machine/cpu_cores.h"
 #include "core/base/machine/signal_stack.h"
+#include "core/base/threads/heavy_fence.h"
 
 #if defined(__x86_64__)
 #include <xmmintrin.h>
@@ -131,6 +132,7 @@ WorkerPool::WorkerPool(uint32_t size, uint32_t cores)
     : size_(size),
       cores_(cores),
       rounds_(static_cast<uint32_t>(std::bit_width(size - 1))),
+      sleepers_fence_(size > 1 && enable_heavy_fences()),
       spin_limit_(size > cores ? 20 : kSpinLimit),
       flags_(std::make_unique<Flag[]>(size_t{size} * rounds_)),
       locals_(std::make_unique<Local[]>(size)) {}
@@ -263,7 +265,12 @@ void WorkerPool::barrier(uint32_t worker) noexcept {
     const uint32_t peer = (worker + (1u << round)) % me.workers;
     Flag& told = flags_[size_t{peer} * rounds_ + round];
     // One total order with the peer's `sleeps`: it sees the count, or is seen asleep.
-    told.value.store(count);
+    if (sleepers_fence_) {
+      told.value.store(count, std::memory_order_release);
+      light_fence();
+    } else {
+      told.value.store(count);
+    }
     if (told.sleeps.load() != 0) wake(told.value, kEntered);
     wait_for(flags_[size_t{worker} * rounds_ + round], count, me);
   }
@@ -290,13 +297,18 @@ void WorkerPool::wait_for(Flag& flag, uint32_t value, Local& me) const noexcept 
     me.crowded = now_ns(CLOCK_MONOTONIC) - before > kLongYieldNs;
   }
   const uint64_t before = now_ns(CLOCK_MONOTONIC);
+  sleep_until(flag, value);
+  me.slept_ns += now_ns(CLOCK_MONOTONIC) - before;
+}
+
+void WorkerPool::sleep_until(Flag& flag, uint32_t value) const noexcept {
   flag.sleeps.store(1);
+  if (sleepers_fence_) heavy_fence();
   for (uint32_t seen = flag.value.load(); static_cast<int32_t>(seen - value) < 0;
        seen = flag.value.load()) {
     sleep_while(flag.value, seen, kEntered);
   }
   flag.sleeps.store(0, std::memory_order_relaxed);
-  me.slept_ns += now_ns(CLOCK_MONOTONIC) - before;
 }
 
 }  // namespace tenon

@@ -64,10 +64,11 @@ class WorkerPool {
 
  private:
   using Erased = void (*)(void* function, uint32_t worker);
-  // A counter with a cache line of its own: only its writer and its one waiter touch it.
-  struct alignas(64) Flag {
-    std::atomic<uint32_t> value{0};
-    std::atomic<uint32_t> sleeps{0};  // 1 while its waiter sleeps, or is about to
+  // A counter with a cache line of its own: only its writer and its one waiter touch it. Whether
+  // the waiter sleeps has another one, which stays in the writer's cache as long as nobody does.
+  struct Flag {
+    alignas(64) std::atomic<uint32_t> value{0};
+    alignas(64) std::atomic<uint32_t> sleeps{0};  // 1 while its waiter sleeps, or is about to
   };
   // What belongs to one worker; the others read it while it stands outside.
   struct alignas(64) Local {
@@ -90,10 +91,12 @@ class WorkerPool {
   uint32_t wait_for_start(uint32_t worker, uint32_t seen) noexcept;
   void sleep_until_start(uint32_t worker, uint32_t seen) noexcept;
   void wait_for(Flag& flag, uint32_t value, Local& me) const noexcept;
+  void sleep_until(Flag& flag, uint32_t value) const noexcept;
 
   const uint32_t size_;
   const uint32_t cores_;
   const uint32_t rounds_;            // ⌈log₂ size⌉
+  const bool sleepers_fence_;        // who falls asleep at a barrier fences for its writer too
   const uint32_t spin_limit_;        // pauses before a waiting worker gives its core away
   std::unique_ptr<Flag[]> flags_;    // [size][rounds]
   std::unique_ptr<Local[]> locals_;  // [size]

@@ -1,19 +1,29 @@
 #include "core/base/threads/worker_pool.h"
 
 #include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <cfenv>
 #include <chrono>
 #include <cmath>
+#include <cstddef>
+#include <cstdlib>
 #include <ctime>
+#include <iterator>
 #include <limits>
 #include <numeric>
 #include <thread>
 #include <vector>
 
 #include "core/base/machine/cpu_cores.h"
+#include "core/base/threads/heavy_fence.h"
 
 namespace tenon {
 namespace {
@@ -129,6 +139,54 @@ TEST(WorkerPool, who_waits_long_for_a_worker_that_is_late_uses_no_processor_on_a
     if (worker == 1) std::this_thread::sleep_for(std::chrono::milliseconds(50));
   });
   EXPECT_LT(cpu_ns() - before, 10'000'000);
+}
+
+// As in containers whose filter of system calls is strict.
+bool forbid_membarrier() {
+  sock_filter filter[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+                          BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_membarrier, 0, 1),
+                          BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+                          BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+  sock_fprog program = {static_cast<unsigned short>(std::size(filter)), filter};
+  return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+// Workers sleep at most barriers, since each is late for every fourth one. A wake that gets lost
+// leaves the pool waiting for good.
+void meet_while_others_sleep() {
+  auto pool = pool_of(3);
+  WorkerGovernor governor(3);
+  governor.add({3, 1, 10'000'000, 10'000'000, 3'000'000});
+  ASSERT_TRUE(governor.crowded());
+  std::vector<uint32_t> met(3, 0);
+  pool->run(governor, [&](uint32_t worker) {
+    for (uint32_t turn = 0; turn < 2000; ++turn) {
+      const auto until = std::chrono::steady_clock::now() + std::chrono::microseconds(turn % 60);
+      while ((turn + worker) % 4 == 0 && std::chrono::steady_clock::now() < until) {
+      }
+      pool->barrier(worker);
+      ++met[worker];
+    }
+  });
+  EXPECT_EQ(met, std::vector<uint32_t>(3, 2000));
+}
+
+TEST(WorkerPool, no_wake_is_lost_at_barriers_where_workers_sleep) {
+  meet_while_others_sleep();
+}
+
+TEST(WorkerPoolDeathTest, nor_where_the_system_makes_no_fence_for_other_threads) {
+  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  EXPECT_EXIT(
+      {
+        ::alarm(60);
+        if (!forbid_membarrier()) std::_Exit(2);
+        if (enable_heavy_fences()) std::_Exit(3);
+        meet_while_others_sleep();
+        std::_Exit(testing::Test::HasFailure() ? 1 : 0);
+      },
+      testing::ExitedWithCode(0), "");
 }
 
 TEST(WorkerPool, starts_and_ends_without_a_run) {
