@@ -5,6 +5,7 @@
 
 #include "core/base/quote.h"
 #include "core/model/config/model_config.h"
+#include "core/model/synth/decoder_shapes.h"
 #include "core/model/synth/dense_shapes.h"
 #include "core/model/synth/expert_shapes.h"
 #include "core/model/synth/kin_shapes.h"
@@ -14,166 +15,8 @@
 namespace tenon {
 namespace {
 
-// The numbers that differ in every model; the rest is set where the shape is made.
-struct Widths {
-  uint32_t hidden, intermediate, layers, heads, kv_heads, head_dim, vocabulary, context_tokens;
-};
-
+using decoder_shapes::llama, decoder_shapes::llama3, decoder_shapes::qwen2, decoder_shapes::qwen3;
 using nlohmann::ordered_json;
-
-ordered_json make(const char* family, const char* class_name, const Widths& widths, double norm_eps,
-                  double rope_theta, bool tied, TokenId bos, TokenId eos) {
-  return {{"architectures", {class_name}},
-          {"model_type", family},
-          {"hidden_act", "silu"},
-          {"hidden_size", widths.hidden},
-          {"intermediate_size", widths.intermediate},
-          {"num_hidden_layers", widths.layers},
-          {"num_attention_heads", widths.heads},
-          {"num_key_value_heads", widths.kv_heads},
-          {"head_dim", widths.head_dim},
-          {"vocab_size", widths.vocabulary},
-          {"max_position_embeddings", widths.context_tokens},
-          {"rms_norm_eps", norm_eps},
-          {"rope_theta", rope_theta},
-          {"rope_scaling", nullptr},
-          {"tie_word_embeddings", tied},
-          {"bos_token_id", bos},
-          {"eos_token_id", eos}};
-}
-
-std::string llama3(const Widths& widths, double factor, bool tied) {
-  ordered_json config =
-      make("llama", "LlamaForCausalLM", widths, 1e-5, 500000.0, tied, 128000, 128001);
-  config["rope_scaling"] = {{"rope_type", "llama3"},
-                            {"factor", factor},
-                            {"low_freq_factor", 1.0},
-                            {"high_freq_factor", 4.0},
-                            {"original_max_position_embeddings", 8192}};
-  return config.dump();
-}
-
-std::string llama(const Widths& widths, bool tied, TokenId bos, TokenId eos) {
-  return make("llama", "LlamaForCausalLM", widths, 1e-5, 10000.0, tied, bos, eos).dump();
-}
-
-std::string qwen2(const Widths& widths) {
-  ordered_json config =
-      make("qwen2", "Qwen2ForCausalLM", widths, 1e-6, 1000000.0, true, 151643, 151643);
-  config["sliding_window"] = nullptr;
-  config["use_sliding_window"] = false;
-  return config.dump();
-}
-
-std::string qwen3(const Widths& widths) {
-  ordered_json config =
-      make("qwen3", "Qwen3ForCausalLM", widths, 1e-6, 1000000.0, true, 151643, 151645);
-  config["attention_bias"] = false;
-  config["sliding_window"] = nullptr;
-  config["use_sliding_window"] = false;
-  return config.dump();
-}
-
-std::string mistral_7b() {
-  ordered_json config =
-      make("mistral", "MistralForCausalLM", {4096, 14336, 32, 32, 8, 128, 32000, 32768}, 1e-5,
-           10000.0, false, 1, 2);
-  config["sliding_window"] = 4096;
-  return config.dump();
-}
-
-std::string gemma2_2b() {
-  return R"({"architectures":["Gemma2ForCausalLM"],"model_type":"gemma2",
-    "hidden_activation":"gelu_pytorch_tanh","hidden_size":2304,"intermediate_size":9216,
-    "num_hidden_layers":26,"num_attention_heads":8,"num_key_value_heads":4,"head_dim":256,
-    "vocab_size":256000,"max_position_embeddings":8192,"rms_norm_eps":1e-6,"rope_theta":10000.0,
-    "sliding_window":4096,"query_pre_attn_scalar":256,"attn_logit_softcapping":50.0,
-    "final_logit_softcapping":30.0,"tie_word_embeddings":true,"bos_token_id":2,"eos_token_id":1})";
-}
-
-std::string gemma3_1b() {
-  return R"({"architectures":["Gemma3ForCausalLM"],"model_type":"gemma3_text",
-    "hidden_activation":"gelu_pytorch_tanh","hidden_size":1152,"intermediate_size":6912,
-    "num_hidden_layers":26,"num_attention_heads":4,"num_key_value_heads":1,"head_dim":256,
-    "vocab_size":262144,"max_position_embeddings":32768,"rms_norm_eps":1e-6,
-    "rope_theta":1000000.0,"rope_local_base_freq":10000.0,"sliding_window":512,
-    "sliding_window_pattern":6,"query_pre_attn_scalar":256,"tie_word_embeddings":true,
-    "bos_token_id":2,"eos_token_id":1})";
-}
-
-std::string phi3_mini() {
-  return R"({"architectures":["Phi3ForCausalLM"],"model_type":"phi3","hidden_act":"silu",
-    "hidden_size":3072,"intermediate_size":8192,"num_hidden_layers":32,"num_attention_heads":32,
-    "num_key_value_heads":32,"vocab_size":32064,"max_position_embeddings":4096,
-    "original_max_position_embeddings":4096,"rms_norm_eps":1e-5,"rope_theta":10000.0,
-    "rope_scaling":null,"sliding_window":2047,"tie_word_embeddings":false,"bos_token_id":1,
-    "eos_token_id":32000})";
-}
-
-std::string olmo2_1b() {
-  return R"({"architectures":["Olmo2ForCausalLM"],"model_type":"olmo2","hidden_act":"silu",
-    "hidden_size":2048,"intermediate_size":8192,"num_hidden_layers":16,"num_attention_heads":16,
-    "num_key_value_heads":16,"vocab_size":100352,"max_position_embeddings":4096,
-    "rms_norm_eps":1e-6,"rope_theta":500000.0,"tie_word_embeddings":false,"bos_token_id":null,
-    "eos_token_id":100257})";
-}
-
-std::string granite_2b() {
-  return R"({"architectures":["GraniteForCausalLM"],"model_type":"granite","hidden_act":"silu",
-    "hidden_size":2048,"intermediate_size":8192,"num_hidden_layers":40,"num_attention_heads":32,
-    "num_key_value_heads":8,"vocab_size":49155,"max_position_embeddings":131072,
-    "rms_norm_eps":1e-5,"rope_theta":5000000.0,"attention_multiplier":0.015625,
-    "embedding_multiplier":12.0,"residual_multiplier":0.22,"logits_scaling":8.0,
-    "tie_word_embeddings":true,"bos_token_id":0,"eos_token_id":0})";
-}
-
-std::string smollm3_3b() {
-  return R"({"architectures":["SmolLM3ForCausalLM"],"model_type":"smollm3","hidden_act":"silu",
-    "hidden_size":2048,"intermediate_size":11008,"num_hidden_layers":36,"num_attention_heads":16,
-    "num_key_value_heads":4,"vocab_size":128256,"max_position_embeddings":65536,
-    "rms_norm_eps":1e-6,"rope_theta":5000000.0,"no_rope_layer_interval":4,
-    "tie_word_embeddings":true,"bos_token_id":128000,"eos_token_id":128012})";
-}
-
-std::string starcoder2_3b() {
-  return R"({"architectures":["Starcoder2ForCausalLM"],"model_type":"starcoder2",
-    "hidden_act":"gelu_pytorch_tanh","hidden_size":3072,"intermediate_size":12288,
-    "num_hidden_layers":30,"num_attention_heads":24,"num_key_value_heads":2,"vocab_size":49152,
-    "max_position_embeddings":16384,"norm_epsilon":1e-5,"rope_theta":999999.4420358813,
-    "sliding_window":4096,"use_bias":true,"tie_word_embeddings":true,"bos_token_id":0,
-    "eos_token_id":0})";
-}
-
-std::string gpt2_small() {
-  return R"({"architectures":["GPT2LMHeadModel"],"model_type":"gpt2",
-    "activation_function":"gelu_new","n_embd":768,"n_layer":12,"n_head":12,"n_positions":1024,
-    "vocab_size":50257,"layer_norm_epsilon":1e-5,"bos_token_id":50256,"eos_token_id":50256})";
-}
-
-std::string pythia_1b() {
-  return R"({"architectures":["GPTNeoXForCausalLM"],"model_type":"gpt_neox","hidden_act":"gelu",
-    "hidden_size":2048,"intermediate_size":8192,"num_hidden_layers":16,"num_attention_heads":8,
-    "vocab_size":50304,"max_position_embeddings":2048,"layer_norm_eps":1e-5,"rotary_pct":0.25,
-    "rotary_emb_base":10000,"use_parallel_residual":true,"tie_word_embeddings":false,
-    "bos_token_id":0,"eos_token_id":0})";
-}
-
-std::string stablelm2_1_6b() {
-  return R"({"architectures":["StableLmForCausalLM"],"model_type":"stablelm","hidden_act":"silu",
-    "hidden_size":2048,"intermediate_size":5632,"num_hidden_layers":24,"num_attention_heads":32,
-    "num_key_value_heads":32,"vocab_size":100352,"max_position_embeddings":4096,
-    "layer_norm_eps":1e-5,"rope_theta":10000.0,"partial_rotary_factor":0.25,"use_qkv_bias":true,
-    "use_parallel_residual":false,"tie_word_embeddings":false,"bos_token_id":100257,
-    "eos_token_id":100257})";
-}
-
-std::string command_r() {
-  return R"({"architectures":["CohereForCausalLM"],"model_type":"cohere","hidden_act":"silu",
-    "hidden_size":8192,"intermediate_size":22528,"num_hidden_layers":40,"num_attention_heads":64,
-    "num_key_value_heads":64,"vocab_size":256000,"max_position_embeddings":131072,
-    "layer_norm_eps":1e-5,"rope_theta":8000000.0,"logit_scale":0.0625,"use_qk_norm":false,
-    "tie_word_embeddings":true,"bos_token_id":5,"eos_token_id":255001})";
-}
 
 constexpr NamedShape kShapes[] = {
     {"llama-3.2-1b", "1.24 B parameters; GQA 32:8, rope llama3, tied",
@@ -220,13 +63,13 @@ constexpr NamedShape kShapes[] = {
      [] {
        return qwen3({2048, 6144, 28, 16, 8, 128, 151936, 40960});
      }},
-    {"mistral-7b", "7.24 B parameters; GQA 32:8, window 4096", mistral_7b},
+    {"mistral-7b", "7.24 B parameters; GQA 32:8, window 4096", decoder_shapes::mistral_7b},
     {"gemma-2-2b", "2.61 B parameters; GQA 8:4, windows in every other layer, soft caps, tied",
-     gemma2_2b},
+     decoder_shapes::gemma2_2b},
     {"gemma-2-9b", "9.24 B parameters; GQA 16:8, windows in every other layer, soft caps, tied",
      dense_shapes::gemma2_9b},
     {"gemma-3-1b", "1.00 B parameters; GQA 4:1, windows of 512 in five of six layers, tied",
-     gemma3_1b},
+     decoder_shapes::gemma3_1b},
     {"gemma-3-4b", "3.88 B parameters (its text part); GQA 8:4, windows of 1024, tied",
      dense_shapes::gemma3_4b},
     {"gemma-4-e4b",
@@ -237,25 +80,28 @@ constexpr NamedShape kShapes[] = {
      "11.9 B parameters (its text part); GQA 16:8 and 16:1, windows of 1024 in five of six layers, "
      "tied",
      dense_shapes::gemma4_12b},
-    {"phi-3-mini", "3.82 B parameters; 32 heads, window 2047", phi3_mini},
+    {"phi-3-mini", "3.82 B parameters; 32 heads, window 2047", decoder_shapes::phi3_mini},
     {"phi-4", "14.7 B parameters; GQA 40:10, fused matrices", dense_shapes::phi4},
-    {"olmo-2-1b", "1.48 B parameters; 16 heads, norms behind each half", olmo2_1b},
+    {"olmo-2-1b", "1.48 B parameters; 16 heads, norms behind each half", decoder_shapes::olmo2_1b},
     {"olmo-2-7b", "7.30 B parameters; 32 heads, norms behind each half", dense_shapes::olmo2_7b},
-    {"granite-3.1-2b", "2.53 B parameters; GQA 32:8, multipliers, tied", granite_2b},
+    {"granite-3.1-2b", "2.53 B parameters; GQA 32:8, multipliers, tied",
+     decoder_shapes::granite_2b},
     {"granite-3.1-8b", "8.17 B parameters; GQA 32:8, multipliers, tied", dense_shapes::granite_8b},
     {"smollm3-3b", "3.08 B parameters; GQA 16:4, no positions in every fourth layer, tied",
-     smollm3_3b},
-    {"starcoder2-3b", "3.03 B parameters; GQA 24:2, plain MLP, window 4096, tied", starcoder2_3b},
-    {"gpt2", "124 M parameters; 12 heads, learned positions, tied", gpt2_small},
+     decoder_shapes::smollm3_3b},
+    {"starcoder2-3b", "3.03 B parameters; GQA 24:2, plain MLP, window 4096, tied",
+     decoder_shapes::starcoder2_3b},
+    {"gpt2", "124 M parameters; 12 heads, learned positions, tied", decoder_shapes::gpt2_small},
     {"gpt2-medium", "355 M parameters; 16 heads, learned positions, tied",
      dense_shapes::gpt2_medium},
     {"gpt2-large", "774 M parameters; 20 heads, learned positions, tied", dense_shapes::gpt2_large},
     {"gpt2-xl", "1.56 B parameters; 25 heads, learned positions, tied", dense_shapes::gpt2_xl},
     {"pythia-160m", "162 M parameters; 12 heads, parallel halves", dense_shapes::pythia_160m},
     {"gpt-neox-20b", "20.6 B parameters; 64 heads, parallel halves", dense_shapes::neox_20b},
-    {"pythia-1b", "1.01 B parameters; 8 heads, parallel halves", pythia_1b},
-    {"stablelm-2-1.6b", "1.64 B parameters; 32 heads, a quarter of each turns", stablelm2_1_6b},
-    {"command-r", "35.0 B parameters; 64 heads, parallel halves, tied", command_r},
+    {"pythia-1b", "1.01 B parameters; 8 heads, parallel halves", decoder_shapes::pythia_1b},
+    {"stablelm-2-1.6b", "1.64 B parameters; 32 heads, a quarter of each turns",
+     decoder_shapes::stablelm2_1_6b},
+    {"command-r", "35.0 B parameters; 64 heads, parallel halves, tied", decoder_shapes::command_r},
     {"mamba-130m", "129 M parameters; a state of 16 a channel, no attention, tied",
      [] { return recurrent_shapes::mamba(768, 24); }},
     {"mamba-2.8b", "2.77 B parameters; a state of 16 a channel, no attention, tied",
