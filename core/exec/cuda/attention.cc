@@ -20,13 +20,8 @@ void CudaStep::qkv(uint32_t layer) {
   const DeviceLayer& w = weights_.layers[layer];
   input_of(static_cast<bool>(plan(layer).attention_norm));
   if (plan(layer).latent) return latent_qkv(layer);
-  if (shares_kv(layer)) return multiply(w.q, w.q_bias, normed_, rows_, qkv_);
-  const StackPart q{w.q, w.q_bias}, k{w.k, w.k_bias}, v{w.v, w.v_bias};
-  if (plan(layer).attention.output_gate) {
-    multiply_all(w.qkv, {q, k, v, {w.output_gate, w.output_gate_bias}}, normed_, qkv_);
-  } else {
-    multiply_all(w.qkv, {q, k, v}, normed_, qkv_);
-  }
+  if (shares_kv(layer)) return multiply(w.qkv.parts[0], normed_, qkv_);
+  multiply_all(w.qkv, normed_, qkv_);
 }
 
 CudaStep::Heads CudaStep::heads_of(uint32_t layer) const {

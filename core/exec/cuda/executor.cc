@@ -8,8 +8,8 @@
 #include "core/base/log.h"
 #include "core/base/quote.h"
 #include "core/exec/batch_check.h"
-#include "core/exec/cuda/kernels/launch_recurrence.h"
 #include "core/exec/cuda/kv.h"
+#include "core/exec/cuda/recurrence.h"
 #include "core/exec/cuda/step.h"
 #include "core/exec/cuda/weights.h"
 
@@ -99,38 +99,6 @@ Status refuse(LayerId layer, std::string_view has) {
       ", which the executor 'cuda' does not run; choose [executor] plugin = \"cpu\"");
 }
 
-// The most numbers for each element of a state that the kernel of a kind keeps; 0: there is none.
-int most_state(Recurrence kind) {
-  switch (kind) {
-    case Recurrence::mamba:
-      return kMaxChannelState;
-    case Recurrence::mamba2:
-      return kMaxHeadState;
-    case Recurrence::gated_delta:
-      return kMaxDeltaState;
-    default:
-      return 0;
-  }
-}
-
-Status check_recurrence(const RecurrentPlan& recurrent, LayerId id) {
-  const int most = most_state(recurrent.kind);
-  if (most == 0) {
-    return refuse(id, "a recurrence of the kind " + std::string(recurrence_name(recurrent.kind)));
-  }
-  if (recurrent.inputs_apart || recurrent.gate_rank > 0 || recurrent.sigmoid_gate ||
-      recurrent.beta_scale != 1.0f) {
-    return refuse(id, "a delta rule whose q, k and v come apart");
-  }
-  if (recurrent.scales != RecurrentScales() || recurrent.norm_first) {
-    return refuse(id, "a recurrence with factors, or a norm before its gate");
-  }
-  if (recurrent.low_norm) return refuse(id, "a recurrence with norms of its Δ, B and C");
-  if (recurrent.state <= static_cast<uint32_t>(most)) return {};
-  return refuse(id, "a recurrence that keeps " + std::to_string(recurrent.state) +
-                        " numbers for each element");
-}
-
 Status check_layer(const LayerPlan& layer, LayerId id) {
   if (layer.input) return refuse(id, "per-layer embeddings");
   if (layer.scaled) return refuse(id, "a factor at its end");
@@ -143,7 +111,10 @@ Status check_layer(const LayerPlan& layer, LayerId id) {
     return refuse(id, "factors on attention or its MLP");
   }
   if (layer.attention.makes_v()) return refuse(id, "a norm of V, or V made of K's product");
-  if (layer.recurrent) TENON_RETURN_IF_ERROR(check_recurrence(layer.recurrent, id));
+  if (layer.recurrent) {
+    const std::string refused = refused_recurrence(layer.recurrent);
+    if (!refused.empty()) return refuse(id, refused);
+  }
   if (layer.experts.normalised && layer.experts.sum_more > 1e-20f) {
     return refuse(id, "experts whose factors are divided by more than their sum");
   }

@@ -141,8 +141,7 @@ void CudaStep::experts_in(uint32_t layer) {
                    {experts.swiglu_alpha, experts.swiglu_limit}),
        "the activation of experts");
   if (experts.shared_width == 0) return;
-  const int stride = multiply_all(
-      w.shared_gate_up, {{w.shared_gate, nullptr}, {w.shared_up, nullptr}}, normed_, gate_up_);
+  const int stride = multiply_all(w.shared_gate_up, normed_, gate_up_);
   keep(launch_gate(driver_.stream(), gate_up_, gate_up_ + experts.shared_width, inner_,
                    weights_.type(), rows_, static_cast<int>(experts.shared_width), stride,
                    DeviceWeights::input_stride(experts.shared_width),

@@ -74,11 +74,11 @@ void CudaStep::latent_qkv(uint32_t layer) {
   float* const k = heads_of(layer).k;
   multiply(w.kv_a, w.kv_a_bias, normed_, rows_, k);
   norm_rows(k, w.kv_a_norm, latent.kv_rank, row, k, Input::f32, row);
-  if (latent.q_rank == 0) return multiply(w.q, nullptr, normed_, rows_, latent_.expanded);
+  if (latent.q_rank == 0) return multiply(w.qkv.parts[0], normed_, latent_.expanded);
   multiply(w.q_a, w.q_a_bias, normed_, rows_, latent_.low);
   norm_rows(latent_.low, w.q_a_norm, latent.q_rank, 0, latent_.low_input, weights_.type(),
             DeviceWeights::input_stride(latent.q_rank));
-  multiply(w.q, nullptr, latent_.low_input, rows_, latent_.expanded);
+  multiply(w.qkv.parts[0], latent_.low_input, latent_.expanded);
 }
 
 void CudaStep::multiply_heads(const DeviceMatrix& w, uint32_t heads, const void* x, int x_head,

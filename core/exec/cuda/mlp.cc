@@ -34,9 +34,9 @@ void CudaStep::mlp_in(uint32_t layer) {
   }
   int stride = static_cast<int>(mlp.width);
   if (mlp.gated) {
-    stride = multiply_all(w.gate_up, {{w.gate, w.gate_bias}, {w.up, w.up_bias}}, normed_, gate_up_);
+    stride = multiply_all(w.gate_up, normed_, gate_up_);
   } else {
-    multiply(w.up, w.up_bias, normed_, rows_, gate_up_);
+    multiply(w.gate_up.parts[1], normed_, gate_up_);
   }
   keep(launch_gate(driver_.stream(), mlp.gated ? gate_up_ : nullptr,
                    mlp.gated ? gate_up_ + mlp.width : gate_up_, inner_, weights_.type(), rows_,

@@ -34,6 +34,10 @@ void CudaStep::multiply(const DeviceMatrix& w, const MultiplyCall& call, const G
        "a product with packed weights");
 }
 
+void CudaStep::multiply(const DevicePart& w, const void* x, float* y) {
+  multiply(w.matrix, w.bias, x, rows_, y);
+}
+
 void CudaStep::multiply(const DeviceMatrix& w, const float* bias, const void* x, uint32_t rows,
                         float* y, bool add, float factor) {
   MultiplyCall call = multiply_call(w, bias, x, rows, y);
@@ -42,16 +46,15 @@ void CudaStep::multiply(const DeviceMatrix& w, const float* bias, const void* x,
   multiply(w, call);
 }
 
-int CudaStep::multiply_all(const DeviceStack& stack, std::initializer_list<StackPart> parts,
-                           const void* x, float* y) {
+int CudaStep::multiply_all(const DeviceStack& stack, const void* x, float* y) {
   int width = 0;
-  for (const StackPart& part : parts) width += part.matrix.n_out;
+  for (const DevicePart& part : stack.parts) width += part.matrix.n_out;
   const bool guests = guest_ && stack.matrix.bits == 0;
   if (stack.matrix.n_out > 0 && !guests) {
     multiply(stack.matrix, stack.bias, x, rows_, y);
     return width;
   }
-  for (const StackPart& part : parts) {
+  for (const DevicePart& part : stack.parts) {
     MultiplyCall call = multiply_call(part.matrix, part.bias, x, rows_, y);
     call.y_stride = width;
     multiply(part.matrix, call);

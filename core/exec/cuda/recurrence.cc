@@ -2,6 +2,7 @@
 #include "core/exec/cuda/recurrence.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "core/exec/cuda/step.h"
@@ -34,12 +35,125 @@ struct RecurrentWidths {
   }
 };
 
-// Where the state of a layer begins behind the rows that its convolution keeps.
+// Where the state of a layer begins after the rows that its convolution keeps.
 int64_t first_float(const RecurrentPlan& plan) {
   return int64_t{plan.width - 1} * plan.channels();
 }
 
+// Parameters of all kinds that are here (RecurrenceKind::parameters), and one of Mamba's.
+enum : size_t { kConvolution, kConvolutionBias, kA, kStepBias, kD };
+
+// What a scan reads and writes, of a step's rows in one layer.
+struct ScanRows {
+  void* stream;
+  StateSteps steps;
+  const RecurrentPlan& plan;
+  const DeviceRecurrence& weights;
+  const RecurrentArrays& arrays;
+
+  int stride() const { return static_cast<int>(entering_width(plan)); }
+  // After x and the gate.
+  const float* other_inputs() const { return arrays.entering + plan.channels() + plan.inner(); }
+};
+
+int scan_channels(const ScanRows& rows) {
+  const RecurrentPlan& plan = rows.plan;
+  ScanChannelsCall call = {};
+  call.steps = rows.steps;
+  call.c = rows.arrays.convolved;
+  call.step = rows.arrays.steps;
+  call.bc = rows.arrays.low_bc + plan.step_rank;
+  call.a = rows.weights.parameters[kA];
+  call.step_bias = rows.weights.parameters[kStepBias];
+  call.d = rows.weights.parameters[kD];
+  call.y = rows.arrays.entering;
+  call.first_float = first_float(plan);
+  call.channels = static_cast<int>(plan.inner());
+  call.state = static_cast<int>(plan.state);
+  call.bc_stride = static_cast<int>(plan.step_rank + 2 * plan.state);
+  call.y_stride = rows.stride();
+  return launch_scan_channels(rows.stream, call);
+}
+
+int scan_heads(const ScanRows& rows) {
+  const RecurrentPlan& plan = rows.plan;
+  ScanHeadsCall call = {};
+  call.steps = rows.steps;
+  call.c = rows.arrays.convolved;
+  call.step = rows.other_inputs();
+  call.a = rows.weights.parameters[kA];
+  call.step_bias = rows.weights.parameters[kStepBias];
+  call.d = rows.weights.parameters[kD];
+  call.y = rows.arrays.entering;
+  call.first_float = first_float(plan);
+  call.heads = static_cast<int>(plan.heads);
+  call.dim = static_cast<int>(plan.head_dim);
+  call.state = static_cast<int>(plan.state);
+  call.groups = static_cast<int>(plan.groups);
+  call.step_stride = call.y_stride = rows.stride();
+  call.least_step = plan.least_step;
+  call.most_step = plan.most_step;
+  return launch_scan_heads(rows.stream, call);
+}
+
+int scan_delta(const ScanRows& rows) {
+  const RecurrentPlan& plan = rows.plan;
+  NormShape keys;
+  keys.rows = rows.steps.rows * 2 * plan.groups;
+  keys.width = static_cast<int>(plan.state);
+  keys.x_stride = keys.out_stride = static_cast<int>(plan.channels());
+  keys.heads = keys.weight_rows = 2 * plan.groups;
+  keys.eps = 1e-6f / static_cast<float>(plan.state);
+  float* const convolved = rows.arrays.convolved;
+  const int error = launch_norm(rows.stream, convolved, rows.weights.key_norm, nullptr, convolved,
+                                Input::f32, keys);
+  if (error != 0) return error;
+  ScanDeltaCall call = {};
+  call.steps = rows.steps;
+  call.c = convolved;
+  call.step = rows.other_inputs();
+  call.beta = call.step + plan.steps();
+  call.a = rows.weights.parameters[kA];
+  call.step_bias = rows.weights.parameters[kStepBias];
+  call.y = rows.arrays.entering;
+  call.first_float = first_float(plan);
+  call.heads = static_cast<int>(plan.heads);
+  call.dim = static_cast<int>(plan.head_dim);
+  call.state = static_cast<int>(plan.state);
+  call.groups = static_cast<int>(plan.groups);
+  call.decays = static_cast<int>(plan.decays);
+  call.step_stride = call.y_stride = rows.stride();
+  call.strongest_decay = plan.strongest_decay;
+  return launch_scan_delta(rows.stream, call);
+}
+
+// The kinds that there are kernels for.
+struct Scan {
+  Recurrence kind;
+  int most_state;  // numbers for each element of a state
+  int (*launch)(const ScanRows& rows);
+};
+constexpr Scan kScans[] = {{Recurrence::mamba, kMaxChannelState, scan_channels},
+                           {Recurrence::mamba2, kMaxHeadState, scan_heads},
+                           {Recurrence::gated_delta, kMaxDeltaState, scan_delta}};
+
 }  // namespace
+
+std::string refused_recurrence(const RecurrentPlan& plan) {
+  const auto* scan = std::ranges::find(kScans, plan.kind, &Scan::kind);
+  if (scan == std::end(kScans)) {
+    return "a recurrence of the kind " + std::string(recurrence_name(plan.kind));
+  }
+  if (plan.inputs_apart || plan.gate_rank > 0 || plan.sigmoid_gate || plan.beta_scale != 1.0f) {
+    return "a delta rule whose q, k and v come apart";
+  }
+  if (plan.scales != RecurrentScales() || plan.norm_first) {
+    return "a recurrence with factors, or a norm before its gate";
+  }
+  if (plan.low_norm) return "a recurrence with norms of its Δ, B and C";
+  if (plan.state <= static_cast<uint32_t>(scan->most_state)) return {};
+  return "a recurrence that keeps " + std::to_string(plan.state) + " numbers for each element";
+}
 
 uint32_t entering_width(const RecurrentPlan& plan) {
   uint32_t width = plan.channels() + plan.inner();
@@ -136,30 +250,18 @@ StateSteps CudaStep::state_steps(uint32_t layer) const {
 }
 
 void CudaStep::recur_in(uint32_t layer) {
-  const DeviceLayer& w = weights_.layers[layer];
   input_of(static_cast<bool>(plan(layer).attention_norm));
-  const StackPart x{w.ssm_in, w.ssm_in_bias}, gate{w.ssm_gate, w.ssm_gate_bias};
-  const StackPart step{w.ssm_step, w.ssm_step_bias}, beta{w.ssm_beta, nullptr};
-  switch (plan(layer).recurrent.kind) {
-    case Recurrence::gated_delta:
-      multiply_all(w.ssm_inputs, {x, gate, step, beta}, normed_, recurrent_.entering);
-      return;
-    case Recurrence::mamba2:
-      multiply_all(w.ssm_inputs, {x, gate, step}, normed_, recurrent_.entering);
-      return;
-    default:
-      multiply_all(w.ssm_inputs, {x, gate}, normed_, recurrent_.entering);
-  }
+  multiply_all(weights_.layers[layer].recurrence.inputs, normed_, recurrent_.entering);
 }
 
 void CudaStep::convolve(uint32_t layer, const StateSteps& steps) {
-  const DeviceLayer& w = weights_.layers[layer];
+  const DeviceRecurrence& w = weights_.layers[layer].recurrence;
   const RecurrentPlan& own = plan(layer).recurrent;
   ConvolveCall call = {};
   call.steps = steps;
   call.x = recurrent_.entering;
-  call.weights = w.ssm_conv;
-  call.bias = w.ssm_conv_bias;
+  call.weights = w.parameters[kConvolution];
+  call.bias = w.parameters[kConvolutionBias];
   call.out = recurrent_.convolved;
   call.channels = static_cast<int>(own.channels());
   call.width = static_cast<int>(own.width);
@@ -168,8 +270,8 @@ void CudaStep::convolve(uint32_t layer, const StateSteps& steps) {
 }
 
 // Mamba makes Δ, B and C of what was convolved.
-void CudaStep::scan_channels(uint32_t layer, const StateSteps& steps) {
-  const DeviceLayer& w = weights_.layers[layer];
+void CudaStep::make_steps(uint32_t layer) {
+  const DeviceRecurrence& w = weights_.layers[layer].recurrence;
   const RecurrentPlan& own = plan(layer).recurrent;
   const auto take = [&](const float* from, void* to, uint32_t width, int from_stride) {
     keep(launch_take_rows(driver_.stream(), from, nullptr, to, weights_.type(), rows_,
@@ -177,78 +279,9 @@ void CudaStep::scan_channels(uint32_t layer, const StateSteps& steps) {
          "an input of steps");
   };
   take(recurrent_.convolved, recurrent_.inner, own.inner(), 0);
-  const int stride = multiply_all(w.ssm_low_bc, {{w.ssm_low, nullptr}, {w.ssm_bc, nullptr}},
-                                  recurrent_.inner, recurrent_.low_bc);
+  const int stride = multiply_all(w.low_bc, recurrent_.inner, recurrent_.low_bc);
   take(recurrent_.low_bc, recurrent_.low_input, own.step_rank, stride);
-  multiply(w.ssm_dt, nullptr, recurrent_.low_input, rows_, recurrent_.steps);
-  ScanChannelsCall call = {};
-  call.steps = steps;
-  call.c = recurrent_.convolved;
-  call.step = recurrent_.steps;
-  call.bc = recurrent_.low_bc + own.step_rank;
-  call.a = w.ssm_a;
-  call.step_bias = w.ssm_dt_bias;
-  call.d = w.ssm_d;
-  call.y = recurrent_.entering;
-  call.first_float = first_float(own);
-  call.channels = static_cast<int>(own.inner());
-  call.state = static_cast<int>(own.state);
-  call.bc_stride = stride;
-  call.y_stride = static_cast<int>(entering_width(own));
-  keep(launch_scan_channels(driver_.stream(), call), "a scan of channels");
-}
-
-void CudaStep::scan_heads(uint32_t layer, const StateSteps& steps) {
-  const DeviceLayer& w = weights_.layers[layer];
-  const RecurrentPlan& own = plan(layer).recurrent;
-  ScanHeadsCall call = {};
-  call.steps = steps;
-  call.c = recurrent_.convolved;
-  call.step = recurrent_.entering + own.channels() + own.inner();
-  call.a = w.ssm_a;
-  call.step_bias = w.ssm_dt_bias;
-  call.d = w.ssm_d;
-  call.y = recurrent_.entering;
-  call.first_float = first_float(own);
-  call.heads = static_cast<int>(own.heads);
-  call.dim = static_cast<int>(own.head_dim);
-  call.state = static_cast<int>(own.state);
-  call.groups = static_cast<int>(own.groups);
-  call.step_stride = call.y_stride = static_cast<int>(entering_width(own));
-  call.least_step = own.least_step;
-  call.most_step = own.most_step;
-  keep(launch_scan_heads(driver_.stream(), call), "a scan of heads");
-}
-
-void CudaStep::scan_delta(uint32_t layer, const StateSteps& steps) {
-  const DeviceLayer& w = weights_.layers[layer];
-  const RecurrentPlan& own = plan(layer).recurrent;
-  NormShape keys;
-  keys.rows = rows_ * 2 * own.groups;
-  keys.width = static_cast<int>(own.state);
-  keys.x_stride = keys.out_stride = static_cast<int>(own.channels());
-  keys.heads = keys.weight_rows = 2 * own.groups;
-  keys.eps = 1e-6f / static_cast<float>(own.state);
-  keep(launch_norm(driver_.stream(), recurrent_.convolved, w.ssm_key_norm, nullptr,
-                   recurrent_.convolved, Input::f32, keys),
-       "the norm of keys");
-  ScanDeltaCall call = {};
-  call.steps = steps;
-  call.c = recurrent_.convolved;
-  call.step = recurrent_.entering + own.channels() + own.inner();
-  call.beta = call.step + own.steps();
-  call.a = w.ssm_a;
-  call.step_bias = w.ssm_dt_bias;
-  call.y = recurrent_.entering;
-  call.first_float = first_float(own);
-  call.heads = static_cast<int>(own.heads);
-  call.dim = static_cast<int>(own.head_dim);
-  call.state = static_cast<int>(own.state);
-  call.groups = static_cast<int>(own.groups);
-  call.decays = static_cast<int>(own.decays);
-  call.step_stride = call.y_stride = static_cast<int>(entering_width(own));
-  call.strongest_decay = own.strongest_decay;
-  keep(launch_scan_delta(driver_.stream(), call), "a scan of delta rules");
+  multiply(w.dt, nullptr, recurrent_.low_input, rows_, recurrent_.steps);
 }
 
 // inner = norm(silu(gate) · y), the norm of each group's heads together; or silu(gate) · norm(y),
@@ -273,9 +306,9 @@ void CudaStep::gate_scanned(uint32_t layer) {
     shape.heads = own.norms();
     shape.weight_rows = own.norm_before_gate() ? 1 : own.norms();
     shape.eps = own.gate_norm.eps;
-    keep(
-        launch_norm(driver_.stream(), y, weights_.layers[layer].ssm_norm, nullptr, to, type, shape),
-        "the norm of a recurrence");
+    keep(launch_norm(driver_.stream(), y, weights_.layers[layer].recurrence.norm, nullptr, to, type,
+                     shape),
+         "the norm of a recurrence");
   };
   if (own.gate_norm && !own.norm_before_gate()) {
     gate(y, Input::f32, stride);
@@ -286,25 +319,21 @@ void CudaStep::gate_scanned(uint32_t layer) {
 }
 
 void CudaStep::recur(uint32_t layer) {
+  const RecurrentPlan& own = plan(layer).recurrent;
   const StateSteps steps = state_steps(layer);
   convolve(layer, steps);
-  switch (plan(layer).recurrent.kind) {
-    case Recurrence::gated_delta:
-      scan_delta(layer, steps);
-      break;
-    case Recurrence::mamba2:
-      scan_heads(layer, steps);
-      break;
-    default:
-      scan_channels(layer, steps);
-  }
+  if (own.kind == Recurrence::mamba) make_steps(layer);
+  const auto* scan = std::ranges::find(kScans, own.kind, &Scan::kind);
+  keep(scan->launch({driver_.stream(), steps, own, weights_.layers[layer].recurrence, recurrent_}),
+       "the scan of a recurrence");
   gate_scanned(layer);
 }
 
 void CudaStep::recur_out(uint32_t layer) {
   const DeviceLayer& w = weights_.layers[layer];
   add_to_hidden(plan(layer), plan(layer).attention_post_norm, w.attention_post_norm,
-                w.attention_post_norm_bias, w.ssm_out, w.ssm_out_bias, recurrent_.inner);
+                w.attention_post_norm_bias, w.recurrence.out.matrix, w.recurrence.out.bias,
+                recurrent_.inner);
 }
 
 }  // namespace tenon::cuda

@@ -6,6 +6,7 @@
 #include <tenon/types.h>
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "core/exec/cuda/device_memory.h"
@@ -32,6 +33,9 @@ struct RecurrentArrays {
 // Numbers of a row of RecurrentArrays::entering: x, the gate, Δ but for Mamba, and the delta rule's
 // β.
 uint32_t entering_width(const RecurrentPlan& plan);
+
+// What of a recurrence the device does not run, as in "layer 3 has …"; empty: it runs it.
+std::string refused_recurrence(const RecurrentPlan& plan);
 
 struct StatePlanArrays {
   std::vector<StateSequence> sequences;

@@ -11,7 +11,6 @@
 #include <tenon/model.h>
 
 #include <cstdint>
-#include <initializer_list>
 #include <optional>
 #include <vector>
 
@@ -98,11 +97,6 @@ class CudaStep final : private DecoderOps {
     float *q, *k, *v, *gate;
     int q_stride, kv_stride;  // from row to row
   };
-  // One of a DeviceStack's matrices.
-  struct StackPart {
-    const DeviceMatrix& matrix;
-    const float* bias;
-  };
 
   void embed() override;
   void attention_norm(uint32_t layer) override;
@@ -183,10 +177,11 @@ class CudaStep final : private DecoderOps {
   }
   void multiply(const DeviceMatrix& w, const float* bias, const void* x, uint32_t rows, float* y,
                 bool add = false, float factor = 1.0f);
+  // Of all rows.
+  void multiply(const DevicePart& w, const void* x, float* y);
   // One product of x, or where the stack has no matrix, and of the guest's, one for each part:
   // y [rows, the sum of widths] has what they make side by side. Returns that sum.
-  int multiply_all(const DeviceStack& stack, std::initializer_list<StackPart> parts, const void* x,
-                   float* y);
+  int multiply_all(const DeviceStack& stack, const void* x, float* y);
   void add_to_hidden(const LayerPlan& layer, const NormPlan& post_norm, const float* weight,
                      const float* bias, const DeviceMatrix& w, const float* w_bias, const void* x);
   // hidden += scale · post_norm(update)
@@ -205,9 +200,7 @@ class CudaStep final : private DecoderOps {
   Status send_states(StatePlan& to, const BatchView& batch);
   StateSteps state_steps(uint32_t layer) const;
   void convolve(uint32_t layer, const StateSteps& steps);
-  void scan_channels(uint32_t layer, const StateSteps& steps);
-  void scan_heads(uint32_t layer, const StateSteps& steps);
-  void scan_delta(uint32_t layer, const StateSteps& steps);
+  void make_steps(uint32_t layer);
   void gate_scanned(uint32_t layer);
 
   // exec/cuda/experts.cc

@@ -64,58 +64,55 @@ Result<DeviceMatrix> all_heads(const std::vector<Weight>& from, Input type, Weig
   return upload.elements(weights, type);
 }
 
-struct StackPart {
-  const Weight& from;
-  DeviceMatrix& to;
+struct StackSource {
+  const Weight* matrix;
   const std::vector<float>* bias = nullptr;
-  const float** to_bias = nullptr;
 };
 
-// Biases one behind the other, if all parts have one, or none has.
-Status load_biases(std::span<const StackPart> parts, WeightUpload& upload, DeviceStack& to) {
-  const auto has_bias = [](const StackPart& part) {
-    return part.bias != nullptr && !part.bias->empty();
+// Biases one after the other, if all parts have one, or none has.
+Status load_biases(std::span<const StackSource> from, WeightUpload& upload, DeviceStack& to) {
+  const auto has_bias = [](const StackSource& source) {
+    return source.bias != nullptr && !source.bias->empty();
   };
-  if (std::ranges::none_of(parts, has_bias)) return {};
-  if (!std::ranges::all_of(parts, has_bias)) {
+  if (std::ranges::none_of(from, has_bias)) return {};
+  if (!std::ranges::all_of(from, has_bias)) {
     to.matrix = {};
-    for (const StackPart& part : parts) {
-      TENON_ASSIGN_OR_RETURN(*part.to_bias, upload.vector(*part.bias));
+    for (size_t i = 0; i < from.size(); ++i) {
+      if (!has_bias(from[i])) continue;
+      TENON_ASSIGN_OR_RETURN(to.parts[i].bias, upload.vector(*from[i].bias));
     }
     return {};
   }
   std::vector<float> all;
-  for (const StackPart& part : parts) all.insert(all.end(), part.bias->begin(), part.bias->end());
+  for (const StackSource& source : from) {
+    all.insert(all.end(), source.bias->begin(), source.bias->end());
+  }
   TENON_ASSIGN_OR_RETURN(to.bias, upload.vector(all));
   const float* at = to.bias;
-  for (const StackPart& part : parts) {
-    *part.to_bias = at;
-    if (at != nullptr) at += part.bias->size();
+  for (size_t i = 0; i < from.size(); ++i) {
+    to.parts[i].bias = at;
+    if (at != nullptr) at += from[i].bias->size();
   }
   return {};
 }
 
-Status load_stack(std::span<const StackPart> parts, WeightUpload& upload, DeviceStack& to) {
+Status load_stack(std::span<const StackSource> from, WeightUpload& upload, DeviceStack& to) {
   std::vector<const Weight*> weights;
-  for (const StackPart& part : parts) weights.push_back(&part.from);
+  for (const StackSource& source : from) weights.push_back(source.matrix);
   TENON_ASSIGN_OR_RETURN(const StackedMatrices made, upload.stacked(weights));
-  for (size_t i = 0; i < parts.size(); ++i) parts[i].to = made.parts[i];
+  for (const DeviceMatrix& part : made.parts) to.parts.push_back({part});
   to.matrix = made.all;
-  return load_biases(parts, upload, to);
+  return load_biases(from, upload, to);
 }
 
 Status load_stacks(const LayerWeights& from, WeightUpload& upload, DeviceLayer& to) {
-  std::vector<StackPart> qkv = {{from.q, to.q, &from.q_bias, &to.q_bias},
-                                {from.k, to.k, &from.k_bias, &to.k_bias},
-                                {from.v, to.v, &from.v_bias, &to.v_bias}};
-  if (from.output_gate.n_out > 0) {
-    qkv.push_back({from.output_gate, to.output_gate, &from.output_gate_bias, &to.output_gate_bias});
-  }
+  std::vector<StackSource> qkv = {
+      {&from.q, &from.q_bias}, {&from.k, &from.k_bias}, {&from.v, &from.v_bias}};
+  if (from.output_gate.n_out > 0) qkv.push_back({&from.output_gate, &from.output_gate_bias});
   TENON_RETURN_IF_ERROR(load_stack(qkv, upload, to.qkv));
-  const StackPart gate_up[] = {{from.gate, to.gate, &from.gate_bias, &to.gate_bias},
-                               {from.up, to.up, &from.up_bias, &to.up_bias}};
+  const StackSource gate_up[] = {{&from.gate, &from.gate_bias}, {&from.up, &from.up_bias}};
   TENON_RETURN_IF_ERROR(load_stack(gate_up, upload, to.gate_up));
-  const StackPart shared[] = {{from.shared_gate, to.shared_gate}, {from.shared_up, to.shared_up}};
+  const StackSource shared[] = {{&from.shared_gate}, {&from.shared_up}};
   return load_stack(shared, upload, to.shared_gate_up);
 }
 
@@ -129,34 +126,31 @@ std::vector<float> key_norm(const RecurrentPlan& plan) {
   return weights;
 }
 
-// x, gate, Δ and β read the same input, of Mamba's layers x and gate do.
 Status load_recurrence(const LayerWeights& from, const RecurrentPlan& plan, WeightUpload& upload,
-                       DeviceLayer& to) {
-  std::vector<StackPart> inputs = {
-      {from.ssm_in, to.ssm_in, &from.ssm_in_bias, &to.ssm_in_bias},
-      {from.ssm_gate, to.ssm_gate, &from.ssm_gate_bias, &to.ssm_gate_bias}};
-  if (from.ssm_step.n_out > 0) {
-    inputs.push_back({from.ssm_step, to.ssm_step, &from.ssm_step_bias, &to.ssm_step_bias});
+                       DeviceRecurrence& to) {
+  if (!plan) return {};
+  const RecurrenceKind& kind = recurrence_kind(plan.kind);
+  std::vector<StackSource> inputs;
+  const auto add_input = [&](const RecurrentProduct& product) {
+    inputs.push_back(
+        {&(from.*product.matrix), product.bias == nullptr ? nullptr : &(from.*product.bias)});
+  };
+  add_input(kind.inputs.front());
+  if (kind.gated) add_input(kRecurrentGate);
+  std::ranges::for_each(kind.inputs.subspan(1), add_input);
+  TENON_RETURN_IF_ERROR(load_stack(inputs, upload, to.inputs));
+  for (const RecurrentParameter& parameter : kind.parameters(plan, from)) {
+    const std::span<const float> own(parameter.own);
+    TENON_ASSIGN_OR_RETURN(to.parameters.emplace_back(),
+                           upload.vector(own.empty() ? parameter.values : own));
   }
-  if (from.ssm_beta.n_out > 0) inputs.push_back({from.ssm_beta, to.ssm_beta});
-  TENON_RETURN_IF_ERROR(load_stack(inputs, upload, to.ssm_inputs));
-  const StackPart low_bc[] = {{from.ssm_low, to.ssm_low}, {from.ssm_bc, to.ssm_bc}};
-  TENON_RETURN_IF_ERROR(load_stack(low_bc, upload, to.ssm_low_bc));
-  TENON_ASSIGN_OR_RETURN(to.ssm_dt, upload.matrix(from.ssm_dt));
-  TENON_ASSIGN_OR_RETURN(to.ssm_out, upload.matrix(from.ssm_out));
-  const std::vector<float> of_keys = key_norm(plan);
-  const std::pair<const float**, const std::vector<float>*> vectors[] = {
-      {&to.ssm_out_bias, &from.ssm_out_bias},
-      {&to.ssm_key_norm, &of_keys},
-      {&to.ssm_conv, &from.ssm_conv},
-      {&to.ssm_conv_bias, &from.ssm_conv_bias},
-      {&to.ssm_a, &from.ssm_a},
-      {&to.ssm_dt_bias, &from.ssm_dt_bias},
-      {&to.ssm_d, &from.ssm_d},
-      {&to.ssm_norm, &from.ssm_norm}};
-  for (const auto& [made, values] : vectors) {
-    TENON_ASSIGN_OR_RETURN(*made, upload.vector(*values));
-  }
+  const StackSource low_bc[] = {{&from.ssm_low}, {&from.ssm_bc}};
+  TENON_RETURN_IF_ERROR(load_stack(low_bc, upload, to.low_bc));
+  TENON_ASSIGN_OR_RETURN(to.dt, upload.matrix(from.ssm_dt));
+  TENON_ASSIGN_OR_RETURN(to.out.matrix, upload.matrix(from.ssm_out));
+  TENON_ASSIGN_OR_RETURN(to.out.bias, upload.vector(from.ssm_out_bias));
+  TENON_ASSIGN_OR_RETURN(to.norm, upload.vector(from.ssm_norm));
+  TENON_ASSIGN_OR_RETURN(to.key_norm, upload.vector(key_norm(plan)));
   return {};
 }
 
@@ -175,7 +169,8 @@ Status load_layer(const Model& model, size_t index, Input type, WeightUpload& up
   TENON_ASSIGN_OR_RETURN(to.k_absorb, all_heads(from.k_absorb, type, upload));
   TENON_ASSIGN_OR_RETURN(to.v_expand, all_heads(from.v_expand, type, upload));
   TENON_RETURN_IF_ERROR(load_experts(from, upload, to));
-  TENON_RETURN_IF_ERROR(load_recurrence(from, model.plan.layers[index].recurrent, upload, to));
+  TENON_RETURN_IF_ERROR(
+      load_recurrence(from, model.plan.layers[index].recurrent, upload, to.recurrence));
   const SelfAttentionPlan& attention = model.plan.layers[index].attention;
   if (attention.alibi_max_bias > 0.0f) {
     const std::vector<float> slopes = alibi_slopes(attention.heads, attention.alibi_max_bias);
@@ -253,12 +248,13 @@ Result<WeightNeeds> DeviceWeights::needs_of(const Model& model) {
   };
   count(arrays.head);
   for (const DeviceLayer& layer : arrays.layers) {
-    for (const DeviceMatrix* matrix :
-         {&layer.q,           &layer.k,        &layer.v,       &layer.output_gate, &layer.output,
-          &layer.gate,        &layer.up,       &layer.down,    &layer.shared_gate, &layer.shared_up,
-          &layer.shared_down, &layer.q_a,      &layer.kv_a,    &layer.ssm_in,      &layer.ssm_gate,
-          &layer.ssm_step,    &layer.ssm_beta, &layer.ssm_low, &layer.ssm_bc,      &layer.ssm_dt,
-          &layer.ssm_out}) {
+    const DeviceRecurrence& recurrence = layer.recurrence;
+    for (const DeviceStack* stack : {&layer.qkv, &layer.gate_up, &layer.shared_gate_up,
+                                     &recurrence.inputs, &recurrence.low_bc}) {
+      for (const DevicePart& part : stack->parts) count(part.matrix);
+    }
+    for (const DeviceMatrix* matrix : {&layer.output, &layer.down, &layer.shared_down, &layer.q_a,
+                                       &layer.kv_a, &recurrence.dt, &recurrence.out.matrix}) {
       count(*matrix);
     }
   }

@@ -11,22 +11,38 @@
 
 namespace tenon::cuda {
 
-// Matrices that read the same input, and their biases, as one, where they go together: all of one
-// layout, and all with a bias or none. Else the matrix is empty.
-struct DeviceStack {
+struct DevicePart {
   DeviceMatrix matrix;
-  const float* bias;  // null = absent
+  const float* bias = nullptr;  // null = absent
+};
+
+// Matrices that read the same input, and the same as one with their biases, where they go together:
+// all of one layout, and all with a bias or none. Else `matrix` is empty.
+struct DeviceStack {
+  std::vector<DevicePart> parts;
+  DeviceMatrix matrix;
+  const float* bias = nullptr;
+};
+
+// Of a layer with a recurrence. The lists follow from its RecurrenceKind.
+struct DeviceRecurrence {
+  DeviceStack inputs;                    // x, the gate, and the kind's other inputs
+  std::vector<const float*> parameters;  // null = absent
+  DeviceStack low_bc;                    // mamba: what Δ is made of, and B with C
+  DeviceMatrix dt;                       // mamba: of Δ
+  DevicePart out;
+  const float* norm = nullptr;
+  const float* key_norm = nullptr;  // gated_delta: of q and k, [2·groups, state]
 };
 
 struct DeviceLayer {
-  DeviceMatrix q, k, v, output_gate, output, gate, up, down;
-  DeviceStack qkv, gate_up, shared_gate_up;  // of what stands beside them
-  // Of recurrences: x, gate, Δ but for Mamba, and β; what Mamba makes Δ, B and C of.
-  DeviceMatrix ssm_in, ssm_gate, ssm_step, ssm_beta, ssm_low, ssm_bc, ssm_dt, ssm_out;
-  DeviceStack ssm_inputs, ssm_low_bc;
+  // With the gate after attention, where there is one; of latent attention q is the only part.
+  DeviceStack qkv;
+  DeviceStack gate_up, shared_gate_up;
+  DeviceMatrix output, down, shared_down;
+  DeviceRecurrence recurrence;
   // All experts, one below the other; routers are f32.
   DeviceMatrix expert_gate, expert_up, expert_down;
-  DeviceMatrix shared_gate, shared_up, shared_down;
   DeviceMatrix router, shared_router;
   // Of latent attention; those of all heads one below the other.
   DeviceMatrix q_a, kv_a, k_absorb, v_expand;
@@ -35,14 +51,10 @@ struct DeviceLayer {
       *attention_post_norm_bias;
   const float *mlp_norm, *mlp_norm_bias, *mlp_post_norm, *mlp_post_norm_bias;
   const float *q_norm, *k_norm, *q_norm_bias, *k_norm_bias;
-  const float *q_bias, *k_bias, *v_bias, *output_gate_bias, *output_bias, *gate_bias, *up_bias,
-      *down_bias;
+  const float *output_bias, *down_bias;
   const float *sinks, *slopes;
   const float *q_a_norm, *kv_a_norm, *q_a_bias, *kv_a_bias;
   const float *router_bias, *router_correction;
-  const float *ssm_in_bias, *ssm_gate_bias, *ssm_step_bias, *ssm_out_bias;
-  const float *ssm_conv, *ssm_conv_bias, *ssm_a, *ssm_dt_bias, *ssm_d, *ssm_norm;
-  const float* ssm_key_norm;  // gated_delta: of q and k, [2·groups, state]
   const float *expert_gate_bias, *expert_up_bias, *expert_down_bias;
 };
 

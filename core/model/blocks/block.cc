@@ -1,7 +1,6 @@
 #include "core/model/blocks/block.h"
 
 #include <algorithm>
-#include <array>
 
 namespace tenon {
 namespace {
@@ -32,10 +31,11 @@ Extent of_numbers(std::vector<uint64_t> shape, std::vector<uint64_t> stored_shap
 }
 
 std::span<const Block* const> layer_blocks() {
-  static constexpr std::array kBlocks = {&kMixerNorm,   &kAttention,  &kLatent,    &kMambaMixer,
-                                         &kMamba2Mixer, &kGatedDelta, &kShortConv, &kMixerPostNorm,
-                                         &kMlpNorm,     &kExperts,    &kMlp,       &kMlpPostNorm,
-                                         &kLayerInput,  &kLayerScale};
+#define TENON_BLOCK(name) &name,
+  static constexpr const Block* kBlocks[] = {
+#include "core/model/blocks/blocks.def"
+  };
+#undef TENON_BLOCK
   return kBlocks;
 }
 

@@ -245,9 +245,9 @@ struct Block {
 };
 
 // Each block is defined by the file of its name.
-extern const Block kMixerNorm, kMixerPostNorm, kMlpNorm, kMlpPostNorm, kLayerScale;  // stream.cc
-extern const Block kAttention, kLatent, kMambaMixer, kMamba2Mixer, kGatedDelta, kShortConv, kMlp,
-    kExperts, kLayerInput;
+#define TENON_BLOCK(name) extern const Block name;
+#include "core/model/blocks/blocks.def"
+#undef TENON_BLOCK
 
 // All of them, in the order in which a layer uses them.
 std::span<const Block* const> layer_blocks();
