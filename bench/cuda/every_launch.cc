@@ -133,6 +133,11 @@ bool recurrences() {
   convolution.channels = convolution.x_stride = kWidth;
   convolution.width = 4;
   bool taken = launch_convolve(nullptr, convolution) == 0;
+  ShortConvCall short_conv = {};
+  short_conv.steps = steps;
+  short_conv.channels = kWidth;
+  short_conv.width = 3;
+  taken &= launch_short_conv(nullptr, short_conv) == 0;
   for (int state = 4; state <= kMaxChannelState; state *= 2) {
     ScanChannelsCall scan = {};
     scan.steps = steps;

@@ -123,6 +123,56 @@ TEST(CudaRecurrence, convolves_with_the_rows_before) {
   }
 }
 
+TEST(CudaRecurrence, gates_a_short_convolution_before_and_after) {
+  for (const int width : {1, 3}) {
+    for (const int channels : {3, 130}) {
+      for (const bool biased : {false, true}) {
+        SCOPED_TRACE(width);
+        const size_t kept = static_cast<size_t>(width - 1) * channels;
+        Numbers numbers(width);
+        EmulatedDevice device;
+        States states(device, kept + 7, 5);
+        const auto bcx = numbers.many(kRows * 3 * channels);
+        const auto weights = numbers.many(channels * width), bias = numbers.many(channels);
+        ShortConvCall call = {};
+        call.steps = states.steps;
+        call.bcx = device.upload(bcx, "bcx");
+        call.weights = device.upload(weights, "weights");
+        call.bias = biased ? device.upload(bias, "bias") : nullptr;
+        call.out = device.make<float>(kRows * channels, "out");
+        call.channels = channels;
+        call.width = width;
+        ASSERT_EQ(launch_short_conv(nullptr, call), 0);
+        const std::vector<float> out = device.download(call.out, kRows * channels);
+        std::vector<std::vector<double>> after(kRows);
+        for (const StateSequence& sequence : kSequences) {
+          std::vector<double> seen = states.begin(sequence);
+          seen.resize(kept);
+          for (uint32_t row = sequence.first_row; row < sequence.first_row + sequence.rows; ++row) {
+            const float* const b = &bcx[size_t{row} * 3 * channels];
+            const float* const c = b + channels;
+            const float* const x = c + channels;
+            for (int channel = 0; channel < channels; ++channel) {
+              seen.push_back(double{b[channel]} * x[channel]);
+            }
+            for (int channel = 0; channel < channels; ++channel) {
+              double sum = biased ? bias[channel] : 0.0;
+              for (int j = 0; j < width; ++j) {
+                sum += double{weights[channel * width + j]} * seen[j * channels + channel];
+              }
+              ASSERT_NEAR(out[row * channels + channel], c[channel] * sum, 1e-5)
+                  << row << " " << channel;
+            }
+            seen.erase(seen.begin(), seen.begin() + channels);
+            after[row] = seen;
+          }
+        }
+        states.expect(after, 0, kept);
+      }
+    }
+  }
+}
+
 TEST(CudaRecurrence, scans_channels_that_decay_by_steps_of_their_own) {
   for (const int state : {1, 5, 8, 16, kMaxChannelState}) {
     const int channels = state == 16 ? 70 : 33, stride = channels + 3, bc_stride = 2 * state + 2;

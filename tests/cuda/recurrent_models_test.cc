@@ -15,10 +15,19 @@ namespace {
 
 using tenon::test::largest_difference;
 
-constexpr const char* kModels[] = {
-    "mamba",         "mamba_biases",     "mamba2",  "mamba2_groups", "granite4",
-    "granite4_rope", "granite4_experts", "qwen3_5", "qwen3_5_moe",   "qwen3_next",
-    "bamba"};
+constexpr const char* kModels[] = {"mamba",
+                                   "mamba_biases",
+                                   "mamba2",
+                                   "mamba2_groups",
+                                   "granite4",
+                                   "granite4_rope",
+                                   "granite4_experts",
+                                   "qwen3_5",
+                                   "qwen3_5_moe",
+                                   "qwen3_next",
+                                   "bamba",
+                                   "lfm2",
+                                   "lfm2_biases"};
 
 class CudaRecurrentModels : public testing::TestWithParam<const char*> {
  protected:

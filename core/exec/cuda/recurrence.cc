@@ -56,6 +56,18 @@ struct ScanRows {
   const float* other_inputs() const { return arrays.entering + plan.channels() + plan.inner(); }
 };
 
+int short_conv(const ScanRows& rows) {
+  ShortConvCall call = {};
+  call.steps = rows.steps;
+  call.bcx = rows.arrays.entering;
+  call.weights = rows.weights.parameters[kConvolution];
+  call.bias = rows.weights.parameters[kConvolutionBias];
+  call.out = rows.arrays.convolved;
+  call.channels = static_cast<int>(rows.plan.channels());
+  call.width = static_cast<int>(rows.plan.width);
+  return launch_short_conv(rows.stream, call);
+}
+
 int scan_channels(const ScanRows& rows) {
   const RecurrentPlan& plan = rows.plan;
   ScanChannelsCall call = {};
@@ -135,7 +147,8 @@ struct Scan {
 };
 constexpr Scan kScans[] = {{Recurrence::mamba, kMaxChannelState, scan_channels},
                            {Recurrence::mamba2, kMaxHeadState, scan_heads},
-                           {Recurrence::gated_delta, kMaxDeltaState, scan_delta}};
+                           {Recurrence::gated_delta, kMaxDeltaState, scan_delta},
+                           {Recurrence::short_conv, 0, short_conv}};
 
 }  // namespace
 
@@ -156,6 +169,7 @@ std::string refused_recurrence(const RecurrentPlan& plan) {
 }
 
 uint32_t entering_width(const RecurrentPlan& plan) {
+  if (plan.kind == Recurrence::short_conv) return 3 * plan.channels();
   uint32_t width = plan.channels() + plan.inner();
   if (plan.kind != Recurrence::mamba) width += plan.steps();
   if (plan.kind == Recurrence::gated_delta) width += plan.heads;
@@ -321,12 +335,18 @@ void CudaStep::gate_scanned(uint32_t layer) {
 void CudaStep::recur(uint32_t layer) {
   const RecurrentPlan& own = plan(layer).recurrent;
   const StateSteps steps = state_steps(layer);
-  convolve(layer, steps);
+  const bool gated = recurrence_kind(own.kind).gated;
+  if (gated) convolve(layer, steps);
   if (own.kind == Recurrence::mamba) make_steps(layer);
   const auto* scan = std::ranges::find(kScans, own.kind, &Scan::kind);
   keep(scan->launch({driver_.stream(), steps, own, weights_.layers[layer].recurrence, recurrent_}),
        "the scan of a recurrence");
-  gate_scanned(layer);
+  if (gated) return gate_scanned(layer);
+  const uint32_t width = own.inner();
+  keep(launch_take_rows(driver_.stream(), recurrent_.convolved, nullptr, recurrent_.inner,
+                        weights_.type(), rows_, static_cast<int>(width),
+                        DeviceWeights::input_stride(width)),
+       "what a recurrence made");
 }
 
 void CudaStep::recur_out(uint32_t layer) {

@@ -21,7 +21,8 @@ struct RecurrentArrays {
   static uint64_t bytes_for(const ModelPlan& plan, uint64_t rows, Input type);
   Status allocate(const ModelPlan& plan, uint64_t rows, Input type, DeviceMemory& memory);
 
-  float* entering = nullptr;   // [rows, x, gate, Δ and β side by side]; later y in the place of x
+  // [rows, x, gate, Δ and β side by side]; later y in the place of x. Of short_conv B, C and x.
+  float* entering = nullptr;
   float* convolved = nullptr;  // [rows, channels]
   void* inner = nullptr;       // [rows, inner], an input of products
   // Of Mamba's layers.
@@ -30,8 +31,7 @@ struct RecurrentArrays {
   float* steps = nullptr;     // [rows, channels]
 };
 
-// Numbers of a row of RecurrentArrays::entering: x, the gate, Δ but for Mamba, and the delta rule's
-// β.
+// Numbers of a row of RecurrentArrays::entering.
 uint32_t entering_width(const RecurrentPlan& plan);
 
 // What of a recurrence the device does not run, as in "layer 3 has …"; empty: it runs it.

@@ -15,7 +15,7 @@ OF_F32 = ("mixtral", "mixtral_window", "qwen2_moe_sparse", "qwen3_moe_biases", "
           "granitemoeshared", "deepseek_v2", "deepseek_v2_experts", "deepseek_v2_groups",
           "deepseek_v3_experts", "mistral_window", "qwen2_sliding_layers", "gemma3", "gemma2",
           "mamba", "mamba_biases", "mamba2", "mamba2_groups", "granite4_rope", "granite4_experts",
-          "qwen3_next", "qwen3_5_moe")
+          "qwen3_next", "qwen3_5_moe", "lfm2", "lfm2_biases")
 OF_BF16 = ("mixtral_bf16", "llama_bf16")
 PACKED = ("awq_4bit", "gptq_8bit", "hqq_4bit", "mxfp4_experts", "modelopt_nvfp4", "ct_fp8")
 PACKED_VOCABULARY = 16

@@ -54,6 +54,19 @@ int launch_convolve(void* stream, const ConvolveCall& c) {
   return launch(config_of("convolve", blocks, stream), convolve_kernel, view);
 }
 
+int launch_short_conv(void* stream, const ShortConvCall& c) {
+  ShortConvView view;
+  view.steps = view_of(c.steps);
+  view.bcx = Global<const float>(c.bcx);
+  view.weights = Global<const float>(c.weights);
+  view.bias = Global<const float>(c.bias);
+  view.out = Global<float>(c.out);
+  view.channels = c.channels;
+  view.width = c.width;
+  const uint64_t blocks = c.steps.rows * parts_of(c.channels, kRowThreads);
+  return launch(config_of("short_conv", blocks, stream), short_conv_kernel, view);
+}
+
 int launch_scan_channels(void* stream, const ScanChannelsCall& c) {
   ScanChannelsView view;
   view.steps = view_of(c.steps);

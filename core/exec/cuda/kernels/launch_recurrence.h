@@ -44,6 +44,19 @@ struct ConvolveCall {
 };
 int launch_convolve(void* stream, const ConvolveCall& call);
 
+// A short convolution: bcx is B, C and x side by side, out = C·(bias + Σⱼ weights[·, j] ·
+// (B·x)[t - width + 1 + j]), and states are the last width - 1 rows of B·x, [width - 1, channels].
+struct ShortConvCall {
+  StateSteps steps;
+  const float* bcx;      // [rows, 3·channels]
+  const float* weights;  // [channels, width]
+  const float* bias;     // [channels] or null
+  float* out;            // [rows, channels]
+  int channels;
+  int width;
+};
+int launch_short_conv(void* stream, const ShortConvCall& call);
+
 // Mamba: Δ = softplus(step + step_bias), h ← exp(Δ·a)·h + Δ·B·c, y = C·h + d·c for each channel.
 // h is [state, channels], `first_float` floats into the layer's part of a slot.
 struct ScanChannelsCall {

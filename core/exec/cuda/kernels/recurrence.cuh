@@ -26,6 +26,31 @@ TENON_DEVICE float softplus(float x) {
   return fmaxf(x, 0.0f) + log1pf(expf(-fabsf(x)));
 }
 
+// The sum of a convolution that ends at a row, and what the row leaves in its slot, where it has
+// one. `x_of` has the convolved numbers of the step's rows.
+template <typename XOf>
+TENON_DEVICE float convolved(const StateStepsView& steps, Global<const float> weights,
+                             Global<const float> bias, int channels, int width, int64_t row,
+                             int channel, XOf x_of) {
+  const StateSequence own = steps.sequences[uint32_t{steps.row_sequence[row]}];
+  const int32_t to = steps.to[row];
+  const int64_t done = row - static_cast<int64_t>(own.first_row);
+  float sum = 0.0f;
+  if (bias) sum = bias[channel];
+  for (int j = 0; j < width; ++j) {
+    const int64_t back = width - 1 - j;
+    float x = 0.0f;
+    if (back <= done) {
+      x = x_of(row - back);
+    } else if (own.from != kNoSlot) {
+      x = steps.slot(own.from)[(j + done) * channels + channel];
+    }
+    sum = fmaf(weights[int64_t{channel} * width + j], x, sum);
+    if (j > 0 && to != kNoSlot) steps.slot(to)[int64_t{j - 1} * channels + channel] = x;
+  }
+  return sum;
+}
+
 struct ConvolveView {
   StateStepsView steps;
   Global<const float> x, weights, bias;
@@ -41,23 +66,32 @@ __global__ void convolve_kernel(ConvolveView v) {
   const int64_t row = blockIdx.x / parts;
   const int channel = static_cast<int>(blockIdx.x % parts * kRowThreads + threadIdx.x);
   if (channel >= v.channels) return;
-  const StateSequence own = v.steps.sequences[uint32_t{v.steps.row_sequence[row]}];
-  const int32_t to = v.steps.to[row];
-  const int64_t done = row - static_cast<int64_t>(own.first_row);
-  float sum = 0.0f;
-  if (v.bias) sum = v.bias[channel];
-  for (int j = 0; j < v.width; ++j) {
-    const int64_t back = v.width - 1 - j;
-    float x = 0.0f;
-    if (back <= done) {
-      x = v.x[(row - back) * v.x_stride + channel];
-    } else if (own.from != kNoSlot) {
-      x = v.steps.slot(own.from)[(j + done) * v.channels + channel];
-    }
-    sum = fmaf(v.weights[int64_t{channel} * v.width + j], x, sum);
-    if (j > 0 && to != kNoSlot) v.steps.slot(to)[int64_t{j - 1} * v.channels + channel] = x;
-  }
+  const float sum = convolved(v.steps, v.weights, v.bias, v.channels, v.width, row, channel,
+                              [&](int64_t at) { return float{v.x[at * v.x_stride + channel]}; });
   v.out[row * v.channels + channel] = activate(ActivationKind::silu, sum);
+}
+
+struct ShortConvView {
+  StateStepsView steps;
+  Global<const float> bcx, weights, bias;
+  Global<float> out;
+  int channels, width;
+};
+
+// The same grid.
+__global__ void short_conv_kernel(ShortConvView v) {
+  let_next_start();
+  wait_for_earlier();
+  const auto parts = static_cast<uint32_t>((v.channels + kRowThreads - 1) / kRowThreads);
+  const int64_t row = blockIdx.x / parts;
+  const int channel = static_cast<int>(blockIdx.x % parts * kRowThreads + threadIdx.x);
+  if (channel >= v.channels) return;
+  const auto part = [&](int64_t at, int which) {
+    return float{v.bcx[(3 * at + which) * v.channels + channel]};
+  };
+  const float sum = convolved(v.steps, v.weights, v.bias, v.channels, v.width, row, channel,
+                              [&](int64_t at) { return part(at, 0) * part(at, 2); });
+  v.out[row * v.channels + channel] = part(row, 1) * sum;
 }
 
 struct ScanChannelsView {
