@@ -317,6 +317,10 @@ class Report(unittest.TestCase):
                  "drafts that could be proposed; a grant may use up to these"),
                 ("schedulers", "scheduler/test.exceeds_tokens", "scheduler.random_views",
                  "to keep within `max_sequences` and `max_batch_tokens`;"),
+                ("kv_caches", "kv_cache/test.counts_wrong", "kv_cache.traffic",
+                 "total = reserved + free + those that await `step_done`."),
+                ("samplers", "sampler/test.sums_to_two", "sampler.looking",
+                 "What a row would be drawn from, after every bias, ban and stage: sums to 1"),
                 ("drafters", "drafter/test.drafts_strangers", "drafter.room",
                  "index into the vocabulary")]:
             with self.subTest(plugin=plugin):

@@ -3,7 +3,9 @@
 namespace tenon {
 namespace {
 
-constexpr std::string_view kScheduler = "scheduler", kDrafter = "drafter";
+constexpr std::string_view kScheduler = "scheduler", kDrafter = "drafter", kKvCache = "kv_cache",
+                           kSampler = "sampler";
+constexpr Promise kTokenIds{"types.h", "index into the vocabulary"};
 constexpr Promise kLedger{"scheduler.h", "only what the ledger granted;"};
 constexpr Promise kViewed{"scheduler.h", "to grant only sequences of the view, each at most once"};
 constexpr Promise kLimits{"scheduler.h", "to keep within `max_sequences` and `max_batch_tokens`;"};
@@ -38,7 +40,20 @@ constexpr WaysToBreak kWays[] = {
     {kDrafter,
      "its own probabilities allow",
      {"drafter.h", "Row d takes the distribution that token d was drawn from."}},
-    {kDrafter, "draft proposed token", {"types.h", "index into the vocabulary"}},
+    {kDrafter, "draft proposed token", kTokenIds},
+    {kKvCache,
+     " free tokens do not make ",
+     {"kv_cache.h", "total = reserved + free + those that await `step_done`."}},
+    {kKvCache,
+     " slots are used, it says",
+     {"kv_cache.h", "of them, slots that hold K/V of a sequence"}},
+    {kKvCache,
+     " has two owners",
+     {"kv_cache.h",
+      "Counts every block and reference; an error names the first broken invariant."}},
+    {kSampler,
+     "whose sum is ",
+     {"sampler.h", "What a row would be drawn from, after every bias, ban and stage: sums to 1"}},
     {{}, " that it was shown", kReadOnly},
     {{}, " that it was lent", kReadOnly},
     {{},
