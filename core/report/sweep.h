@@ -11,6 +11,7 @@
 
 #include "core/base/result.h"
 #include "core/report/statistics/interval.h"
+#include "core/report/statistics/measured.h"
 
 namespace tenon {
 
@@ -30,7 +31,7 @@ struct SweepPoint {
   double load = 0;               // requests a second, or at once
   double tokens_per_second = 0;  // answered
   double requests_per_second = 0;
-  Interval ttft_ms, latency_ms;  // medians, with intervals of 95 % over requests
+  Interval ttft_ms, latency_ms;  // medians, with intervals of 95 % over requests or pieces
   double gap_ms = 0;             // median
   size_t answered = 0, failed = 0;
   bool queue_grows = false;  // an open loop whose later requests waited longer
@@ -41,6 +42,10 @@ struct Sweep {
   SweepOf what = SweepOf::rate;
   std::vector<SweepPoint> points;  // by rising load
 };
+
+// An arm of a comparison that was measured at this load: means over its pieces, with Student's
+// intervals.
+SweepPoint measured_point(const MeasuredComparison& measured, std::string_view arm, double load);
 
 // The point with the most throughput for its latency (Kleinrock's power: requests a second, divided
 // by the median latency). Null if fewer than three points were answered, or it is the last: then

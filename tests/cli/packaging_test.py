@@ -138,7 +138,8 @@ class Examples(unittest.TestCase):
                             self.assertIn(word, options_of(text))
                         if word.startswith("configs/"):
                             self.assertTrue((SOURCE / word).exists())
-                    self.assertIn(example.split()[-1].replace("-", "\\-"), run("man", *path).stdout)
+                    shown_as = example.replace("-", "\\-").replace("~", "\\(ti").partition('"')[0]
+                    self.assertIn(f"\\fBtenon {shown_as}", run("man", *path).stdout)
         self.assertGreater(shown, 20)
 
 

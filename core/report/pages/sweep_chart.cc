@@ -79,6 +79,7 @@ class Plot {
       upper += format("%s%.1f %.1f", upper.empty() ? "M" : "L", at, y(band.high));
       lower = format("L%.1f %.1f", at, y(band.low)) + lower;
     }
+    if (points.empty()) return {};
     const std::string colour = arm_colour(arm);
     std::string out = "<path d=\"" + upper + lower + "z\" style=\"fill:" + colour +
                       ";opacity:.18\"/>\n" + svg::path(points, colour);

@@ -71,6 +71,41 @@ TEST(Sweep, says_that_a_range_ends_before_the_bend) {
   EXPECT_EQ(saturation_of(sweep), 3u);
 }
 
+TEST(Sweep, an_arms_point_is_the_mean_of_its_pieces) {
+  MeasuredComparison measured;
+  measured.plan.open_loop = true;
+  for (const double seconds : {1.0, 1.1, 0.9}) {
+    for (const char* arm : {"base", "b"}) {
+      MeasuredPiece piece;
+      piece.arm = arm;
+      piece.seconds = *arm == 'b' && arm[1] == '\0' ? 2 * seconds : seconds;
+      piece.generated_tokens = 100;
+      for (uint32_t i = 0; i < 10; ++i) {
+        RequestRow row;
+        row.index = i;
+        row.arrival_ms = i;
+        row.ttft_ms = 20 * seconds;
+        row.latency_ms = 100 * seconds;
+        piece.requests.push_back(row);
+      }
+      measured.pieces.push_back(piece);
+    }
+  }
+  measured.pieces.push_back(measured.pieces.front());
+  measured.pieces.back().kind = PieceKind::warm_up;
+  const SweepPoint base = measured_point(measured, "base", 4), b = measured_point(measured, "b", 4);
+  EXPECT_EQ(base.load, 4);
+  EXPECT_EQ(base.answered, 30u);
+  EXPECT_NEAR(base.requests_per_second, 10, 1e-9);
+  EXPECT_NEAR(b.requests_per_second, 5, 1e-9);
+  EXPECT_NEAR(base.tokens_per_second, 2 * b.tokens_per_second, 1e-9);
+  EXPECT_NEAR(base.ttft_ms.estimate, 20, 1e-9);
+  EXPECT_TRUE(base.ttft_ms.bounded());
+  EXPECT_TRUE(base.ttft_ms.holds(20));
+  EXPECT_NEAR(base.latency_ms.estimate, 100, 1e-9);
+  EXPECT_FALSE(base.queue_grows);
+}
+
 TEST(Sweep, survives_points_without_answers) {
   Sweep sweep{.name = "server", .what = SweepOf::rate, .points = {SweepPoint{}, SweepPoint{}}};
   EXPECT_FALSE(knee_of(sweep));
