@@ -75,7 +75,9 @@ Result<SweepRange> parse_sweep(std::string_view text) {
     if (!low || !high || !may_be(range.what, *low) || *high <= *low) return wrong(text);
     range.values = doubling(*low, *high);
   } else {
-    for (const std::string_view one : split(values, ',')) {
+    const auto entries = list_entries(values);
+    if (!entries) return wrong(text);
+    for (const std::string_view one : *entries) {
       const auto value = number(one);
       if (!value) return wrong(text);
       range.values.push_back(*value);

@@ -84,8 +84,8 @@ class Load(unittest.TestCase):
         for name in ["ttft", "latency", "gap"]:
             picture = self.path(f"charts/sweep-{name}.svg").read_text()
             self.assertIn(">second</text>", picture)
-            # All tokens of this server come in one event: there are no gaps to show.
-            self.assertEqual("first, concurrency 4:" in picture, name != "gap")
+            if name != "gap":  # tokens of this server may come all at once
+                self.assertIn("first, concurrency 4:", picture)
 
     def test_a_sweep_that_is_none_is_refused(self):
         for sweep in ["rate", "rate=", "rate=5..1", "rate=0..4", "concurrency=1.5,2", "pace=1..4",
