@@ -7,6 +7,7 @@
 #include "core/base/quote.h"
 #include "core/base/text.h"
 #include "core/config/schema.h"
+#include "core/plugin/meant_values.h"
 #include "core/request/parameters.h"
 
 namespace tenon {
@@ -78,7 +79,7 @@ std::string fault_of(const ConfigKey& key, const Setting& setting) {
   std::deque<std::string> texts;
   if (convert_setting(spec, setting, texts)) return "";
   return in_quotes(setting.key) + " is " + describe(setting.value) + "; expected " +
-         describe_option(spec);
+         describe_option(spec) + did_you_mean_value(spec, setting.value);
 }
 
 }  // namespace

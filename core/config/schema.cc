@@ -7,6 +7,7 @@
 
 #include "core/base/quote.h"
 #include "core/base/text.h"
+#include "core/config/other_words.h"
 #include "core/request/sampling_keys.h"
 
 namespace tenon {
@@ -211,7 +212,6 @@ ConfigKey plan_ahead() {
   return made;
 }
 
-// Away unless it was changed.
 // Away where it is what it is by itself.
 template <auto member>
 ConfigKey unless_default(ConfigKey made) {
@@ -408,8 +408,7 @@ std::vector<std::string> names_inside(std::string_view table) {
   };
   for (std::string_view top : {"format", "extends"}) add(top);
   for (const ConfigKey& known : config_keys()) add(known.spec.key);
-  add("plugins.load");
-  add("adapters.NAME");
+  for (std::string_view more : {"plugins.load", "adapters.NAME"}) add(more);
   for (std::string_view section : kSections) add(std::string(section) + ".options");
   return names;
 }
@@ -475,7 +474,7 @@ bool known_table(std::string_view name) {
 
 std::string unknown_table_text(std::string_view table) {
   const auto tables = names_inside("");
-  return "unknown table " + in_quotes(table) + did_you_mean(table, tables) +
+  return "unknown table " + in_quotes(table) + meant_here(table, tables) +
          " (known: " + join(tables) + ")";
 }
 
@@ -490,8 +489,11 @@ std::string unknown_key_text(std::string_view name) {
   const std::string_view table = dot == name.npos ? "" : name.substr(0, dot);
   if (!table.empty() && !known_table(table)) return unknown_table_text(table);
   const auto names = names_inside(table);
-  return "unknown key " + in_quotes(name) +
-         did_you_mean(dot == name.npos ? name : name.substr(dot + 1), names) + " (" +
+  std::string meant = meant_here(name, names);
+  if (meant.empty() && std::ranges::find(kSections, table) != std::end(kSections)) {
+    meant = "; options of a plugin belong into [" + std::string(table) + ".options]";
+  }
+  return "unknown key " + in_quotes(name) + meant + " (" +
          (table.empty() ? "known: " : "[" + std::string(table) + "] has: ") + join(names) + ")";
 }
 

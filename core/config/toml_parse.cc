@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/origin.h"
+#include "core/base/text.h"
 
 namespace tenon {
 namespace {
@@ -25,6 +26,24 @@ size_t skip_string(std::string_view text, size_t at) {
     if (text[at] == '\\' && quotes[0] == '"') ++at;
   }
   return text.size();
+}
+
+// Of a table that stands in the file twice: the line of the first.
+std::string where_it_began(std::string_view text, const toml::parse_error& error) {
+  constexpr std::string_view kTwice = "cannot redefine existing table '";
+  const std::string_view said = error.description();
+  const size_t at = said.find(kTwice);
+  if (at == said.npos) return {};
+  const std::string_view name = said.substr(at + kTwice.size());
+  const std::string header = "[" + std::string(name.substr(0, name.find('\''))) + "]";
+  for (uint32_t line = 1; line < error.source().begin.line && !text.empty(); ++line) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    if (trim(text.substr(0, end)).starts_with(header)) {
+      return "; it begins in line " + std::to_string(line) + ", put its keys there";
+    }
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return {};
 }
 
 }  // namespace
@@ -63,7 +82,8 @@ Result<toml::table> parse_toml(std::string_view text, const std::string& name) {
     return toml::parse(text, name);
   } catch (const toml::parse_error& error) {
     const Origin at{name, error.source().begin.line, error.source().begin.column};
-    return invalid_argument(at.text() + ": not TOML: " + std::string(error.description()));
+    return invalid_argument(at.text() + ": not TOML: " + std::string(error.description()) +
+                            where_it_began(text, error));
   } catch (const std::exception& error) {
     return invalid_argument(name + ": cannot be read as TOML: " + error.what());
   }

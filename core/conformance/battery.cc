@@ -3,14 +3,16 @@
 #include <exception>
 #include <utility>
 
+#include "core/conformance/cases/acting.h"
 #include "core/conformance/cases/cases.h"
+#include "core/conformance/cases/promises.h"
 #include "core/plugin/stamp.h"
 
 namespace tenon {
 
 std::string_view case_verdict_name(CaseVerdict verdict) {
-  constexpr std::string_view kNames[] = {"pass",  "skip", "warn", "fail",
-                                         "crash", "hang", "leak", "too slow"};
+  constexpr std::string_view kNames[] = {"pass",  "skip", "not exercised", "warn",    "fail",
+                                         "crash", "hang", "leak",          "too slow"};
   return kNames[static_cast<size_t>(verdict)];
 }
 
@@ -40,9 +42,21 @@ const ConformanceCase* find_case(std::string_view name) {
 }
 
 Finding run_case(const ConformanceCase& one, Subject& subject) {
-  if (std::string needs = subject.needs(); !needs.empty()) return skipped(std::move(needs));
+  if (std::string needs = subject.needs(); !needs.empty()) return not_exercised(std::move(needs));
   try {
-    return one.run(subject);
+    if (one.needs == Needs::a_plugin) return one.run(subject);
+    const Acting acting = find_acting(subject);
+    Subject driven = subject.with(acting.settings, acting.scene);
+    Finding found = one.run(driven);
+    if (found.verdict == CaseVerdict::fail && found.promise.sentence.empty()) {
+      found.promise = promise_against(interface_word(subject.descriptor().interface), found.what);
+    }
+    if (acting.note.empty() || found.verdict == CaseVerdict::skip) return found;
+    found.what += (found.what.empty() ? "" : " – ") + acting.note;
+    if (!acting.acts && found.verdict == CaseVerdict::pass) {
+      found.verdict = CaseVerdict::not_exercised;
+    }
+    return found;
   } catch (const std::exception& error) {
     return broke(std::string("what it answered cannot be worked with: ") + error.what());
   }

@@ -37,13 +37,14 @@ bool has_word(const Fact& fact, std::string_view word) {
 
 Subject::Subject(const LoadedLibrary& library, const PluginDescriptor& descriptor,
                  const HostFacts& host, std::vector<Setting> settings, uint64_t seed,
-                 uint32_t effort)
+                 uint32_t effort, uint32_t scene)
     : library_(library),
       descriptor_(descriptor),
       host_(host),
       settings_(std::move(settings)),
       seed_(seed),
-      effort_(effort) {
+      effort_(effort),
+      scene_(scene) {
   const auto provides = facts_of(descriptor.provides, descriptor.provide_count);
   Participant alone{std::string(interface_word(descriptor.interface)), name(), {}, {}, {}, {}};
   alone.provides.assign(provides.begin(), provides.end());
@@ -64,6 +65,11 @@ bool Subject::provides(std::string_view key, std::string_view word) const {
     if (fact.key == key && has_word(fact, word)) return true;
   }
   return false;
+}
+
+bool Subject::has_setting(std::string_view key) const {
+  return std::any_of(settings_.begin(), settings_.end(),
+                     [&](const Setting& setting) { return setting.key == key; });
 }
 
 bool Subject::speaks_of(std::string_view key) const {

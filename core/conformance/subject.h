@@ -21,22 +21,26 @@ namespace tenon {
 class Subject {
  public:
   // `library` and the plugin of it; `settings` are options that instances get. `effort` says how
-  // much random traffic a case makes: 1 the least, 4 usual.
+  // much random traffic a case makes: 1 the least, 4 usual. `scene` is one of those that an
+  // interface's cases know (cases/acting.h), the usual one first.
   Subject(const LoadedLibrary& library, const PluginDescriptor& descriptor, const HostFacts& host,
-          std::vector<Setting> settings, uint64_t seed, uint32_t effort);
+          std::vector<Setting> settings, uint64_t seed, uint32_t effort, uint32_t scene = 0);
   Subject(const Subject&) = delete;  // plugins hold on to parts of it
   Subject& operator=(const Subject&) = delete;
 
   // The same plugin made with `more` in place of, or in addition to, its settings.
-  Subject with(const std::vector<Setting>& more) const {
-    return {library_, descriptor_, host_, merged(more), seed_, effort_};
+  Subject with(const std::vector<Setting>& more, uint32_t scene = 0) const {
+    return {library_, descriptor_, host_, merged(more), seed_, effort_, scene};
   }
+  // Whether its user gave it this option.
+  bool has_setting(std::string_view key) const;
 
   const PluginDescriptor& descriptor() const { return descriptor_; }
   const LoadedLibrary& library() const { return library_; }
   const HostFacts& host() const { return host_; }
   uint64_t seed() const { return seed_; }
   uint32_t effort() const { return effort_; }
+  uint32_t scene() const { return scene_; }
   std::string name() const { return std::string(descriptor_.id); }
   bool has_settings() const { return !settings_.empty(); }
   // How closely the contract looks at its calls.
@@ -76,7 +80,7 @@ class Subject {
   const HostFacts host_;
   const std::vector<Setting> settings_;
   const uint64_t seed_;
-  const uint32_t effort_;
+  const uint32_t effort_, scene_;
   CallChecks checks_ = CallChecks::usual;
   VirtualClock clock_;
   ResolvedFacts resolved_;

@@ -7,6 +7,7 @@
 
 #include "core/base/quote.h"
 #include "core/base/text.h"
+#include "core/plugin/meant_values.h"
 #include "core/plugin/stamp.h"
 
 namespace tenon {
@@ -229,7 +230,7 @@ Result<FilledOptions> fill_options(const PluginDescriptor& descriptor,
     if (!value) {
       errors.push_back(setting->origin.text() + ": option " + in_quotes(setting->key) + " of " +
                        owner(descriptor) + " is " + describe(setting->value) + "; expected " +
-                       describe_option(spec));
+                       describe_option(spec) + did_you_mean_value(spec, setting->value));
       continue;
     }
     spec.store(memory, *value);

@@ -88,7 +88,8 @@ bool grows(const LoadRun& run) {
 }
 
 void add_notes(const LoadRun& run, LoadSummary& out) {
-  if (run.open_loop && grows(run)) {
+  out.queue_grows = run.open_loop && grows(run);
+  if (out.queue_grows) {
     out.notes.emplace_back(
         "saturated: later requests waited longer, so that the figures depend on how long it ran");
   }

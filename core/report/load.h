@@ -68,7 +68,8 @@ struct LoadSummary {
   std::vector<LoadFigure> figures = {};           // those with a value at least
   std::vector<LoadTrouble> troubles = {};         // the most frequent first
   std::map<std::string, size_t> counted_by = {};  // requests
-  double late_share = 0;  // of the requests, sent more than kLateMs after they were due
+  bool queue_grows = false;  // an open loop whose later requests waited longer: saturated
+  double late_share = 0;     // of the requests, sent more than kLateMs after they were due
   std::vector<std::string> notes = {};  // what to know before believing it
 };
 inline constexpr double kLateMs = 10;

@@ -65,5 +65,33 @@ struct Sample {
                 self.assertIn(f"sizeof({name}), alignof({name}),\n    __builtin_offsetof", made)
 
 
+class Hash(unittest.TestCase):
+    """The boundary's name, which a plugin must have been built with."""
+
+    def of(self, text):
+        with tempfile.TemporaryDirectory() as folder:
+            header, script = pathlib.Path(folder) / "sample.h", pathlib.Path(folder) / "hash.cmake"
+            header.write_text(text)
+            script.write_text(
+                f"include({ROOT}/core/include/boundary_hash.cmake)\n"
+                f"tenon_boundary_hash(hash {header})\nmessage(${{hash}})\n"
+            )
+            made = subprocess.run(["cmake", "-P", script], capture_output=True, text=True, check=True)
+        self.assertRegex(made.stderr, r"^[0-9a-f]{16}\n$")
+        return made.stderr
+
+    def test_a_comment_refuses_no_plugin(self):
+        for header in ["scheduler.h", "drafter.h", "types.h"]:
+            text = (HEADERS / header).read_text()
+            told = re.sub(r"//[^\n]*", "// Other words; with [signs] and \"quotes\".", text)
+            more = text.replace("\n\n", "\n// A line more.\n\n\n").rstrip("\n") + "  // the end\n"
+            self.assertNotEqual(told, text)
+            self.assertEqual({self.of(told), self.of(more)}, {self.of(text)}, header)
+
+    def test_a_declaration_does(self):
+        text = (HEADERS / "scheduler.h").read_text()
+        self.assertNotEqual(self.of(text.replace("drafts = 0;", "drafts = 1;", 1)), self.of(text))
+
+
 if __name__ == "__main__":
     unittest.main()

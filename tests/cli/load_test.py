@@ -65,6 +65,36 @@ class Load(unittest.TestCase):
         self.assertEqual(report["loop"], "open")
         self.assertEqual(report["model"], "good")
 
+    def test_a_sweep_has_a_point_for_each_load(self):
+        with StandIn("good") as server:
+            report = self.json(server.url, "--sweep", "concurrency=1,2,4", "--name", "first")
+            self.assertEqual(len(server.seen), 3 * 4)
+        self.assertEqual([point["load"] for point in report["points"]], [1, 2, 4])
+        self.assertEqual([point["answered"] for point in report["points"]], [4, 4, 4])
+        for point in report["points"]:
+            self.assertGreater(point["tokens_per_second"], 0)
+            self.assertGreater(point["latency_ms"]["value"], 0)
+        self.assertEqual((report["name"], report["sweep"]), ("first", "concurrency"))
+        saved = self.file("first.json", json.dumps(report))
+        with StandIn("good") as server:
+            done = self.load(server.url, "--sweep", "concurrency=1..4", "--name", "second", "--beside",
+                             saved, "--charts", self.path("charts"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"(?ms)^second$.*^  1 .*^  2 .*^  4 .*^first$.*^  1 ")
+        for name in ["ttft", "latency", "gap"]:
+            picture = self.path(f"charts/sweep-{name}.svg").read_text()
+            self.assertIn(">second</text>", picture)
+            if name != "gap":  # tokens of this server may come all at once
+                self.assertIn("first, concurrency 4:", picture)
+
+    def test_a_sweep_that_is_none_is_refused(self):
+        for sweep in ["rate", "rate=", "rate=5..1", "rate=0..4", "concurrency=1.5,2", "pace=1..4",
+                      "rate=1,1"]:
+            with self.subTest(sweep=sweep):
+                done = self.load("http://127.0.0.1:1", "--sweep", sweep)
+                self.assertEqual(done.returncode, 1)
+                self.assertIn("expected rate=LOW..HIGH", done.stderr)
+
     def test_sends_chats(self):
         with StandIn("good") as server:
             self.json(server.url + "/v1/", "--chat")

@@ -2,6 +2,7 @@
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -34,6 +35,9 @@ def all_commands(path=()):
 COMMANDS = all_commands()
 
 
+INTERFACES = {"scheduler", "kv_cache", "attention", "state", "linear", "sampler", "drafter"}
+
+
 def complete(script, *words):
     """What bash offers behind these words."""
     code = (f". {script}; COMP_WORDS=(tenon \"$@\"); COMP_CWORD=$(({len(words)})); _tenon; "
@@ -62,7 +66,8 @@ class Completion(unittest.TestCase):
         for path, text in COMMANDS:
             with self.subTest(command=path):
                 offered = complete(script, *path, "")
-                self.assertEqual(offered, set(commands_of(text)) | options_of(text))
+                more = INTERFACES if path == ("plugins", "new") else set()
+                self.assertEqual(offered, set(commands_of(text)) | options_of(text) | more)
 
     def test_bash_knows_where_it_is(self):
         script = self.script("bash")
@@ -71,6 +76,18 @@ class Completion(unittest.TestCase):
         self.assertEqual(complete(script, "load", "http://h", "--in-f"), {"--in-flight"})
         # The value of an option is a file, which is the shell's business.
         self.assertEqual(complete(script, "run", "--file", ""), set())
+
+    def test_bash_offers_keys_and_values_of_settings(self):
+        script = self.script("bash")
+        os.environ["PATH"] = f"{pathlib.Path(BINARY).parent}:{os.environ['PATH']}"
+        self.assertEqual(complete(script, "run", "--set", "kv_cache.dt"), {"kv_cache.dtype="})
+        self.assertEqual(complete(script, "run", "--set", "kv_cache.dtype", "="),
+                         {"f32", "f16", "bf16", "i8", "i4", "auto"})
+        self.assertEqual(complete(script, "run", "--set", "scheduler.plugin", "=", "c"),
+                         {"chunked", "continuous"})
+        self.assertIn("none", complete(script, "run", "--set", "drafter.plugin", "="))
+        self.assertEqual(complete(script, "run", "--set", "limits.max_sequences", "="), set())
+        self.assertEqual(complete(script, "plugins", "new", "kv"), {"kv_cache"})
 
     def test_scripts_are_sound(self):
         for shell in ("bash", "zsh", "fish"):
@@ -105,6 +122,25 @@ class Completion(unittest.TestCase):
         done = run("completion", "tcsh")
         self.assertEqual(done.returncode, 1)
         self.assertIn("no completion for 'tcsh' – expected bash, zsh or fish", done.stderr)
+
+
+class Examples(unittest.TestCase):
+    def test_examples_are_what_the_program_takes(self):
+        shown = 0
+        for path, text in COMMANDS:
+            for example in re.findall(r"^    tenon (.*)$", text.partition("Examples:\n")[2], re.M):
+                shown += 1
+                with self.subTest(example=example):
+                    words = shlex.split(example.split(" | ")[0].split(" > ")[0])
+                    self.assertEqual(tuple(words[:len(path)]), path)
+                    for word in words[len(path):]:
+                        if word.startswith("-"):
+                            self.assertIn(word, options_of(text))
+                        if word.startswith("configs/"):
+                            self.assertTrue((SOURCE / word).exists())
+                    shown_as = example.replace("-", "\\-").replace("~", "\\(ti").partition('"')[0]
+                    self.assertIn(f"\\fBtenon {shown_as}", run("man", *path).stdout)
+        self.assertGreater(shown, 20)
 
 
 class Manual(unittest.TestCase):

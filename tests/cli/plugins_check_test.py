@@ -14,7 +14,8 @@ from program import BINARY, SANITIZED, run
 FOLDER = pathlib.Path(BINARY).parent.parent / "tests/bad_plugins"
 
 # Of each library: the wrong plugins, the case that sees it, and as what.
-RIGHT = {"sound", "waits_for_company"}  # which keep their promises
+RIGHT = {"sound", "waits_for_company", "warms_up"}  # which keep their promises
+OTHERS = {"proposes_nothing", "sleeps"}  # tried by tests of their own
 WRONG = {
     "schedulers": ("scheduler", {
         "grants_twice": ("scheduler.random_views", "fail"),
@@ -116,6 +117,8 @@ WRONG = {
         "needs_two_tokens": ("drafter.short_histories", "fail"),
         "remembers_everyone": ("drafter.ended_sequences", "leak"),
         "ignores_its_options": ("any.option_effects", "warn"),
+        "writes_past_where_asked": ("drafter.room", "crash"),
+        "throws_at_bounds": ("any.option_bounds", "fail"),
     }),
     "kernels_linear": ("linear", {
         "skips_a_column": ("linear.products", "fail"),
@@ -222,7 +225,7 @@ class Wrong(unittest.TestCase):
                 listed = json.loads(run("plugins", "list", interface, "--plugin-path", folder,
                                         "--json").stdout)
             found = {one["id"][5:] for one in listed if one["id"].startswith("test.")}
-            self.assertEqual(found - RIGHT, set(plugins))
+            self.assertEqual(found - RIGHT - OTHERS, set(plugins))
 
 
 class Sound(unittest.TestCase):
@@ -306,6 +309,66 @@ class Report(unittest.TestCase):
         failed = [case.get("name") for case in suite if case.find("failure") is not None]
         self.assertEqual(failed, ["sampler.score"])
 
+    def test_the_sentence_that_is_quoted_is_the_promise_that_was_broken(self):
+        for name, plugin, case, sentence in [
+                ("schedulers", "scheduler/test.grants_more", "scheduler.random_views",
+                 "only what the ledger granted;"),
+                ("schedulers", "scheduler/test.invents_drafts", "scheduler.random_views",
+                 "drafts that could be proposed; a grant may use up to these"),
+                ("schedulers", "scheduler/test.exceeds_tokens", "scheduler.random_views",
+                 "to keep within `max_sequences` and `max_batch_tokens`;"),
+                ("kv_caches", "kv_cache/test.counts_wrong", "kv_cache.traffic",
+                 "total = reserved + free + those that await `step_done`."),
+                ("samplers", "sampler/test.sums_to_two", "sampler.looking",
+                 "What a row would be drawn from, after every bias, ban and stage: sums to 1"),
+                ("drafters", "drafter/test.drafts_strangers", "drafter.room",
+                 "index into the vocabulary")]:
+            with self.subTest(plugin=plugin):
+                done = check(library(name), "--plugin", plugin, "--case", case)
+                self.assertIn(f'says: "{sentence}"', done.stdout)
+
+    def test_a_crash_is_not_said_to_be_against_a_sentence(self):
+        done = check(library("schedulers"), "--plugin", "scheduler/test.exits", "--case",
+                     "scheduler.nothing_to_do")
+        self.assertIn('while it was held to <tenon/scheduler.h>: "', done.stdout)
+        self.assertNotIn("says:", done.stdout)
+
+    def test_a_drafter_that_never_proposes_is_not_exercised(self):
+        with tempfile.TemporaryDirectory() as folder:
+            page, junit = pathlib.Path(folder) / "page.html", pathlib.Path(folder) / "junit.xml"
+            done = check(library("drafters"), "--plugin", "drafter/test.proposes_nothing", "--html",
+                         page, "--junit", junit)
+            self.assertEqual(done.returncode, 3, done.stdout + done.stderr)
+            self.assertIn("Not exercised, so nothing is known", page.read_text())
+            self.assertIn('<skipped message="not exercised: it proposes nothing in any of 4 texts',
+                          junit.read_text())
+        self.assertIn("not exercised  drafter.room: it proposes nothing in any of 4 texts, at its "
+                      "defaults or with any of", done.stdout)
+        self.assertNotRegex(done.stdout, r"pass +drafter\.")
+        told = json.loads(check(library("drafters"), "--plugin", "drafter/test.proposes_nothing",
+                                "--json").stdout)
+        self.assertIs(told["exercised"], False)
+        self.assertIs(told["sound"], True)
+
+    def test_a_drafter_that_acts_with_an_option_is_driven_with_it(self):
+        done = check(library("drafters"), "--plugin", "drafter/test.writes_past_where_asked",
+                     "--case", "drafter.forks", "--json")
+        self.assertNotEqual(json.loads(done.stdout)["cases"][-1]["verdict"], "pass", done.stdout)
+
+    def test_an_effect_that_shows_after_a_while_is_no_false_alarm(self):
+        done = check(library("drafters"), "--plugin", "drafter/test.warms_up", "--case",
+                     "any.option_effects")
+        self.assertEqual(done.returncode, 0)
+        self.assertNotIn("warn", done.stdout)
+
+    def test_hangs_cost_three_limits_at_most(self):
+        done = check(library("drafters"), "--plugin", "drafter/test.sleeps", "--time-limit", 1,
+                     "--json")
+        cases = json.loads(done.stdout)["cases"]
+        self.assertEqual([case["verdict"] for case in cases].count("hang"), 3)
+        self.assertLess(sum(case["seconds"] for case in cases if case["verdict"] == "hang"), 6)
+        self.assertIn("3 cases hung before it", cases[-1]["what"])
+
     def test_the_same_seed_finds_the_same(self):
         found = [check(library("drafters"), "--plugin", "drafter/test.remembers_the_last", "--case",
                        "drafter.fresh", "--seed", "5").stdout for _ in range(2)]
@@ -362,7 +425,7 @@ class Usage(unittest.TestCase):
         done = check(replay, *cases)
         self.assert_refused(done, "it needs the option 'tokens', which has no default",
                             "--option tokens=VALUE")
-        self.assertRegex(done.stdout, r"2 passed, \d+ skipped, 1 failed")
+        self.assertRegex(done.stdout, r"2 passed, \d+ not exercised, 1 failed")
         done = check(replay, "--option", "tokens=5 6 7", "--case", "any.defaults")
         self.assertEqual(done.returncode, 0, done.stdout)
 

@@ -9,6 +9,7 @@
 #include "tools/tenon/process/interrupt.h"
 #include "tools/tenon/process/standard_output.h"
 #include "tools/tenon/process/watchdog.h"
+#include "tools/tenon/shell/examples.h"
 #include "tools/tenon/shell/unknown_words.h"
 
 namespace tenon {
@@ -45,6 +46,7 @@ int run_command(int argc, char** argv, AddCommands add_commands) {
   app.require_subcommand(1);
   Action action;
   add_commands(Command(app), action);
+  add_examples(Command(app));
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -3,8 +3,10 @@
 #include <map>
 
 #include "core/base/quote.h"
+#include "core/conformance/cases/acting.h"
 #include "core/conformance/cases/cases.h"
 #include "core/conformance/cases/exercise.h"
+#include "core/conformance/watch/guarded_memory.h"
 #include "core/conformance/watch/heap_growth.h"
 #include "core/contract/checked_drafter.h"
 
@@ -12,18 +14,29 @@ namespace tenon {
 namespace {
 
 constexpr uint32_t kVocabulary = 50;
-constexpr uint32_t kLongest = 200;
+constexpr uint32_t kUsual = 200, kLongest = 2000;  // tokens of a text
+constexpr uint32_t kMostDrafts = 64;
 
-// Texts that repeat themselves, so that drafters which look things up find something.
+// Texts of several kinds, so that drafters find what they act on: phrases that break off, one loop
+// of some tokens, one token over and over, and ids that count up. The subject's scene chooses.
 class Text {
  public:
-  explicit Text(uint64_t seed) : random_(seed) {
-    for (uint32_t i = 0; i < 8; ++i) phrase_.push_back(token());
+  Text(uint32_t scene, uint64_t seed) : scene_(scene), random_(seed) {
+    for (uint32_t i = 0; i < (scene == 1 ? 24 : 8); ++i) phrase_.push_back(token());
     for (uint32_t i = 0; i < 12; ++i) extend();
-    // Room for drafts lies directly after what is known.
-    history_.reserve(kLongest + 64);
   }
   void extend() {
+    const auto known = static_cast<uint32_t>(history_.size());
+    switch (scene_) {
+      case 1:
+        return history_.push_back(phrase_[known % phrase_.size()]);
+      case 2:
+        return history_.push_back(phrase_[0]);
+      case 3:
+        return history_.push_back(static_cast<TokenId>(known % kVocabulary));
+      default:
+        break;
+    }
     if (at_ < phrase_.size() && !random_.one_in(7)) {
       history_.push_back(phrase_[at_++]);
     } else {
@@ -31,12 +44,13 @@ class Text {
       at_ = random_.below(static_cast<uint32_t>(phrase_.size()));
     }
   }
-  std::vector<TokenId>& history() { return history_; }
+  const std::vector<TokenId>& history() const { return history_; }
   CaseRandom& random() { return random_; }
 
  private:
   TokenId token() { return static_cast<TokenId>(random_.below(kVocabulary)); }
 
+  const uint32_t scene_;
   CaseRandom random_;
   std::vector<TokenId> phrase_, history_;
   size_t at_ = 0;
@@ -67,28 +81,32 @@ class Bench {
     return made;
   }
   CheckedDrafter& drafter() { return *drafter_; }
+  uint64_t proposed() const { return proposed_; }  // tokens, so far
 
   // Offer and draft after a text; what was proposed.
   Result<std::vector<TokenId>> propose(SeqId seq, std::span<const TokenId> known, uint32_t most) {
-    // What slots hold that nobody filled is anything.
-    room_.assign(known.begin(), known.end());
-    room_.resize(known.size() + most, static_cast<TokenId>(asked_++ % kVocabulary));
+    // The room for drafts ends where nobody may write. What slots hold that nobody filled is
+    // anything.
+    const std::span<TokenId> room =
+        std::span(memory_.as<TokenId>(), kRoom).last(known.size() + most);
+    std::copy(known.begin(), known.end(), room.begin());
+    std::fill(room.begin() + static_cast<ptrdiff_t>(known.size()), room.end(),
+              static_cast<TokenId>(asked_++ % kVocabulary));
     DraftRequest request;
     request.seq = seq;
-    request.history = std::span<const TokenId>(room_).first(known.size());
+    request.history = room.first(known.size());
     request.max_tokens = most;
     request.key = {1, 0, static_cast<uint32_t>(known.size())};
     uint32_t offered = 0;
     TENON_RETURN_IF_ERROR(drafter_->offer({&request, 1}, {&offered, 1}));
-    offered_ = offered;
     if (offered == 0) return std::vector<TokenId>();
     request.max_tokens = std::min(offered, most);
     DraftOut out;
-    out.tokens = std::span(room_).subspan(known.size(), request.max_tokens);
+    out.tokens = room.subspan(known.size(), request.max_tokens);
     TENON_RETURN_IF_ERROR(drafter_->draft({&request, 1}, {&out, 1}));
+    proposed_ += out.count;
     return std::vector<TokenId>(out.tokens.begin(), out.tokens.begin() + out.count);
   }
-  uint32_t offered() const { return offered_; }
 
  private:
   PluginInstance<Drafter> plugin_;
@@ -96,8 +114,10 @@ class Bench {
   KvGroup group_;
   LayerShape layer_;
   ModelShape shape_;
-  std::vector<TokenId> room_;
-  uint32_t offered_ = 0, asked_ = 0;
+  static constexpr size_t kRoom = kLongest + kMostDrafts;
+  GuardedMemory memory_{kRoom * sizeof(TokenId)};
+  uint64_t proposed_ = 0;
+  uint32_t asked_ = 0;
 };
 
 std::string text_of(std::span<const TokenId> tokens) {
@@ -106,13 +126,20 @@ std::string text_of(std::span<const TokenId> tokens) {
   return text + "]";
 }
 
-// One text told to the end, with drafts judged against what came; each step is shown to `look`.
+// One text, told until it has so many tokens.
+struct Story {
+  uint32_t scene;
+  uint64_t seed;
+  uint32_t tokens = kUsual;
+};
+
+// Drafts are judged against what came; each step is shown to `look`.
 template <typename Look>
-Status tell(Bench& bench, SeqId seq, uint64_t seed, Look look) {
-  Text text(seed);
+Status tell(Bench& bench, SeqId seq, const Story& story, Look look) {
+  Text text(story.scene, story.seed);
   TENON_RETURN_IF_ERROR(bench.drafter().begin(seq, kNoSeq));
   uint64_t step = 0;
-  while (text.history().size() < kLongest) {
+  while (text.history().size() < story.tokens) {
     const std::vector<TokenId> known = text.history();
     const uint32_t most = text.random().below(9);
     TENON_ASSIGN_OR_RETURN(const std::vector<TokenId> drafts, bench.propose(seq, known, most));
@@ -133,17 +160,39 @@ Status tell(Bench& bench, SeqId seq, uint64_t seed, Look look) {
   return bench.drafter().end(seq);
 }
 
-Finding keeps_to_its_room(Subject& subject) {
+Story story_of(const Subject& subject) {
+  return {subject.scene(), subject.seed()};
+}
+
+Finding keeps_to_its_room_in(Subject& subject, const Story& story) {
   auto bench = Bench::make(subject);
   if (!bench.ok()) return broke(message_of(bench.status()));
-  for (uint32_t i = 0; i < 3 * subject.effort(); ++i) {
-    const Status status = tell(**bench, 1, subject.seed() + i, [](const auto&, const auto&) {});
-    if (!status.ok()) return broke(message_of(status));
-  }
-  CheckedDrafter& drafter = (*bench)->drafter();
+  const Status status = tell(**bench, 1, story, [](const auto&, const auto&) {});
+  if (!status.ok()) return broke(message_of(status));
+  const CheckedDrafter& drafter = (*bench)->drafter();
   if (drafter.cut() == 0) return {};
   return broke(std::to_string(drafter.cut()) +
                " answers had to be cut; the first: " + drafter.first_cut());
+}
+
+// With the options that it is given, and with every value of the others.
+Finding keeps_to_its_room(Subject& subject) {
+  for (uint32_t i = 0; i < 3 * subject.effort(); ++i) {
+    const Story story{(subject.scene() + i) % kDrafterScenes, subject.seed() + i};
+    Finding found = keeps_to_its_room_in(subject, story);
+    if (found.verdict != CaseVerdict::pass) return found;
+  }
+  for (const Way& way : ways_of(subject)) {
+    for (uint32_t scene = 0; scene < kDrafterScenes; ++scene) {
+      Subject tried = subject.with(way, scene);
+      if (!Bench::make(tried).ok()) break;  // what it refuses is any.option_bounds' affair
+      Finding found = keeps_to_its_room_in(tried, {scene, subject.seed()});
+      if (found.verdict == CaseVerdict::pass) continue;
+      found.what = "with " + way_text(way) + ": " + found.what;
+      return found;
+    }
+  }
+  return {};
 }
 
 Finding proposes_as_a_fresh_one_would(Subject& subject) {
@@ -152,7 +201,7 @@ Finding proposes_as_a_fresh_one_would(Subject& subject) {
   std::string problem;
   uint32_t step = 0;
   const Status status =
-      tell(**bench, 1, subject.seed(), [&](const auto& known, const auto& drafts) {
+      tell(**bench, 1, story_of(subject), [&](const auto& known, const auto& drafts) {
         if (drafts.empty() || !problem.empty() || ++step % 3 != 0) return;
         auto fresh = Bench::make(subject);
         if (!fresh.ok()) return;
@@ -175,14 +224,14 @@ Finding keeps_sequences_apart(Subject& subject) {
   auto alone = Bench::make(subject), busy = Bench::make(subject);
   if (!alone.ok() || !busy.ok()) return broke("an instance cannot be created or bound");
   std::map<size_t, std::vector<TokenId>> heard;
-  Status status = tell(**alone, 1, subject.seed(), [&](const auto& known, const auto& drafts) {
+  Status status = tell(**alone, 1, story_of(subject), [&](const auto& known, const auto& drafts) {
     heard[known.size()] = drafts;
   });
   if (!status.ok()) return broke(message_of(status));
   if (!(*busy)->drafter().begin(2, kNoSeq).ok()) return broke("begin fails");
   std::string problem;
-  Text other(subject.seed() + 31);
-  status = tell(**busy, 1, subject.seed(), [&](const auto& known, const auto& drafts) {
+  Text other(subject.scene(), subject.seed() + 31);
+  status = tell(**busy, 1, story_of(subject), [&](const auto& known, const auto& drafts) {
     if (!heard.contains(known.size()) || !problem.empty()) return;
     const std::vector<TokenId>& before = heard[known.size()];
     const size_t both = std::min(before.size(), drafts.size());
@@ -201,7 +250,7 @@ Finding keeps_sequences_apart(Subject& subject) {
 Finding follows_forks(Subject& subject) {
   auto bench = Bench::make(subject);
   if (!bench.ok()) return broke(message_of(bench.status()));
-  Text text(subject.seed());
+  Text text(subject.scene(), subject.seed());
   while (text.history().size() < 40) text.extend();
   Drafter& drafter = (*bench)->drafter();
   Status status = drafter.begin(1, kNoSeq);
@@ -220,7 +269,7 @@ Finding follows_forks(Subject& subject) {
 Finding forgets_sequences(Subject& subject) {
   auto bench = Bench::make(subject);
   if (!bench.ok()) return broke(message_of(bench.status()));
-  Text text(subject.seed());
+  Text text(subject.scene(), subject.seed());
   while (text.history().size() < 40) text.extend();
   Drafter& drafter = (*bench)->drafter();
   return forgets_the_ended(subject.effort(), [&](SeqId seq) -> Status {
@@ -235,7 +284,7 @@ Finding forgets_sequences(Subject& subject) {
 Finding offers_nothing_in_no_room(Subject& subject) {
   auto bench = Bench::make(subject);
   if (!bench.ok()) return broke(message_of(bench.status()));
-  Text text(subject.seed());
+  Text text(subject.scene(), subject.seed());
   Drafter& drafter = (*bench)->drafter();
   if (const Status status = drafter.begin(1, kNoSeq); !status.ok())
     return broke(message_of(status));
@@ -267,13 +316,44 @@ Finding takes_short_histories(Subject& subject) {
 
 }  // namespace
 
-Result<Transcript> exercise_drafter(Subject& subject, uint64_t seed) {
+namespace {
+
+Result<Transcript> exercise_with(Subject& subject, const Story& story) {
   TENON_ASSIGN_OR_RETURN(const std::unique_ptr<Bench> bench, Bench::make(subject));
   Transcript transcript;
-  TENON_RETURN_IF_ERROR(tell(*bench, 1, seed, [&](const auto& known, const auto& drafts) {
+  TENON_RETURN_IF_ERROR(tell(*bench, 1, story, [&](const auto& known, const auto& drafts) {
     transcript.push_back("behind " + std::to_string(known.size()) + " tokens: " + text_of(drafts));
   }));
   return transcript;
+}
+
+Result<Transcript> exercise_in_all_scenes(Subject& subject, uint64_t seed, uint32_t tokens) {
+  Transcript all;
+  for (uint32_t scene = 0; scene < kDrafterScenes; ++scene) {
+    TENON_ASSIGN_OR_RETURN(const Transcript one, exercise_with(subject, {scene, seed, tokens}));
+    all.insert(all.end(), one.begin(), one.end());
+  }
+  return all;
+}
+
+}  // namespace
+
+bool drafter_acts(Subject& subject) {
+  auto bench = Bench::make(subject);
+  if (!bench.ok()) return false;
+  // What fails, fails in the cases as well.
+  static_cast<void>(tell(**bench, 1, story_of(subject), [](const auto&, const auto&) {}).ok());
+  return (*bench)->proposed() > 0;
+}
+
+Result<Transcript> exercise_drafter(Subject& subject, uint64_t seed) {
+  return exercise_with(subject, {subject.scene(), seed});
+}
+Result<Transcript> exercise_drafter_widely(Subject& subject, uint64_t seed) {
+  return exercise_in_all_scenes(subject, seed, kUsual);
+}
+Result<Transcript> exercise_drafter_at_length(Subject& subject, uint64_t seed) {
+  return exercise_in_all_scenes(subject, seed, kLongest);
 }
 
 CaseList drafter_cases() {

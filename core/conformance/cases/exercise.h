@@ -16,6 +16,10 @@ Result<Transcript> exercise(Subject& subject, uint64_t seed);
 // The same in more surroundings, in which more of its options count, and what it counted there.
 Result<Transcript> exercise_widely(Subject& subject, uint64_t seed);
 
+// Long enough for what an option changes only after a while, such as a limit of waiting or a number
+// of tokens.
+Result<Transcript> exercise_at_length(Subject& subject, uint64_t seed);
+
 // One a source of cases.
 Result<Transcript> exercise_scheduler(Subject& subject, uint64_t seed);
 Result<Transcript> exercise_kv_cache(Subject& subject, uint64_t seed);
@@ -26,5 +30,9 @@ Result<Transcript> exercise_attention(Subject& subject, uint64_t seed);
 Result<Transcript> exercise_state(Subject& subject, uint64_t seed);
 Result<Transcript> exercise_scheduler_widely(Subject& subject, uint64_t seed);
 Result<Transcript> exercise_kv_cache_widely(Subject& subject, uint64_t seed);
+Result<Transcript> exercise_drafter_widely(Subject& subject, uint64_t seed);
+Result<Transcript> exercise_scheduler_at_length(Subject& subject, uint64_t seed);
+Result<Transcript> exercise_kv_cache_at_length(Subject& subject, uint64_t seed);
+Result<Transcript> exercise_drafter_at_length(Subject& subject, uint64_t seed);
 
 }  // namespace tenon

@@ -324,6 +324,9 @@ Result<Transcript> exercise_kv_cache(Subject& subject, uint64_t seed) {
 Result<Transcript> exercise_kv_cache_widely(Subject& subject, uint64_t seed) {
   return exercise_with(subject, seed, 10, 200);  // more than there is memory for
 }
+Result<Transcript> exercise_kv_cache_at_length(Subject& subject, uint64_t seed) {
+  return exercise_with(subject, seed, 40, 2000);
+}
 
 CaseList kv_cache_cases() {
   constexpr std::string_view kOf = "kv_cache", kHeader = "kv_cache.h";

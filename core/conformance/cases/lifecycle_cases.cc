@@ -224,6 +224,22 @@ Result<Transcript> exercise_widely(Subject& subject, uint64_t seed) {
   if (subject.descriptor().interface == kKvCacheInterface) {
     return exercise_kv_cache_widely(subject, seed);
   }
+  if (subject.descriptor().interface == kDrafterInterface) {
+    return exercise_drafter_widely(subject, seed);
+  }
+  return exercise(subject, seed);
+}
+
+Result<Transcript> exercise_at_length(Subject& subject, uint64_t seed) {
+  if (subject.descriptor().interface == kSchedulerInterface) {
+    return exercise_scheduler_at_length(subject, seed);
+  }
+  if (subject.descriptor().interface == kKvCacheInterface) {
+    return exercise_kv_cache_at_length(subject, seed);
+  }
+  if (subject.descriptor().interface == kDrafterInterface) {
+    return exercise_drafter_at_length(subject, seed);
+  }
   return exercise(subject, seed);
 }
 
@@ -233,20 +249,23 @@ CaseList lifecycle_cases() {
        {},
        "descriptor.h",
        "One instance. `host`, `facts` and `options` stay valid",
-       &defaults},
+       &defaults,
+       Needs::a_plugin},
       {"any.unknown_extension",
        {},
        "descriptor.h",
        "Null when it has none of that id.",
-       &unknown_extension},
+       &unknown_extension,
+       Needs::a_plugin},
       {"any.created_repeatedly",
        {},
        "types.h",
        "Nothing is kept across calls and nothing is freed across modules, unless a declaration "
        "says "
        "otherwise.",
-       &created_repeatedly},
-      {"any.no_memory", {}, "host.h", "Null when none.", &created_without_memory},
+       &created_repeatedly,
+       Needs::a_plugin},
+      {"any.no_memory", {}, "host.h", "Null when none.", &created_without_memory, Needs::a_plugin},
       {"any.floating_point_state",
        {},
        "host.h",

@@ -2,48 +2,18 @@
 #include <algorithm>
 
 #include "core/base/quote.h"
+#include "core/conformance/cases/acting.h"
 #include "core/conformance/cases/cases.h"
 #include "core/conformance/cases/exercise.h"
 
 namespace tenon {
 namespace {
 
-// Values at the edges of what an option's table allows.
-std::vector<SettingValue> edges(const OptionSpec& option) {
-  switch (option.type) {
-    case OptionType::boolean:
-      return {false, true};
-    case OptionType::integer:
-      return {option.min, option.max};
-    case OptionType::bytes:
-      return {option.min, option.max};
-    case OptionType::duration:
-      return {std::to_string(option.min) + "ns", std::to_string(option.max) + "ns"};
-    case OptionType::real:
-      return {option.min_real, option.max_real};
-    case OptionType::choice: {
-      std::vector<SettingValue> all;
-      for (uint32_t i = 0; i < option.choice_count; ++i) {
-        all.emplace_back(std::string(option.choices[i]));
-      }
-      return all;
-    }
-    case OptionType::text:
-    case OptionType::path:
-      return {std::string(), std::string(1 << 16, 'x')};
-  }
-  return {};
-}
-
-bool is_free_text(const OptionSpec& option) {
-  return option.type == OptionType::text || option.type == OptionType::path;
-}
-
 Finding option_bounds(Subject& subject) {
   const PluginDescriptor& plugin = subject.descriptor();
   if (plugin.option_count == 0) return skipped("it has no options");
   for (const OptionSpec& option : std::span(plugin.options, plugin.option_count)) {
-    std::vector<SettingValue> values = edges(option);
+    std::vector<SettingValue> values = edge_values(option);
     if (option.accepts_auto) values.emplace_back(std::string("auto"));
     for (const SettingValue& value : values) {
       // What `validate` refuses across options never reaches `create`; texts are anybody's guess.
@@ -52,6 +22,11 @@ Finding option_bounds(Subject& subject) {
       auto made = subject.make_object({{std::string(option.key), value, {}}});
       const std::string set =
           "with " + std::string(option.key) + " = " + one_line(to_toml(value), 80);
+      // What a constructor throws arrives so; a text that means nothing is refused that way, too.
+      if (made.status().code() == StatusCode::failed && !is_free_text(option)) {
+        return broke(set + ", which its own table allows, `create` fails or throws: " +
+                     message_of(made.status()));
+      }
       if (!made.ok() && !is_free_text(option)) {
         return {CaseVerdict::warn,
                 set + ", which its own table allows: " + message_of(made.status())};
@@ -67,23 +42,6 @@ std::vector<Setting> one_setting(const OptionSpec& option, const SettingValue& v
   return {{std::string(option.key), value, {}}};
 }
 
-// Values to try: the edges, and for numbers some in between, where most of them do something.
-std::vector<SettingValue> samples(const OptionSpec& option) {
-  std::vector<SettingValue> values = edges(option);
-  if (option.type == OptionType::integer || option.type == OptionType::bytes) {
-    for (const int64_t value : {1, 2, 5, 16, 40}) {
-      if (option.min < value && value < option.max) values.emplace_back(value);
-    }
-  }
-  if (option.type == OptionType::real) {
-    for (const double share : {0.05, 0.5}) {
-      values.emplace_back(option.min_real + share * (option.max_real - option.min_real));
-    }
-  }
-  if (option.accepts_auto) values.emplace_back(std::string("auto"));
-  return values;
-}
-
 // Looks for a question that a plugin answers otherwise because of one option.
 class EffectSearch {
  public:
@@ -94,30 +52,33 @@ class EffectSearch {
   // With the others at their defaults; then with each of them set to something as well, for there
   // are options that count only together with another one.
   bool has_effect(const OptionSpec& option) {
-    if (differs(option, {})) return true;
+    if (differs(option, {}, &exercise_widely)) return true;
     for (const OptionSpec& other : options_) {
       if (other.key == option.key || is_free_text(other)) continue;
-      for (const SettingValue& value : samples(other)) {
-        if (differs(option, one_setting(other, value))) return true;
+      for (const SettingValue& value : sample_values(other)) {
+        if (differs(option, one_setting(other, value), &exercise_widely)) return true;
       }
     }
-    return false;
+    // What counts only after a while.
+    return differs(option, {}, &exercise_at_length);
   }
 
  private:
-  bool differs(const OptionSpec& option, const std::vector<Setting>& beside) {
-    const Transcript usual = answers(beside);
-    for (const SettingValue& value : samples(option)) {
+  using Exercise = Result<Transcript> (*)(Subject&, uint64_t);
+
+  bool differs(const OptionSpec& option, const std::vector<Setting>& beside, Exercise exercise) {
+    const Transcript usual = answers(beside, exercise);
+    for (const SettingValue& value : sample_values(option)) {
       std::vector<Setting> settings = beside;
       settings.push_back(one_setting(option, value).front());
-      if (answers(settings) != usual) return true;
+      if (answers(settings, exercise) != usual) return true;
     }
     return false;
   }
   // What it refuses is an answer, too.
-  Transcript answers(const std::vector<Setting>& settings) {
+  Transcript answers(const std::vector<Setting>& settings, Exercise exercise) {
     Subject tried = subject_.with(settings);
-    auto made = exercise_widely(tried, subject_.seed());
+    auto made = exercise(tried, subject_.seed());
     return made.ok() ? *std::move(made) : Transcript{message_of(made.status())};
   }
 
@@ -144,7 +105,9 @@ Finding options_matter(Subject& subject) {
   return {CaseVerdict::warn,
           "no value of " + idle +
               " changes an answer to anything that these cases ask, alone or beside another "
-              "option – is it used? (What changes speed alone looks like this, too.)"};
+              "option, at once or over some hundred steps – is it used? (What changes speed alone "
+              "looks "
+              "like this, too.)"};
 }
 
 }  // namespace
@@ -157,8 +120,14 @@ CaseList option_cases() {
        "From one table come validation, `tenon plugins inspect`, the reference pages, and the "
        "tests "
        "that try every option at its bounds.",
-       &option_bounds},
-      {"any.option_effects", {}, "options.h", "what it does, one sentence", &options_matter},
+       &option_bounds,
+       Needs::a_plugin},
+      {"any.option_effects",
+       {},
+       "options.h",
+       "what it does, one sentence",
+       &options_matter,
+       Needs::a_plugin},
   };
 }
 

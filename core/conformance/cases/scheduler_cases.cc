@@ -400,6 +400,20 @@ Result<Transcript> exercise_scheduler_widely(Subject& subject, uint64_t seed) {
   return all;
 }
 
+// Hundreds of sequences that come and go for an hour.
+Result<Transcript> exercise_scheduler_at_length(Subject& subject, uint64_t seed) {
+  WorldSize size = usual_world(subject);
+  size.sequences = 300;
+  size.measures = true;
+  size.step_ns = 1'000'000'000;
+  TENON_ASSIGN_OR_RETURN(const Checked made, Checked::make(subject));
+  SchedulerWorld world(*made.scheduler, size, seed);
+  while (world.step()) {
+  }
+  if (!world.problem().empty()) return failed(world.problem());
+  return world.transcript();
+}
+
 CaseList scheduler_cases() {
   constexpr std::string_view kOf = "scheduler", kHeader = "scheduler.h";
   return {

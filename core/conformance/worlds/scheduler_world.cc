@@ -9,7 +9,6 @@ namespace tenon {
 namespace {
 
 constexpr uint32_t kMostIdleSteps = 400;  // schedulers may hold prompts back for a while
-constexpr int64_t kStepNs = 1'000'000;
 
 std::string number(uint64_t value) {
   return std::to_string(value);
@@ -202,7 +201,7 @@ bool SchedulerWorld::step() {
   const std::vector<SequenceView> waiting = views(false), running = views(true);
   SchedulerView view;
   view.step_id = step_;
-  view.now_ns = static_cast<int64_t>(step_) * kStepNs + skipped_ns_;
+  view.now_ns = static_cast<int64_t>(step_) * size_.step_ns + skipped_ns_;
   view.limits = {size_.max_sequences, size_.max_batch_tokens, 4096};
   view.kv_tokens = size_.memory_tokens;
   view.last_step = last_;
@@ -232,7 +231,7 @@ void SchedulerWorld::wait(const PlanOut& out, int64_t now_ns) {
   }
   std::string how_long;
   if (out.wake_ns > now_ns) {
-    skipped_ns_ += std::max<int64_t>(out.wake_ns - now_ns - kStepNs, 0);
+    skipped_ns_ += std::max<int64_t>(out.wake_ns - now_ns - size_.step_ns, 0);
     waited_ns_ += out.wake_ns - now_ns;
     if (waited_ns_ > CheckedScheduler::kLongestWaitNs) {
       how_long = approximate_duration(waited_ns_) + " on purpose";

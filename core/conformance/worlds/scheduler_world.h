@@ -73,6 +73,7 @@ struct WorldSize {
   bool whole_spans = false;
   bool measures = false;  // steps have durations
   bool swaps = false;
+  int64_t step_ns = 1'000'000;  // by which the view's clock moves on
 };
 
 // Requests that arrive while others run, until all have ended, step by step as an engine does it.

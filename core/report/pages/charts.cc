@@ -4,10 +4,17 @@
 #include <cmath>
 
 #include "core/report/pages/format.h"
+#include "core/report/pages/svg_parts.h"
 #include "core/report/statistics/interval.h"
 
 namespace tenon {
 namespace {
+
+using svg::line;
+using svg::path;
+using svg::step_for;
+using svg::text;
+using svg::tick;
 
 // Of a picture, in its own units: letters of 12 of them are legible on a screen of 500 pixels.
 // Pictures with long names are wider, so that nothing is cut.
@@ -17,14 +24,6 @@ constexpr double kGap = 12;         // between a name and what it names
 constexpr double kSide = 50;        // for the figures of a y axis
 constexpr double kUnit = 44;        // for the unit at the right end of an x axis
 
-std::string line(double x1, double y1, double x2, double y2, const char* style) {
-  return format("<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" class=\"%s\"/>\n", x1, y1,
-                x2, y2, style);
-}
-std::string text(double x, double y, std::string_view content, const char* style) {
-  return format("<text x=\"%.1f\" y=\"%.1f\" class=\"%s\">", x, y, style) + html_text(content) +
-         "</text>\n";
-}
 std::string box(double x, double y, double width, double height, const std::string& fill,
                 const std::string& title = "") {
   return format(
@@ -33,22 +32,6 @@ std::string box(double x, double y, double width, double height, const std::stri
              x, y, std::max(0.0, width), height, fill.c_str()) +
          (title.empty() ? "" : "<title>" + html_text(title) + "</title>") + "</rect>\n";
 }
-std::string path(const std::string& points, const std::string& stroke) {
-  return "<path d=\"" + points + "\" style=\"stroke:" + stroke + "\" class=\"curve\"/>\n";
-}
-
-// A round number not below a tenth of the span, for the distance of grid lines.
-double step_for(double span) {
-  const double power = std::pow(10, std::floor(std::log10(span / 5)));
-  for (const double factor : {1.0, 2.0, 5.0}) {
-    if (factor * power >= span / 5) return factor * power;
-  }
-  return 10 * power;
-}
-std::string tick(double value) {
-  return std::abs(value) < 1e-12 ? "0" : format(std::abs(value) < 1000 ? "%.3g" : "%.0f", value);
-}
-
 // Log ratios on the x axis of a forest plot.
 struct RatioAxis {
   double most;         // |log ratio| at the edges

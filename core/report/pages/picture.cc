@@ -128,7 +128,7 @@ std::string palette_style() {
 std::string_view picture_style() {
   return R"(svg text { fill:var(--ink) } .grid { stroke:var(--rule) }
 .zero { stroke:var(--soft); stroke-width:1.5 }
-svg .tick,svg .side,svg .unit { fill:var(--soft); font-size:11px } .tick { text-anchor:middle }
+svg .tick,svg .side,svg .unit,svg .mark { fill:var(--soft); font-size:11px } .tick { text-anchor:middle }
 .side,.unit,.name { text-anchor:end } .curve { fill:none; stroke-width:2; stroke-linejoin:round }
 .bar { stroke-width:3; stroke-linecap:round } .unbounded { stroke-dasharray:2 7; opacity:.5 }
 g.better { stroke:var(--good); fill:var(--good) } g.worse { stroke:var(--bad); fill:var(--bad) }

@@ -1,5 +1,9 @@
 // Drafters that break one promise each.
 #define SOUND_PLUGIN "sound_drafter.h"
+#include <unistd.h>
+
+#include <stdexcept>
+
 #include "tests/bad_plugins/promises/wrong.h"
 
 namespace {
@@ -110,6 +114,50 @@ struct IgnoresItsOptions : Sound {
       : Sound(host, facts, Options()) {}
 };
 
+// One that nothing is known of: no text makes it propose anything …
+struct ProposesNothing : Sound {
+  using Sound::Sound;
+  void offer(Requests, std::span<uint32_t> offered) {
+    std::fill(offered.begin(), offered.end(), 0u);
+  }
+};
+// … and one that does only as an option asks, and then writes past its room.
+struct WritesPastWhereAsked : Sound {
+  WritesPastWhereAsked(const HostServices& host, const PipelineFacts& facts, const Options& options)
+      : Sound(host, facts, options), asked_(options.max_draft_tokens >= 16) {}
+  void offer(Requests requests, std::span<uint32_t> offered) {
+    Sound::offer(requests, offered);
+    if (!asked_) std::fill(offered.begin(), offered.end(), 0u);
+  }
+  void draft(Requests requests, std::span<DraftOut> drafts) {
+    Sound::draft(requests, drafts);
+    for (DraftOut& out : drafts) out.tokens.data()[out.tokens.size()] = 7;
+  }
+  bool asked_;
+};
+struct ThrowsAtBounds : Sound {
+  ThrowsAtBounds(const HostServices& host, const PipelineFacts& facts, const Options& options)
+      : Sound(host, facts, options) {
+    if (options.max_draft_tokens == 32) throw std::out_of_range("vector::_M_range_check");
+  }
+};
+// Its options count after five hundred tokens: a drafter's good right.
+struct WarmsUp : Sound {
+  WarmsUp(const HostServices& host, const PipelineFacts& facts, const Options& options)
+      : Sound(host, facts, Options{options.max_draft_tokens, false}), adaptive_(options.adaptive) {}
+  void offer(Requests requests, std::span<uint32_t> offered) {
+    Sound::offer(requests, offered);
+    for (size_t i = 0; i < requests.size(); ++i) {
+      if (adaptive_ && requests[i].history.size() > 500) offered[i] = std::min(offered[i], 1u);
+    }
+  }
+  bool adaptive_;
+};
+struct Sleeps : Sound {
+  using Sound::Sound;
+  void offer(Requests, std::span<uint32_t>) { ::pause(); }
+};
+
 template <typename Class>
 constexpr PluginDescriptor made(std::string_view id) {
   return wrong<Drafter, Class, Options>(id);
@@ -125,9 +173,15 @@ constexpr PluginDescriptor kWrong[] = {
     made<NeedsTwoTokens>("test.needs_two_tokens"),
     made<RemembersEveryone>("test.remembers_everyone"),
     made<IgnoresItsOptions>("test.ignores_its_options"),
+    made<ProposesNothing>("test.proposes_nothing"),
+    made<WritesPastWhereAsked>("test.writes_past_where_asked"),
+    made<ThrowsAtBounds>("test.throws_at_bounds"),
+    made<WarmsUp>("test.warms_up"),
+    made<Sleeps>("test.sleeps"),
 };
 
 }  // namespace
 
 TENON_PLUGIN_LIBRARY(&kPlugin, &kWrong[0], &kWrong[1], &kWrong[2], &kWrong[3], &kWrong[4],
-                     &kWrong[5], &kWrong[6], &kWrong[7], &kWrong[8], &kWrong[9])
+                     &kWrong[5], &kWrong[6], &kWrong[7], &kWrong[8], &kWrong[9], &kWrong[10],
+                     &kWrong[11], &kWrong[12], &kWrong[13], &kWrong[14])

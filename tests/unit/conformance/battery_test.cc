@@ -8,6 +8,7 @@
 #include <set>
 #include <string>
 
+#include "core/conformance/cases/promises.h"
 #include "core/conformance/watch/guarded_memory.h"
 #include "core/plugin/descriptor_check.h"
 #include "core/plugin/stamp.h"
@@ -40,6 +41,18 @@ TEST(Battery, quotes_what_stands_in_the_headers) {
         << one.name << " quotes \"" << one.promise << "\", which <tenon/" << one.header
         << "> does not say";
   }
+}
+
+TEST(Battery, quotes_promises_that_stand_in_the_headers_for_each_way_to_break_one) {
+  for (const WaysToBreak& way : ways_to_break()) {
+    std::ifstream file(source_folder() + "/core/include/tenon/" + std::string(way.promise.header));
+    ASSERT_TRUE(file.good()) << way.words;
+    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    EXPECT_NE(words_of(text).find(words_of(std::string(way.promise.sentence))), std::string::npos)
+        << way.words << ": " << way.promise.sentence;
+    EXPECT_EQ(promise_against(way.interface, way.words).sentence, way.promise.sentence);
+  }
+  EXPECT_TRUE(promise_against("scheduler", "plan fails: no idea").sentence.empty());
 }
 
 TEST(Battery, has_each_name_once_and_cases_for_every_interface) {

@@ -44,6 +44,11 @@ void add_work_flags(Command command, CompareFlags& flags) {
   Option open = add_number(command, real_number("--rate", 1e-3, 1e6), flags.rate,
                            "open loop: random arrivals, requests a second");
   closed.excludes(open);
+  add_text(command, "--sweep", flags.sweep,
+           "the comparison at several loads: rate=1..20 or concurrency=1..64 (each twice the one "
+           "before), or a list of them; the budget is shared by them")
+      .excludes(closed)
+      .excludes(open);
   add_number(command, real_number("--burstiness", 0.01, 1000), flags.burstiness,
              "of random arrivals: below 1 in bursts, above 1 more even (default: 1, Poisson)");
   add_number(command, real_number("--scale", 1e-6, 1e6), flags.scale,
@@ -127,6 +132,7 @@ void add_compare_command(Command app, Action& action) {
   // Arms of different comparisons have different names.
   command.add_flag("--all", flags->all, "run all of configs/comparisons")
       .excludes(file)
+      .excludes("--sweep")
       .excludes(rules);
   Command shown = command.add_subcommand("show", "Report results again, also across folders");
   shown.add_option("folder", flags->folders, "folders of results").required();

@@ -23,6 +23,7 @@
 #include "core/report/statistics/fail_rule.h"
 #include "tools/tenon/compare/host.h"
 #include "tools/tenon/compare/picture_files.h"
+#include "tools/tenon/compare/sweep_command.h"
 #include "tools/tenon/process/interrupt.h"
 #include "tools/tenon/process/json_text.h"
 #include "tools/tenon/process/standard_output.h"
@@ -160,8 +161,12 @@ std::string typed_command() {
 
 Result<int> compare_given(const CompareFlags& flags, const std::string& command) {
   TENON_ASSIGN_OR_RETURN(const Comparison comparison, comparison_of(flags, flags.file));
-  return compare_one(flags, comparison, command,
-                     flags.out.empty() ? default_folder(comparison) : flags.out);
+  const std::string folder = flags.out.empty() ? default_folder(comparison) : flags.out;
+  if (flags.sweep.empty()) return compare_one(flags, comparison, command, folder);
+  return compare_at_loads(flags, comparison, folder,
+                          [&](const Comparison& at_load, const std::string& into) {
+                            return compare_one(flags, at_load, command, into);
+                          });
 }
 
 Result<int> compare_all(const CompareFlags& flags, const std::string& command) {

@@ -15,7 +15,7 @@ namespace tenon {
 
 struct CompareFlags {
   std::string file, base, authorities, model, workload, out, metric, budget, cache, goodput, text,
-      pictures;
+      pictures, sweep;
   std::vector<std::string> arms, settings, plugin_path, fail_if, folders;
   std::optional<uint32_t> pairs, noise_pairs, restart, in_flight, max_tokens, text_tokens,
       text_window;

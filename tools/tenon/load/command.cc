@@ -1,6 +1,7 @@
 // `tenon load`: a workload to a running server, and what that came to.
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <memory>
@@ -12,6 +13,7 @@
 #include "core/base/text.h"
 #include "tools/tenon/commands.h"
 #include "tools/tenon/load/rows.h"
+#include "tools/tenon/load/sweeps.h"
 #include "tools/tenon/process/descriptors.h"
 #include "tools/tenon/process/interrupt.h"
 #include "tools/tenon/process/json_text.h"
@@ -25,6 +27,8 @@ using Json = nlohmann::ordered_json;
 
 struct LoadFlags {
   std::string url, authorities, workload, prompts, rows;
+  std::string sweep, name, charts;  // charts: a folder for pictures of the sweep
+  std::vector<std::string> beside;  // sweeps to show with it
   LoadWork work;
   uint32_t in_flight = 0;
   double connect_s = 10, silence_s = 300, timeout_s = 0;
@@ -167,17 +171,60 @@ Result<LoadRun> drive_load(const LoadFlags& flags, client::Session& session,
   return run;
 }
 
+// Every load of a range, one after the other, as long as the server bears it.
+Result<int> send_sweep(LoadFlags flags, client::Session& session) {
+  TENON_ASSIGN_OR_RETURN(const SweepRange range, parse_sweep(flags.sweep));
+  std::vector<Sweep> sweeps(1);
+  for (const std::string& path : flags.beside) {
+    TENON_ASSIGN_OR_RETURN(Sweep saved, read_sweep(path));
+    sweeps.push_back(std::move(saved));
+  }
+  Sweep& sweep = sweeps.front();
+  sweep.name = flags.name.empty() ? session.address() : flags.name;
+  sweep.what = range.what;
+  GracefulEnd end([] { return false; });
+  LoadRun last;
+  Status kept;
+  for (const double load : range.values) {
+    if (range.what == SweepOf::rate) flags.work.rate = load;
+    if (range.what == SweepOf::concurrency) flags.in_flight = static_cast<uint32_t>(load);
+    TENON_ASSIGN_OR_RETURN(std::vector<client::LoadRequest> requests, load_requests(flags.work));
+    TENON_ASSIGN_OR_RETURN(last, drive_load(flags, session, std::move(requests), kept));
+    if (interrupted()) break;  // half a load is no point
+    sweep.points.push_back(sweep_point(load, summary_of(last)));
+    // Higher rates would only queue for longer.
+    if (range.what == SweepOf::rate && saturation_of(sweep)) break;
+  }
+  end.answered();
+  if (flags.json) {
+    put(sweep_json(sweep, last));
+  } else {
+    for (const Sweep& one : sweeps) put(sweep_text(one));
+  }
+  flush_output();
+  if (!flags.charts.empty()) {
+    TENON_RETURN_IF_ERROR(
+        write_sweep_charts(sweeps, flags.charts, last.model + " · " + flags.sweep));
+  }
+  if (interrupted()) return interrupted_status();
+  const bool failed =
+      std::ranges::any_of(sweep.points, [](const SweepPoint& point) { return point.failed > 0; });
+  return failed ? 1 : 0;
+}
+
 Result<int> send_load(LoadFlags flags) {
   flags.work.path = flags.workload.empty() ? flags.prompts : flags.workload;
   flags.work.stream = !flags.whole;
   flags.work.usage = !flags.no_usage;
+  if (!flags.sweep.empty()) TENON_RETURN_IF_ERROR(parse_sweep(flags.sweep).take_status());
   TENON_ASSIGN_OR_RETURN(const std::unique_ptr<client::Session> session,
                          client::Session::open(settings_of(flags)));
   if (flags.work.model.empty()) {
     TENON_ASSIGN_OR_RETURN(flags.work.model, only_model(*session));
   }
-  TENON_ASSIGN_OR_RETURN(std::vector<client::LoadRequest> requests, load_requests(flags.work));
   allow_descriptors();
+  if (!flags.sweep.empty()) return send_sweep(std::move(flags), *session);
+  TENON_ASSIGN_OR_RETURN(std::vector<client::LoadRequest> requests, load_requests(flags.work));
   // The load ends within a moment of a signal; what hangs after that is standard output.
   GracefulEnd end([] { return false; });
   Status kept;
@@ -209,10 +256,27 @@ void add_loop_flags(Command command, LoadFlags& flags) {
                            "open loop: so many requests a second, at random (a Poisson process)")
                     .group(group)
                     .excludes(in_flight);
+  Option sweep = add_text(command, "--sweep", flags.sweep,
+                          "a range of loads in place of one: rate=1..20 or concurrency=1..64 (each "
+                          "twice the one before), or a list of them: rate=1,3,9")
+                     .group(group)
+                     .excludes(in_flight)
+                     .excludes(rate);
   add_number(command, whole_number("--seed", 0, kMostSeed), flags.work.seed,
-             "of these arrivals (default: 1)")
+             "of random arrivals (default: 1)")
       .group(group)
-      .needs(rate);
+      .excludes(in_flight);
+  add_text(command, "--name", flags.name, "of the sweep in reports (default: the server's address)")
+      .group(group)
+      .needs(sweep);
+  add_texts(command, "--beside", flags.beside,
+            "a saved sweep (--json) to show with this one; may be repeated")
+      .group(group)
+      .needs(sweep);
+  add_text(command, "--charts", flags.charts,
+           "writes pictures into this folder: latency over throughput, as SVG")
+      .group(group)
+      .needs(sweep);
 }
 
 void add_request_flags(Command command, LoadFlags& flags) {
@@ -268,11 +332,16 @@ void add_load_command(Command app, Action& action) {
   add_loop_flags(command, *flags);
   add_request_flags(command, *flags);
   Option rows =
-      add_text(command, "--rows", flags->rows, "writes every request to this file, as JSON lines");
+      add_text(command, "--rows", flags->rows, "writes every request to this file, as JSON lines")
+          .excludes("--sweep");
   command.add_flag("--texts", flags->texts, "with the answers' texts").needs(rows);
   Option json = command.add_flag("--json", flags->json, "machine-readable output");
-  command.add_flag("--csv", flags->csv, "a table of the figures").excludes(json);
-  command.callback([flags, &action] {
+  command.add_flag("--csv", flags->csv, "a table of the figures")
+      .excludes(json)
+      .excludes("--sweep");
+  command.callback([flags, command, &action] {
+    const bool random = flags->work.rate > 0 || !flags->sweep.empty();
+    refuse_without(random || !command.given("--seed"), "--rate or --sweep");
     refuse_without(!flags->workload.empty() || !flags->prompts.empty(), "--workload or --prompts");
     action = [flags] {
       const Result<int> status = send_load(*flags);

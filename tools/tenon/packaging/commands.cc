@@ -10,6 +10,7 @@
 #include "core/base/text.h"
 #include "tools/tenon/packaging/completion.h"
 #include "tools/tenon/packaging/man_page.h"
+#include "tools/tenon/packaging/setting_values.h"
 #include "tools/tenon/process/standard_output.h"
 #include "tools/tenon/shell/flags.h"
 
@@ -78,13 +79,27 @@ Status print_page(const CommandEntry& root, const ManFlags& flags) {
 }  // namespace
 
 void add_packaging_commands(Command app, Action& action) {
-  auto shell = std::make_shared<std::string>();
+  struct CompletionFlags {
+    std::string shell, values;
+    bool keys = false;
+  };
+  auto given = std::make_shared<CompletionFlags>();
   Command completion =
       app.add_subcommand("completion", "Print a script that completes the program's command line");
-  add_text(completion, "shell", *shell, "bash, zsh or fish").required();
-  completion.callback([shell, app, &action] {
-    action = [shell, app] {
-      const Status status = print_completion(command_table(app), *shell);
+  add_text(completion, "shell", given->shell, "bash, zsh or fish");
+  // What the scripts ask.
+  completion.add_flag("--keys", given->keys, "").group("");
+  add_text(completion, "--values", given->values, "").group("");
+  completion.callback([given, app, &action] {
+    const bool asks = given->keys || !given->values.empty();
+    refuse_without(asks || !given->shell.empty(), "bash, zsh or fish");
+    action = [given, app, asks] {
+      if (asks) {
+        const auto words = given->keys ? setting_keys() : setting_values(given->values);
+        for (const std::string& word : words) put(word + "\n");
+        return 0;
+      }
+      const Status status = print_completion(command_table(app), given->shell);
       return status.ok() ? 0 : report_failure(status);
     };
   });

@@ -1,6 +1,8 @@
 #include "tools/tenon/packaging/completion.h"
 
 #include "core/base/text.h"
+#include "core/plugin/descriptor_check.h"
+#include "core/plugin/stamp.h"
 
 namespace tenon {
 namespace {
@@ -30,6 +32,14 @@ std::string paths_pattern(const CommandEntry& root, std::string_view separator) 
   return join(paths, separator);
 }
 
+constexpr std::string_view kNewPlugin = "tenon plugins new";
+
+std::string interface_words() {
+  std::vector<std::string> words;
+  for (const std::string_view id : known_interfaces()) words.emplace_back(interface_word(id));
+  return join(words, " ");
+}
+
 // What may follow, and of it those options that a value follows.
 std::string words_of(const CommandEntry& command, bool only_with_value) {
   std::vector<std::string> words;
@@ -40,6 +50,7 @@ std::string words_of(const CommandEntry& command, bool only_with_value) {
     if (only_with_value && option.value.empty()) continue;
     words.insert(words.end(), option.names.begin(), option.names.end());
   }
+  if (!only_with_value && command.path == kNewPlugin) words.push_back(interface_words());
   return join(words, " ");
 }
 
@@ -52,6 +63,11 @@ std::string zsh_arm(const CommandEntry& command) {
   std::vector<std::string> commands, options, with_value;
   for (const CommandEntry& below : command.commands) {
     commands.push_back(described(below.name(), below.sentence));
+  }
+  if (command.path == kNewPlugin) {
+    for (const std::string_view id : known_interfaces()) {
+      commands.push_back(described(interface_word(id), "interface of the plugin"));
+    }
   }
   for (const OptionEntry& option : command.options) {
     for (const std::string& name : option.names) {
@@ -73,7 +89,11 @@ std::string fish_option(const CommandEntry& command, const OptionEntry& option) 
   for (const std::string& name : option.names) {
     line += name.starts_with("--") ? " -l " + name.substr(2) : " -s " + name.substr(1);
   }
-  if (!option.value.empty()) line += " -r -F";
+  if (option.names.back() == "--set") {
+    line += " -x -a '(__tenon_settings)'";
+  } else if (!option.value.empty()) {
+    line += " -r -F";
+  }
   return line + " -d " + fish_quoted(option.sentence) + "\n";
 }
 
@@ -101,6 +121,23 @@ std::string bash_completion(const CommandEntry& root) {
   return out +
          "  esac\n"
          "  COMPREPLY=()\n"
+         "  # --set KEY=VALUE: bash takes the = for a word of its own.\n"
+         "  local key=\n"
+         "  if [[ $word == = && ${COMP_WORDS[COMP_CWORD - 2]} == --set ]]; then\n"
+         "    key=$before word=\n"
+         "  elif [[ $before == = && ${COMP_WORDS[COMP_CWORD - 3]} == --set ]]; then\n"
+         "    key=${COMP_WORDS[COMP_CWORD - 2]}\n"
+         "  fi\n"
+         "  if [[ $key ]]; then\n"
+         "    mapfile -t COMPREPLY < <(compgen -W \"$(\"${COMP_WORDS[0]}\" completion --values "
+         "\"$key\" 2>/dev/null)\" -- \"$word\")\n"
+         "    return\n"
+         "  elif [[ $before == --set ]]; then\n"
+         "    mapfile -t COMPREPLY < <(compgen -S = -W \"$(\"${COMP_WORDS[0]}\" completion --keys "
+         "2>/dev/null)\" -- \"$word\")\n"
+         "    compopt -o nospace 2>/dev/null\n"
+         "    return\n"
+         "  fi\n"
          "  # The value of an option is most often a file: that is the shell's own business.\n"
          "  case \" $with_value \" in *\" $before \"*) return ;; esac\n"
          "  mapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$word\")\n"
@@ -126,6 +163,14 @@ std::string zsh_completion(const CommandEntry& root) {
   for (const CommandEntry* command : all_commands(root)) out += zsh_arm(*command);
   return out +
          "  esac\n"
+         "  if [[ ${words[CURRENT-1]} == --set ]]; then\n"
+         "    if compset -P '*='; then\n"
+         "      compadd -- ${(f)\"$($words[1] completion --values ${IPREFIX%=} 2>/dev/null)\"}\n"
+         "    else\n"
+         "      compadd -S = -- ${(f)\"$($words[1] completion --keys 2>/dev/null)\"}\n"
+         "    fi\n"
+         "    return\n"
+         "  fi\n"
          "  if (( ${with_value[(Ie)${words[CURRENT-1]}]} )); then\n"
          "    _files\n"
          "  elif [[ $PREFIX == -* ]]; then\n"
@@ -153,11 +198,27 @@ std::string fish_completion(const CommandEntry& root) {
       "    end\n"
       "  end\n"
       "  test \"$at\" = \"$argv\"\n"
+      "end\n"
+      "function __tenon_settings\n"
+      "  set -l given (string split -m 1 = -- (commandline -ct))\n"
+      "  if test (count $given) -eq 2\n"
+      "    for value in (tenon completion --values $given[1] 2>/dev/null)\n"
+      "      echo $given[1]=$value\n"
+      "    end\n"
+      "  else\n"
+      "    for key in (tenon completion --keys 2>/dev/null)\n"
+      "      echo $key=\n"
+      "    end\n"
+      "  end\n"
       "end\n";
   for (const CommandEntry* command : all_commands(root)) {
     for (const CommandEntry& below : command->commands) {
       out += "complete -c tenon -n " + fish_quoted("__tenon_at " + command->path) + " -f -a " +
              below.name() + " -d " + fish_quoted(below.sentence) + "\n";
+    }
+    if (command->path == kNewPlugin) {
+      out += "complete -c tenon -n " + fish_quoted("__tenon_at " + command->path) + " -f -a " +
+             fish_quoted(interface_words()) + "\n";
     }
     for (const OptionEntry& option : command->options) out += fish_option(*command, option);
   }

@@ -21,7 +21,8 @@ constexpr ExitStatus kExitStatuses[] = {
     {"1", "failure, with a sentence on standard error"},
     {"2", "wrong usage"},
     {"3, 4",
-     "of compare: a rule of --fail-if is broken for certain; an arm gives different answers"},
+     "of compare: a rule of --fail-if is broken for certain; an arm gives different answers. "
+     "3 of plugins check: nothing is broken, but a plugin was not exercised"},
     {"129, 130, 131, 143", "ended by SIGHUP, SIGINT, SIGQUIT, SIGTERM"},
     {"141", "the reader of a pipe closed it"},
 };
@@ -146,6 +147,10 @@ std::string man_page(const CommandEntry& root, const CommandEntry& command) {
     }
   }
   out += options_text(command);
+  if (!command.examples.empty()) out += ".SH EXAMPLES\n";
+  for (const std::string& example : command.examples) {
+    out += ".TP\n\\fB" + roff(example) + "\\fR\n";
+  }
   out += ".SH EXIT STATUS\n";
   for (const ExitStatus& one : kExitStatuses) {
     out += ".TP\n" + std::string(one.status) + "\n" + line(one.meaning);

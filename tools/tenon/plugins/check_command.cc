@@ -29,8 +29,11 @@
 namespace tenon {
 namespace {
 
+constexpr int kNotExercisedStatus = 3;                 // nothing is broken, as far as could be seen
 constexpr std::string_view kMark = "tenon-verdict: ";  // before a case's own answer
 constexpr std::string_view kLoadCase = "file.loads";
+// Each costs a whole time limit, and the fourth says no more than the first three.
+constexpr uint32_t kMostHangs = 3;
 constexpr NumberSpec kTimeLimit = whole_number("--time-limit", 1, 86400);
 
 struct CheckFlags {
@@ -121,7 +124,7 @@ std::optional<Finding> lacks_option(const PluginDescriptor& plugin,
     const std::string key = one_line(option.key);
     const std::string what = "it needs the option '" + key + "', which has no default – name a " +
                              "value that does: --option " + key + "=VALUE";
-    return one.name == "any.defaults" ? broke(what) : skipped(what);
+    return one.name == "any.defaults" ? broke(what) : not_exercised(what);
   }
   return std::nullopt;
 }
@@ -143,7 +146,7 @@ Result<Finding> find_alone(const CheckFlags& flags) {
   }
   const HostFacts host = host_facts();
   if (score_of(*plugin, host) == 0) {
-    return skipped("it cannot be used here: " + one_line(plugin->unavailable));
+    return not_exercised("it cannot be used here: " + one_line(plugin->unavailable));
   }
   std::vector<Setting> settings;
   for (const std::string& given : flags.options) {
@@ -161,7 +164,9 @@ int run_alone(const CheckFlags& flags) {
   const Result<Finding> found = find_alone(flags);
   if (!found.ok()) return report_failure(found.status());
   const nlohmann::json answer = {{"verdict", static_cast<int>(found->verdict)},
-                                 {"what", found->what}};
+                                 {"what", found->what},
+                                 {"header", found->promise.header},
+                                 {"promise", found->promise.sentence}};
   put("\n" + std::string(kMark) + json_text(answer, -1));
   return 0;
 }
@@ -207,6 +212,10 @@ void judge(const EndedProcess& ended, CheckedCase& one) {
       one.verdict =
           static_cast<CaseVerdict>(answer.value("verdict", static_cast<int>(CaseVerdict::fail)));
       one.what = one_line(answer.value("what", std::string()), 2000);
+      if (const auto promise = answer.value("promise", std::string()); !promise.empty()) {
+        one.promise = one_line(promise, 2000);
+        one.header = one_line(answer.value("header", std::string()));
+      }
       return;
     }
   }
@@ -218,16 +227,29 @@ void judge(const EndedProcess& ended, CheckedCase& one) {
   one.what += last_words(ended.errors);
 }
 
+CheckedCase begun(const std::string& plugin, const ConformanceCase& what) {
+  return {plugin,
+          std::string(what.name),
+          {},
+          {},
+          std::string(what.header),
+          std::string(what.promise),
+          {},
+          0};
+}
+
+// After too many others hung.
+CheckedCase not_run(const std::string& plugin, const ConformanceCase& what) {
+  CheckedCase one = begun(plugin, what);
+  one.verdict = CaseVerdict::skip;
+  one.what =
+      std::to_string(kMostHangs) + " cases hung before it – run it alone with --case " + one.name;
+  return one;
+}
+
 Result<CheckedCase> check_one(const CheckFlags& flags, const std::string& plugin,
                               const ConformanceCase& what) {
-  CheckedCase one{plugin,
-                  std::string(what.name),
-                  {},
-                  {},
-                  std::string(what.header),
-                  std::string(what.promise),
-                  {},
-                  0};
+  CheckedCase one = begun(plugin, what);
   std::vector<std::string> arguments = case_arguments(flags, plugin, what.name);
   one.again = again_text(arguments);
   arguments.insert(arguments.begin(), "/proc/self/exe");
@@ -334,7 +356,12 @@ class Check {
     for (const ConformanceCase& one : conformance_cases()) {
       if (!concerns(one, interface) || !wanted(flags_, one.name)) continue;
       if (fuzz_until_ && !fuzz_goes_on()) break;
+      if (hangs_ == kMostHangs) {
+        add(not_run(plugin, one));
+        continue;
+      }
       TENON_ASSIGN_OR_RETURN(const CheckedCase checked, check_one(flags_, plugin, one));
+      if (checked.verdict == CaseVerdict::hang) ++hangs_;
       add(checked);
     }
     return {};
@@ -369,6 +396,7 @@ class Check {
 
   CheckFlags flags_;
   CheckReport report_;
+  uint32_t hangs_ = 0;
   std::optional<Steady::time_point> fuzz_until_;  // once it has begun
 };
 
@@ -397,7 +425,8 @@ int check(CheckFlags flags) {
   } else {
     putf("%s\n", summary_text(*report).c_str());
   }
-  return report->sound() ? 0 : 1;
+  if (!report->sound()) return 1;
+  return report->exercised() ? 0 : kNotExercisedStatus;
 }
 
 }  // namespace

@@ -21,12 +21,12 @@ body { margin:0; background:var(--paper); color:var(--ink); font:16px/1.5 system
 main { max-width:960px; margin:0 auto; padding:32px 20px 64px }
 h1 { font-size:1.5rem; overflow-wrap:anywhere } h2 { font-size:1.1rem; margin:2em 0 .5em }
 .summary { background:var(--card); border-left:5px solid var(--good); padding:12px 16px; border-radius:6px }
-.summary.broken { border-color:var(--bad) }
+.summary.broken { border-color:var(--bad) } .summary.open { border-color:var(--open) }
 table { border-collapse:collapse; width:100%; font-size:.9rem }
 th,td { text-align:left; padding:5px 12px 5px 0; border-bottom:1px solid var(--rule); vertical-align:top }
 td.n { text-align:right; white-space:nowrap; font-variant-numeric:tabular-nums }
 td:first-child { min-width:5em } td:nth-child(2) { white-space:nowrap } td:nth-child(3) { width:100% }
-td.pass { color:var(--good) } .broken .v { color:var(--bad); font-weight:700 } td.warn { color:var(--open) }
+td.pass { color:var(--good) } .broken .v { color:var(--bad); font-weight:700 } td.warn,td.exercised { color:var(--open) }
 .skip,.soft { color:var(--soft) } blockquote { margin:.4em 0; padding-left:.8em; border-left:3px solid var(--rule) }
 code { font:.85em ui-monospace,"DejaVu Sans Mono",monospace; overflow-wrap:anywhere }
 @media (max-width: 700px) {
@@ -55,7 +55,7 @@ std::string case_details(const CheckedCase& one) {
 }
 
 std::string case_row(const CheckedCase& one) {
-  const std::string word(case_verdict_name(one.verdict));
+  const std::string word(case_verdict_name(one.verdict));  // also the class of its cell
   const bool broken = breaks_contract(one.verdict);
   return "<tr class=\"" + (broken ? std::string("broken") : word) + "\"><td class=\"v " +
          (broken ? std::string() : word) + "\">" + word + "</td><td><code>" + html_text(one.name) +
@@ -70,9 +70,11 @@ std::string check_page(const CheckReport& report) {
   std::string out =
       "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>" + file +
       "</title>\n" + kPageHead + "</head>\n<body>\n<main>\n<h1>" + file +
-      "</h1>\n<p class=\"summary" + (report.sound() ? "" : " broken") + "\">" +
-      (report.sound() ? "Keeps what its interfaces promise: "
-                      : "Breaks what its interfaces promise: ") +
+      "</h1>\n<p class=\"summary" +
+      (report.sound() ? report.exercised() ? "" : " open" : " broken") + "\">" +
+      (!report.sound()      ? "Breaks what its interfaces promise: "
+       : report.exercised() ? "Keeps what its interfaces promise: "
+                            : "Not exercised, so nothing is known of what it promises: ") +
       html_text(summary_text(report)) + ". <span class=\"soft\">Seed " +
       std::to_string(report.seed);
   if (report.fuzz_seeds > 0) out += "; then" + html_text(fuzz_text(report));

@@ -54,6 +54,10 @@ bool CheckReport::sound() const {
                       [](const CheckedCase& one) { return breaks_contract(one.verdict); });
 }
 
+bool CheckReport::exercised() const {
+  return count_of(*this, CaseVerdict::not_exercised) == 0;
+}
+
 std::string case_text(const CheckedCase& one) {
   std::string verdict(case_verdict_name(one.verdict));
   verdict.resize(std::max(verdict.size(), size_t{8}), ' ');
@@ -62,7 +66,10 @@ std::string case_text(const CheckedCase& one) {
   text += "\n";
   if (!breaks_contract(one.verdict) && one.verdict != CaseVerdict::warn) return text;
   if (!one.promise.empty()) {
-    text += "            <tenon/" + one.header + "> says: \"" + one.promise + "\"\n";
+    // What a crash or a hang would have answered is not known.
+    const bool open = one.verdict == CaseVerdict::crash || one.verdict == CaseVerdict::hang;
+    text += "            " + std::string(open ? "while it was held to " : "") + "<tenon/" +
+            one.header + (open ? ">: \"" : "> says: \"") + one.promise + "\"\n";
   }
   if (!one.again.empty()) text += "            again: " + one.again + "\n";
   return text;
@@ -71,9 +78,10 @@ std::string case_text(const CheckedCase& one) {
 std::string summary_text(const CheckReport& report) {
   constexpr std::pair<CaseVerdict, const char*> kWords[] = {
       {CaseVerdict::pass, "passed"},         {CaseVerdict::skip, "skipped"},
-      {CaseVerdict::warn, "with a warning"}, {CaseVerdict::fail, "failed"},
-      {CaseVerdict::crash, "crashed"},       {CaseVerdict::hang, "hung"},
-      {CaseVerdict::leak, "lost memory"},    {CaseVerdict::too_slow, "too slow"}};
+      {CaseVerdict::warn, "with a warning"}, {CaseVerdict::not_exercised, "not exercised"},
+      {CaseVerdict::fail, "failed"},         {CaseVerdict::crash, "crashed"},
+      {CaseVerdict::hang, "hung"},           {CaseVerdict::leak, "lost memory"},
+      {CaseVerdict::too_slow, "too slow"}};
   std::vector<std::string> parts;
   for (const auto& [verdict, word] : kWords) {
     const size_t count = count_of(report, verdict);
@@ -93,6 +101,7 @@ std::string report_json(const CheckReport& report) {
   out["file"] = report.file;
   out["seed"] = report.seed;
   out["sound"] = report.sound();
+  out["exercised"] = report.exercised();
   if (report.fuzz_seeds > 0) {
     out["fuzz"] = {{"seeds", report.fuzz_seeds}, {"cases", report.fuzz_cases}};
   }
@@ -120,13 +129,16 @@ std::string report_junit(const CheckReport& report) {
                     xml(one_line(report.file, kMostPathBytes)) + "\" tests=\"" +
                     std::to_string(report.cases.size()) + "\" failures=\"" +
                     std::to_string(broken) + "\" skipped=\"" +
-                    std::to_string(count_of(report, CaseVerdict::skip)) + "\" time=\"" +
-                    seconds_text(seconds) + "\">\n";
+                    std::to_string(count_of(report, CaseVerdict::skip) +
+                                   count_of(report, CaseVerdict::not_exercised)) +
+                    "\" time=\"" + seconds_text(seconds) + "\">\n";
   for (const CheckedCase& one : report.cases) {
     out += "  <testcase classname=\"" + xml(one.plugin.empty() ? "file" : one.plugin) +
            "\" name=\"" + xml(one.name) + "\" time=\"" + seconds_text(one.seconds) + "\">";
-    if (one.verdict == CaseVerdict::skip) {
-      out += "<skipped message=\"" + xml(one.what) + "\"/>";
+    if (one.verdict == CaseVerdict::skip || one.verdict == CaseVerdict::not_exercised) {
+      const bool idle = one.verdict == CaseVerdict::not_exercised;
+      out += "<skipped message=\"" + std::string(idle ? "not exercised: " : "") + xml(one.what) +
+             "\"/>";
     } else if (breaks_contract(one.verdict)) {
       out += "<failure type=\"" + std::string(case_verdict_name(one.verdict)) + "\" message=\"" +
              xml(one.what) + "\">" +

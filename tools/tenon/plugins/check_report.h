@@ -26,7 +26,8 @@ struct CheckReport {
   uint64_t fuzz_seeds = 0;         // further ones that were begun …
   uint64_t fuzz_cases = 0;         // … and their cases
 
-  bool sound() const;  // nothing breaks the contract
+  bool sound() const;      // nothing breaks the contract
+  bool exercised() const;  // and no case was without a plugin that acts
 };
 
 // "  fail  scheduler.random_views  grants sequence 3 twice", with promise and command where broken.

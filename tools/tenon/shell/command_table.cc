@@ -2,6 +2,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include "core/base/text.h"
+
 namespace tenon {
 namespace {
 
@@ -27,9 +29,19 @@ OptionEntry entry_of(const CLI::Option& option) {
   return entry;
 }
 
+std::vector<std::string> examples_of(const CLI::App& app) {
+  std::vector<std::string> examples;
+  const std::string text = app.get_footer();
+  for (const std::string_view line : split(text, '\n')) {
+    if (line.starts_with(' ')) examples.emplace_back(trim(line));
+  }
+  return examples;
+}
+
 CommandEntry described_command(const CLI::App& app, const std::string& path) {
   CommandEntry entry{.path = path,
                      .sentence = app.get_description(),
+                     .examples = examples_of(app),
                      .needs_command = app.get_require_subcommand_min() > 0};
   for (const CLI::Option* option : app.get_options()) {
     if (option->get_group().empty()) continue;

@@ -21,6 +21,7 @@ struct OptionEntry {
 struct CommandEntry {
   std::string path = {};  // "tenon model info"
   std::string sentence = {};
+  std::vector<std::string> examples = {};  // "tenon model info llama-1b"
   std::vector<OptionEntry> positionals = {}, options = {};
   std::vector<CommandEntry> commands = {};  // those that --help shows
   bool needs_command = false;               // nothing runs without one of them

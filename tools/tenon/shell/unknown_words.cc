@@ -5,6 +5,7 @@
 
 #include "core/base/quote.h"
 #include "core/base/text.h"
+#include "core/config/other_words.h"
 #include "tools/tenon/shell/command_table.h"
 
 namespace tenon {
@@ -27,13 +28,25 @@ std::vector<std::string> names_of(const std::vector<CommandEntry>& commands) {
   return names;
 }
 
+// "limits.context_tokens=…"
+std::string set_text(std::string_view key) {
+  return std::string(key) + (key.find('=') == key.npos ? "=…" : "");
+}
+
 std::string unknown_option(const std::string& name, const CommandEntry& command) {
   std::vector<std::string> known;
   for (const OptionEntry& option : command.options) {
     known.insert(known.end(), option.names.begin(), option.names.end());
   }
-  return in_quotes(name) + " is no option of " + in_quotes(command.path) +
-         did_you_mean(name, known) + " – " + in_quotes(command.path + " --help") + " lists them";
+  // Which option another program has for it; a pipeline's key, where the command takes any.
+  const OtherWord* other = find_other_word(name);
+  const bool sets = std::ranges::find(known, "--set") != known.end();
+  const std::string meant =
+      other != nullptr && sets && other->here.find('.') != std::string_view::npos
+          ? "; here that is --set " + set_text(other->here)
+          : did_you_mean(name, known);
+  return in_quotes(name) + " is no option of " + in_quotes(command.path) + meant + " – " +
+         in_quotes(command.path + " --help") + " lists them";
 }
 
 // A command of another group is what was meant where it is called exactly so.

@@ -1,0 +1,130 @@
+#include "core/report/sweep.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/report/pages/sweep_chart.h"
+
+namespace tenon {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+SweepPoint point(double load, double requests_per_second, double latency_ms) {
+  SweepPoint made;
+  made.load = load;
+  made.requests_per_second = requests_per_second;
+  made.tokens_per_second = 10 * requests_per_second;
+  made.ttft_ms = {.estimate = latency_ms / 4, .low = latency_ms / 5, .high = latency_ms / 3};
+  made.latency_ms = {.estimate = latency_ms, .low = 0.9 * latency_ms, .high = 1.1 * latency_ms};
+  made.gap_ms = latency_ms / 10;
+  made.answered = 20;
+  return made;
+}
+
+// A server that comes ever closer to 8 requests a second.
+Sweep closed_loop() {
+  Sweep sweep{.name = "server", .what = SweepOf::concurrency, .points = {}};
+  for (const double at_once : {1, 2, 4, 8, 16, 32, 64}) {
+    const double rate = 8 * at_once / (at_once + 2);
+    sweep.points.push_back(point(at_once, rate, 1000 * at_once / rate));
+  }
+  return sweep;
+}
+
+TEST(Sweep, reads_ranges_and_lists) {
+  const auto rates = parse_sweep("rate=1..20");
+  ASSERT_TRUE(rates.ok());
+  EXPECT_EQ(rates->what, SweepOf::rate);
+  EXPECT_THAT(rates->values, ElementsAre(1, 2, 4, 8, 16, 20));
+  const auto list = parse_sweep("concurrency=1,6,30");
+  ASSERT_TRUE(list.ok());
+  EXPECT_EQ(list->what, SweepOf::concurrency);
+  EXPECT_THAT(list->values, ElementsAre(1, 6, 30));
+  EXPECT_THAT(parse_sweep("concurrency=1..64")->values, ElementsAre(1, 2, 4, 8, 16, 32, 64));
+  for (const char* wrong : {"", "rate", "rate=", "rate=2..2", "rate=x..3", "rate=1,,2", "rate=3,2",
+                            "rate=nan,inf", "concurrency=0,1", "concurrency=1.5..3", "load=1..3"}) {
+    EXPECT_FALSE(parse_sweep(wrong).ok()) << wrong;
+  }
+}
+
+TEST(Sweep, finds_the_knee_and_where_throughput_ends) {
+  const Sweep sweep = closed_loop();
+  // Requests a second for their latency are (8 n / (n + 2))² / n, which is most at n = 2.
+  EXPECT_EQ(knee_of(sweep), 1u);
+  EXPECT_EQ(saturation_of(sweep), 6u);  // 64 at once do 3 % more than 32, which do 6 % more than 16
+  const std::string text = sweep_text(sweep);
+  EXPECT_THAT(text, HasSubstr("saturated     from 64 at once on"));
+  EXPECT_THAT(text, HasSubstr("for its latency, at 2 at once"));
+}
+
+TEST(Sweep, says_that_a_range_ends_before_the_bend) {
+  Sweep sweep{.name = "server", .what = SweepOf::rate, .points = {}};
+  for (const double rate : {1, 2, 4}) sweep.points.push_back(point(rate, rate, 100));
+  EXPECT_FALSE(knee_of(sweep));  // the last has the most
+  EXPECT_FALSE(saturation_of(sweep));
+  EXPECT_THAT(sweep_text(sweep), HasSubstr("knee          not in this range"));
+  sweep.points.push_back(point(8, 5, 900));
+  sweep.points.back().queue_grows = true;
+  EXPECT_EQ(knee_of(sweep), 2u);
+  EXPECT_EQ(saturation_of(sweep), 3u);
+}
+
+TEST(Sweep, an_arms_point_is_the_mean_of_its_pieces) {
+  MeasuredComparison measured;
+  measured.plan.open_loop = true;
+  for (const double seconds : {1.0, 1.1, 0.9}) {
+    for (const char* arm : {"base", "b"}) {
+      MeasuredPiece piece;
+      piece.arm = arm;
+      piece.seconds = *arm == 'b' && arm[1] == '\0' ? 2 * seconds : seconds;
+      piece.generated_tokens = 100;
+      for (uint32_t i = 0; i < 10; ++i) {
+        RequestRow row;
+        row.index = i;
+        row.arrival_ms = i;
+        row.ttft_ms = 20 * seconds;
+        row.latency_ms = 100 * seconds;
+        piece.requests.push_back(row);
+      }
+      measured.pieces.push_back(piece);
+    }
+  }
+  measured.pieces.push_back(measured.pieces.front());
+  measured.pieces.back().kind = PieceKind::warm_up;
+  const SweepPoint base = measured_point(measured, "base", 4), b = measured_point(measured, "b", 4);
+  EXPECT_EQ(base.load, 4);
+  EXPECT_EQ(base.answered, 30u);
+  EXPECT_NEAR(base.requests_per_second, 10, 1e-9);
+  EXPECT_NEAR(b.requests_per_second, 5, 1e-9);
+  EXPECT_NEAR(base.tokens_per_second, 2 * b.tokens_per_second, 1e-9);
+  EXPECT_NEAR(base.ttft_ms.estimate, 20, 1e-9);
+  EXPECT_TRUE(base.ttft_ms.bounded());
+  EXPECT_TRUE(base.ttft_ms.holds(20));
+  EXPECT_NEAR(base.latency_ms.estimate, 100, 1e-9);
+  EXPECT_FALSE(base.queue_grows);
+}
+
+TEST(Sweep, survives_points_without_answers) {
+  Sweep sweep{.name = "server", .what = SweepOf::rate, .points = {SweepPoint{}, SweepPoint{}}};
+  EXPECT_FALSE(knee_of(sweep));
+  EXPECT_FALSE(saturation_of(sweep));
+  EXPECT_THAT(sweep_chart({sweep}, SweepLatency::ttft).body, HasSubstr("tokens/s"));
+}
+
+TEST(Sweep, a_chart_has_each_curve_with_its_knee) {
+  Sweep other = closed_loop();
+  other.name = "other <server>";
+  for (const SweepLatency latency :
+       {SweepLatency::ttft, SweepLatency::latency, SweepLatency::gap}) {
+    const Picture picture = sweep_chart({closed_loop(), other}, latency);
+    EXPECT_THAT(picture.body, HasSubstr(">knee "));
+    EXPECT_THAT(picture.body, HasSubstr(">saturated 64<"));
+    EXPECT_THAT(picture.body, HasSubstr("other &lt;server&gt;, concurrency 64: 77.6 tokens/s"));
+    EXPECT_EQ(picture.legend.size(), 2u);
+  }
+}
+
+}  // namespace
+}  // namespace tenon
