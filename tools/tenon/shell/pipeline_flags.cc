@@ -32,7 +32,7 @@ void PipelineFlags::add_to(Command command) {
   add_text(command, "--config", config, "pipeline file (default: the bundled one)").group(group);
   add_texts(command, "--set", overrides, "override a value: --set scheduler.plugin=static")
       .group(group);
-  add_text(command, "--model", model, "model folder or GGUF file, instead of the pipeline's")
+  add_text(command, "--model", model, "model folder, GGUF file or name, instead of the pipeline's")
       .group(group);
   add_text(command, "--as", as, "family to read a model_type as that none is for: --as llama")
       .group(group);
@@ -61,7 +61,7 @@ void PipelineFlags::add_to_with_model(Command command) {
                 model = text;
                 model_from = "model";
               },
-              "model folder or GGUF file (default: the pipeline's)")
+              "model folder, GGUF file or name (default: the pipeline's)")
           .type_name("MODEL");
   add_to(command);
   first.excludes("--model");
