@@ -244,6 +244,7 @@ void add_model_command(Command app, Action& action) {
   add_model_prune(model, action);
   add_model_families(model, action);
   add_model_pull(model, action);
+  add_model_fit(model, action);
 }
 
 }  // namespace tenon

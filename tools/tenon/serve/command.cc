@@ -133,7 +133,8 @@ Result<Opened> open_all(const ServeFlags& flags) {
   for (const NamedPipeline& named : all) {
     PipelineFlags own = flags.pipeline;
     if (!named.file.empty()) own.config = named.file;
-    TENON_ASSIGN_OR_RETURN(OpenedPipeline pipeline, open_pipeline(own, true, opened.weights.get()));
+    TENON_ASSIGN_OR_RETURN(OpenedPipeline pipeline,
+                           open_pipeline(own, true, opened.weights.get(), say_memory));
     const std::string name =
         named.name.empty() ? stem_of(pipeline.pipeline->model->path) : named.name;
     TENON_ASSIGN_OR_RETURN(
