@@ -23,7 +23,20 @@ constexpr auto kShortestGap = std::chrono::milliseconds(10);
 std::atomic<unsigned> g_forks = 0;
 [[maybe_unused]] const int kCountsForks = pthread_atfork(nullptr, nullptr, [] { ++g_forks; });
 
+// The thread on which the interpreter ends; 0: it does not.
+std::atomic<pthread_t> g_leaver = 0;
+
 }  // namespace
+
+void begin_leaving() {
+  g_leaver = pthread_self();
+}
+
+void stay_if_leaving() {
+  const pthread_t leaver = g_leaver;
+  if (leaver == 0 || pthread_equal(leaver, pthread_self()) != 0) return;
+  for (;;) pause();
+}
 
 unsigned forks() {
   return g_forks;

@@ -14,6 +14,12 @@ namespace tenon::python {
 // How often this process came out of a fork: what was opened before has no engine any more.
 unsigned forks();
 
+// The interpreter is about to end, on this thread. Others that come back to Python from then on
+// stay where they are until the process ends: taking Python's lock would end them in the middle of
+// C++, which ends the process with them. Threads that are not daemons have ended by then.
+void begin_leaving();
+void stay_if_leaving();
+
 // Rung on the engine's thread, heard by an event loop: `descriptor` can be read when somebody rang.
 class Bell {
  public:
