@@ -84,8 +84,8 @@ struct Library {
 };
 
 const Library& curl() {
-  static const Library loaded;
-  return loaded;
+  static const Library kLoaded;
+  return kLoaded;
 }
 
 struct Transfer {
