@@ -10,6 +10,7 @@
 #include "core/base/text.h"
 #include "core/config/table_reader.h"
 #include "core/config/toml_parse.h"
+#include "core/hub/cache.h"
 #include "core/request/parameters.h"
 
 namespace tenon::compare {
@@ -164,13 +165,10 @@ class ComparisonReader {
     if (const auto value = reader_.integer(table, spec)) out = static_cast<T>(*value);
   }
 
-  // A file, or what a server calls it.
+  // A path, a name in the cache, or what a server calls it.
   void model(const toml::table& table, const std::string& url, std::string& out) {
-    if (url.empty()) {
-      path(table, "model", out);
-    } else {
-      reader_.text(table, "model", out);
-    }
+    reader_.text(table, "model", out);
+    if (url.empty() && !hub::is_name_alone(out, folder_)) path(table, "model", out);
   }
 
   void path(const toml::table& table, std::string_view key, std::string& out) {
@@ -196,8 +194,9 @@ class ComparisonReader {
   std::string setting(const std::string& text) const {
     for (const std::string key : {"model.path=", "drafter.model=", "drafter.text="}) {
       if (!text.starts_with(key)) continue;
-      return key +
-             (std::filesystem::path(folder_) / text.substr(key.size())).lexically_normal().string();
+      const std::string path = text.substr(key.size());
+      if (key != "drafter.text=" && hub::is_name_alone(path, folder_)) return text;
+      return key + (std::filesystem::path(folder_) / path).lexically_normal().string();
     }
     return text;
   }

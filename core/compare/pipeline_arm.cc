@@ -1,8 +1,7 @@
 #include "core/compare/pipeline_arm.h"
 
-#include <filesystem>
-
 #include "core/base/text.h"
+#include "core/hub/cache.h"
 #include "core/model/stored_formats.h"
 
 namespace tenon::compare {
@@ -15,8 +14,7 @@ JudgedText text_of(const Json& order) {
 
 // "tale (1.3 million parameters)"
 std::string model_words(const Pipeline& pipeline) {
-  const std::filesystem::path path = pipeline.config.model_path.value;
-  const std::string name = (path.has_filename() ? path : path.parent_path()).filename().string();
+  const std::string name = hub::short_name(pipeline.config.model_path.value);
   const auto millions = static_cast<double>(pipeline.model->parameter_count()) * 1e-6;
   char size[32];
   std::snprintf(size, sizeof(size), millions < 1000 ? "%.3g million" : "%.3g billion",

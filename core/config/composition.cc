@@ -8,6 +8,7 @@
 #include "core/base/text.h"
 #include "core/config/schema.h"
 #include "core/plugin/meant_values.h"
+#include "core/hub/cache.h"
 #include "core/request/parameters.h"
 
 namespace tenon {
@@ -27,15 +28,22 @@ std::string from_folder(const std::string& folder, const std::string& path) {
   return absolute_text(fs::path(folder) / path);  // an absolute `path` stays as it is
 }
 
-// Values that are paths are resolved while their file's folder is known.
+// Keys whose values may be names of models as well.
+bool takes_model(std::string_view key) {
+  return key == "model.path" || key == "drafter.model" || !adapter_name(key).empty();
+}
+
+// Values that are paths are resolved while their file's folder is known. Names of models are left
+// as they are written.
 void resolve_paths(std::vector<Setting>& settings, const std::string& folder) {
   for (Setting& setting : settings) {
     const ConfigKey* known = find_config_key(setting.key);
     const bool is_adapter = !adapter_name(setting.key).empty();
     const bool is_path = is_adapter || (known != nullptr && known->spec.type == OptionType::path);
     if (auto* text = std::get_if<std::string>(&setting.value); is_path && text != nullptr) {
-      if (!text->empty() && !(is_adapter && *text == kNoAdapter))
-        *text = from_folder(folder, *text);
+      const bool is_none = is_adapter && *text == kNoAdapter;
+      const bool is_name = takes_model(setting.key) && hub::is_name_alone(*text, folder);
+      if (!text->empty() && !is_none && !is_name) *text = from_folder(folder, *text);
     }
     auto* files = std::get_if<std::vector<std::string>>(&setting.value);
     if (setting.key != "plugins.load" || files == nullptr) continue;
@@ -256,7 +264,10 @@ void Composition::apply(const Setting& setting) {
   } else if (std::string fault = fault_of(*known, setting); !fault.empty()) {
     error(setting.origin, fault);
   } else {
-    known->set(config_, *convert_setting(known->spec, setting, texts_), setting.origin);
+    OptionValue value = *convert_setting(known->spec, setting, texts_);
+    // A path is whole already; a name is not made one.
+    if (takes_model(setting.key)) value.text = std::get<std::string>(setting.value);
+    known->set(config_, value, setting.origin);
   }
 }
 
@@ -276,6 +287,15 @@ void Composition::check_drafter_keys() {
   }
 }
 
+// Names become the places in the cache that they mean; a name that is not there stays, and whoever
+// opens the model says so.
+void Composition::find_models() {
+  const auto find = [](std::string& path) { path = hub::find_model(path); };
+  find(config_.model_path.value);
+  find(config_.draft_model_path.value);
+  for (NamedAdapter& adapter : config_.adapters) find(adapter.path.value);
+}
+
 Result<PipelineConfig> Composition::finish() && {
   for (const ConfigKey& known : config_keys()) {
     if (!known.optional) known.set(config_, known.spec.default_value, {});
@@ -286,6 +306,7 @@ Result<PipelineConfig> Composition::finish() && {
   });
   for (const Setting& setting : merged_) apply(setting);
   check_drafter_keys();
+  find_models();
   if (errors_.empty()) return std::move(config_);
   const size_t more = errors_.size() > kMostErrors ? errors_.size() - kMostErrors : 0;
   errors_.resize(errors_.size() - more);

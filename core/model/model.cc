@@ -6,6 +6,7 @@
 #include "core/base/log.h"
 #include "core/base/presence.h"
 #include "core/base/quote.h"
+#include "core/hub/cache.h"
 #include "core/model/blocks/block.h"
 #include "core/model/checkpoint/gguf_checkpoint.h"
 #include "core/model/config/json_fields.h"
@@ -263,7 +264,9 @@ uint64_t Model::weight_bytes() const {
   return bytes + vector_bytes;
 }
 
-Result<std::unique_ptr<Model>> open_model(const std::string& path, std::string_view as) {
+namespace {
+
+Result<std::unique_ptr<Model>> open_checkpoint(const std::string& path, std::string_view as) {
   auto model = std::make_unique<Model>();
   model->path = path;
   if (is_model_file(path)) {
@@ -292,6 +295,14 @@ Result<std::unique_ptr<Model>> open_model(const std::string& path, std::string_v
   }
   TENON_RETURN_IF_ERROR(take_weights(*model));
   return model;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Model>> open_model(const std::string& path, std::string_view as) {
+  Result<std::unique_ptr<Model>> opened = open_checkpoint(path, as);
+  if (opened.ok() || opened.status().code() != StatusCode::not_found) return opened;
+  return not_found(message_of(opened.status()) + hub::hint(path));
 }
 
 }  // namespace tenon

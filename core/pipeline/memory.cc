@@ -196,6 +196,7 @@ Status plan_kv_memory(const PipelineRequest& request, PlannedMemory& pipeline) {
   }
   const StateNeeds states = state_needs(pipeline);
   const uint64_t sequence_bytes = sequence_tokens * bytes_per_token;
+  pipeline.kv_needs = {bytes_per_token, sequence_bytes, states.least_bytes()};
   const auto& configured = pipeline.config.kv_memory_bytes.value;
   const uint64_t memory =
       configured ? *configured : automatic_bytes(request, pipeline, sequence_bytes, states);

@@ -390,6 +390,7 @@ Result<std::unique_ptr<Pipeline>> build_pipeline(PipelineRequest request) {
   TENON_RETURN_IF_ERROR(create_others(*pipeline, chosen));
   pipeline->advice = followed_advice(*pipeline);
   warn_of_unused(pipeline->advice);
+  if (request.planned) request.planned(*pipeline);
   if (request.load_weights) {
     TENON_RETURN_IF_ERROR(load_executor(request, *pipeline, chosen));
   }

@@ -30,6 +30,8 @@ struct PipelineRequest {
   uint64_t total_memory_bytes = 0;      // 0 = the machine's, or what its control groups allow
   const Clock* clock = nullptr;         // borrowed, outlives the pipeline; null = the system's
   bool load_weights = true;  // false: everything but the executor's load, for `config explain`
+  // Called when memory is planned and nothing is loaded yet. May be empty.
+  std::function<void(const PlannedMemory&)> planned;
   // Borrowed, may be null: pipelines of one process that are given the same one keep packed weights
   // once where they are the same.
   SharedWeights* shared_weights = nullptr;

@@ -99,8 +99,16 @@ struct StrategyPlugins : NegotiatedPipeline {
   PluginInstance<StateKernel> state;                 // where layers have a recurrence
 };
 
+// What sequences take of K/V memory, whatever there is of it.
+struct KvNeeds {
+  uint64_t token_bytes = 0;     // of all groups that grow; 0: none does
+  uint64_t sequence_bytes = 0;  // of a sequence of full length, as much as is kept of it
+  uint64_t state_bytes = 0;     // of a sequence's recurrent states
+};
+
 // Memory for K and V is cut into blocks, and `config` says what "auto" became.
 struct PlannedMemory : StrategyPlugins {
+  KvNeeds kv_needs;
   std::vector<KvGroupGeometry> group_geometry;
   KvGeometry geometry;  // of all groups, the second model's after the target's
   DType kv_dtype = DType::f32;

@@ -1,4 +1,5 @@
 #include "core/base/log.h"
+#include "core/pipeline/memory_text.h"
 #include "tests/pipeline/pipeline_fixture.h"
 
 namespace tenon {
@@ -34,6 +35,19 @@ TEST_F(PipelineTest, takes_half_of_the_memory_beside_the_weights_at_most) {
   const auto pipeline = built(kRef, {"limits.max_sequences=64"}, weights + 2 * 300 * block_bytes);
   ASSERT_NE(pipeline, nullptr);
   EXPECT_EQ(pipeline->geometry.groups[0].blocks, 300u);
+}
+
+TEST_F(PipelineTest, says_what_it_takes_and_for_how_many_whole_sequences) {
+  const auto some = built(kRef, {"limits.max_sequences=8", "kv_cache.memory=24MiB"});
+  ASSERT_NE(some, nullptr);
+  EXPECT_EQ(memory_line(*some),
+            "memory: weights 11.0 MiB, K/V 24.0 MiB for 8 sequences, or 2 of 2048 tokens each");
+  const auto one = built(kRef, {"limits.max_sequences=1", "limits.context_tokens=160"});
+  ASSERT_NE(one, nullptr);
+  EXPECT_EQ(memory_line(*one),
+            "memory: weights 11.0 MiB, K/V 960.0 KiB for 1 sequence of 160 tokens");
+  EXPECT_EQ(sequence_bytes(one->kv_needs, 10), 10 * kElementsPerToken * 4);
+  EXPECT_EQ(sequence_bytes(one->kv_needs, 1000), 160 * kElementsPerToken * 4);
 }
 
 TEST_F(PipelineTest, cuts_a_swap_pool_into_blocks_of_the_same_size) {

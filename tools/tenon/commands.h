@@ -46,6 +46,8 @@ void add_model_compare(Command model, Action& action);
 void add_model_quantize(Command model, Action& action);
 void add_model_prune(Command model, Action& action);
 void add_model_families(Command model, Action& action);
+void add_model_pull(Command model, Action& action);
+void add_model_fit(Command model, Action& action);
 
 // Prints "tenon: <message>" to standard error and returns 1.
 int report_failure(const Status& status);

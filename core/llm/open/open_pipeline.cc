@@ -77,6 +77,8 @@ Result<OpenedPipeline> open_pipeline(PipelineConfig config,
   request.load_weights = loading.weights;
   request.shared_weights = loading.shared;
   request.progress = loading.progress;
+  request.planned = loading.planned;
+  request.available_memory_bytes = request.total_memory_bytes = loading.memory_bytes;
   TENON_ASSIGN_OR_RETURN(opened.pipeline, build_pipeline(std::move(request)));
   return opened;
 }

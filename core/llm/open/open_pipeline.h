@@ -2,6 +2,7 @@
 // executors of this installation.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -32,6 +33,8 @@ struct Loading {
   bool weights = true;              // false: everything but the executor is ready
   SharedWeights* shared = nullptr;  // as PipelineRequest::shared_weights
   LoadProgress progress = {};       // may be empty
+  std::function<void(const PlannedMemory&)> planned = {};  // PipelineRequest::planned
+  uint64_t memory_bytes = 0;  // as if the machine had so much, all of it free; 0: what it has
 };
 
 // A registry and the pipeline that uses it.

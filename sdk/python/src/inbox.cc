@@ -15,11 +15,28 @@ namespace tenon::python {
 namespace {
 
 constexpr auto kSignalsWait = std::chrono::milliseconds(50);
+// Waking a thread costs the engine's workers more than a hundred microseconds where there is no
+// core left for it, so a reader of an answer is woken no more often than this. Models that take
+// longer for a token are read token by token.
+constexpr auto kShortestGap = std::chrono::milliseconds(10);
 
 std::atomic<unsigned> g_forks = 0;
 [[maybe_unused]] const int kCountsForks = pthread_atfork(nullptr, nullptr, [] { ++g_forks; });
 
+// The thread on which the interpreter ends; 0: it does not.
+std::atomic<pthread_t> g_leaver = 0;
+
 }  // namespace
+
+void begin_leaving() {
+  g_leaver = pthread_self();
+}
+
+void stay_if_leaving() {
+  const pthread_t leaver = g_leaver;
+  if (leaver == 0 || pthread_equal(leaver, pthread_self()) != 0) return;
+  for (;;) pause();
+}
 
 unsigned forks() {
   return g_forks;
@@ -67,6 +84,7 @@ void Inbox::add(Piece piece) {
 void Inbox::end() {
   std::unique_lock lock(mutex_);
   ended_ = true;
+  end_.notify_all();
   tell(lock);
 }
 
@@ -80,7 +98,15 @@ void Inbox::tell(std::unique_lock<std::mutex>& lock) {
 
 void Inbox::wait_a_little(bool for_the_end) {
   std::unique_lock lock(mutex_);
-  news_.wait_for(lock, kSignalsWait, [&] { return ended_ || (!for_the_end && !pieces_.empty()); });
+  const auto ended = [this] { return ended_; };
+  const auto until = Clock::now() + kSignalsWait;
+  if (for_the_end) {
+    end_.wait_until(lock, until, ended);
+  } else {
+    // Nobody waits for news meanwhile, so the engine wakes nobody.
+    end_.wait_until(lock, taken_at_ + kShortestGap, ended);
+    news_.wait_until(lock, until, [this] { return ended_ || !pieces_.empty(); });
+  }
 }
 
 bool Inbox::ended() const {
@@ -96,6 +122,7 @@ bool Inbox::has_news() const {
 std::vector<Piece> Inbox::take() {
   const std::lock_guard lock(mutex_);
   rung_ = false;
+  if (!pieces_.empty()) taken_at_ = Clock::now();
   return std::exchange(pieces_, {});
 }
 

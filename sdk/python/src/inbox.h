@@ -1,6 +1,7 @@
 // Between the engine's thread, which never holds Python's lock, and those of Python.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <memory>
@@ -12,6 +13,12 @@ namespace tenon::python {
 
 // How often this process came out of a fork: what was opened before has no engine any more.
 unsigned forks();
+
+// The interpreter is about to end, on this thread. Others that come back to Python from then on
+// stay where they are until the process ends: taking Python's lock would end them in the middle of
+// C++, which ends the process with them. Threads that are not daemons have ended by then.
+void begin_leaving();
+void stay_if_leaving();
 
 // Rung on the engine's thread, heard by an event loop: `descriptor` can be read when somebody rang.
 class Bell {
@@ -48,7 +55,8 @@ class Inbox {
   void add(Piece piece);  // [engine]
   void end();             // [engine]
 
-  // Until there is something to take, or 50 ms have passed: a caller looks after signals then.
+  // Until there is something to take, or 50 ms have passed: a caller looks after signals then. What
+  // comes within 10 ms after something was taken is left to gather.
   void wait_a_little(bool for_the_end);
   bool ended() const;
   bool has_news() const;
@@ -56,10 +64,12 @@ class Inbox {
   std::vector<Piece> take();
 
  private:
+  using Clock = std::chrono::steady_clock;
   void tell(std::unique_lock<std::mutex>& lock);
 
   mutable std::mutex mutex_;
-  std::condition_variable news_;
+  std::condition_variable news_, end_;  // any change, and the end alone
+  Clock::time_point taken_at_{};        // when a piece was taken last
   std::vector<Piece> pieces_;
   bool ended_ = false;
   bool rung_ = false;

@@ -31,13 +31,28 @@ nb::object table(const T* numbers, size_t rows, size_t columns, nb::handle owner
   return nb::ndarray<nb::numpy, const T, nb::ndim<2>>(numbers, {rows, columns}, owner).cast();
 }
 
+// Python's lock is free while it lives.
+class Unlocked {
+ public:
+  Unlocked() : state_(PyEval_SaveThread()) {}
+  Unlocked(const Unlocked&) = delete;
+  Unlocked& operator=(const Unlocked&) = delete;
+  ~Unlocked() {
+    stay_if_leaving();
+    PyEval_RestoreThread(state_);
+  }
+
+ private:
+  PyThreadState* state_;
+};
+
 // With Python's lock let go; signals are looked after meanwhile.
 void wait_for_news(Call& call, bool for_the_end) {
   Inbox& inbox = call.inbox();
   for (;;) {
     bool ended = false;
     {
-      const nb::gil_scoped_release unlocked;
+      const Unlocked unlocked;
       inbox.wait_a_little(for_the_end);
       ended = inbox.ended();
     }
@@ -112,7 +127,7 @@ void translate(const std::exception_ptr& thrown, void*) {
 nb::object decoded(const Engine& engine, const std::vector<int64_t>& tokens, bool special) {
   std::string text;
   {
-    const nb::gil_scoped_release unlocked;
+    const Unlocked unlocked;
     text = engine.decode(tokens, special);
   }
   return shown(text.data(), text.size());
@@ -123,7 +138,7 @@ nb::object decoded(const Engine& engine, const std::vector<int64_t>& tokens, boo
 
 NB_MODULE(_tenon, module) {       // NOLINT: the macro's own form
   using namespace tenon::python;  // NOLINT
-  using Unlocked = nb::call_guard<nb::gil_scoped_release>;
+  using WhileUnlocked = nb::call_guard<Unlocked>;
   // Threads that are daemons keep what they held where the interpreter ends, which is no fault.
   nb::set_leak_warnings(false);
   nb::register_exception_translator(translate);
@@ -153,26 +168,32 @@ NB_MODULE(_tenon, module) {       // NOLINT: the macro's own form
       .def("fileno", &Bell::descriptor)
       .def("take", &Bell::take);
   nb::class_<Engine>(module, "Engine")
-      .def(nb::init<const Opening&>(), Unlocked())
-      .def("close", &Engine::close, Unlocked())
+      .def(nb::init<const Opening&>(), WhileUnlocked())
+      .def("close", &Engine::close, WhileUnlocked())
       .def("facts", facts_of)
-      .def("encode", &Engine::encode, Unlocked())
+      .def("encode", &Engine::encode, WhileUnlocked())
       .def("decode", decoded);
   nb::class_<Call>(module, "Call")
       .def(nb::init<const Engine&, const Asked&, std::shared_ptr<Bell>, uint64_t>(), "engine"_a,
-           "asked"_a, "bell"_a.none() = nb::none(), "id"_a = 0, Unlocked())
+           "asked"_a, "bell"_a.none() = nb::none(), "id"_a = 0, WhileUnlocked())
       .def("wait", [](Call& call) { wait_for_news(call, true); })
       .def("wait_for_news", [](Call& call) { wait_for_news(call, false); })
       .def("take", taken)
-      .def("cancel", &Call::cancel, Unlocked())
-      .def("check_end", &Call::check_end, Unlocked())
+      .def("cancel", &Call::cancel, WhileUnlocked())
+      .def("check_end", &Call::check_end, WhileUnlocked())
       .def("answer_count", &Call::answer_count)
       .def("answer", answer_of)
       .def("alternatives", alternatives_of, "index"_a.none())
       .def("values", values_of);
 
   module.def("version", [] { return std::string(tenon_llm_version()); });
-  module.def("close_all", &Engine::close_all, Unlocked());
+  module.def(
+      "close_all",
+      [] {
+        begin_leaving();
+        Engine::close_all();
+      },
+      WhileUnlocked());
   module.def("set_log_level", [](int32_t least) { tenon_llm_set_log(least, nullptr, nullptr); });
   module.attr("CONTINUE") = static_cast<uint32_t>(TENON_LLM_CONTINUE);
   module.attr("NO_TURN") = static_cast<uint32_t>(TENON_LLM_NO_TURN);

@@ -16,6 +16,7 @@ from .async_llm import AsyncLLM
 from .comparison import Comparison, compare
 from .errors import (BusyError, FailedError, InternalError, InvalidArgumentError, NotFoundError, OutOfMemoryError,
                      TenonError, UnsupportedError)
+from .hub import pull
 from .llm import LLM, LoRARequest, Stream, Tokenizer
 from .outputs import (CompletionOutput, Delta, EmbeddingOutput, EmbeddingRequestOutput, Logprob, PromptScore,
                       RequestOutput)
@@ -38,4 +39,5 @@ def set_log_level(level: str) -> None:
 __all__ = ["LLM", "AsyncLLM", "BusyError", "Comparison", "CompletionOutput", "Delta", "EmbeddingOutput",
            "EmbeddingRequestOutput", "FailedError", "InternalError", "InvalidArgumentError", "LoRARequest", "Logprob",
            "NotFoundError", "OutOfMemoryError", "PromptScore", "RequestOutput", "RequestOutputKind", "SamplingParams",
-           "Stream", "StructuredOutputsParams", "TenonError", "Tokenizer", "UnsupportedError", "compare", "set_log_level"]
+           "Stream", "StructuredOutputsParams", "TenonError", "Tokenizer", "UnsupportedError", "compare", "pull",
+           "set_log_level"]

@@ -5,6 +5,7 @@ import pathlib
 import random
 import subprocess
 import tempfile
+import time
 import unittest
 from concurrent.futures import ThreadPoolExecutor
 
@@ -95,6 +96,15 @@ class Answers(unittest.TestCase):
         self.assertEqual(texts, [one.text for one in whole.outputs])
         self.assertEqual(ids, [one.token_ids for one in whole.outputs])
         self.assertEqual(stream.output.outputs[1].token_ids, ids[1])
+
+    def test_a_reader_of_a_stream_is_woken_a_hundred_times_a_second_at_most(self):
+        params = SamplingParams(temperature=0, max_tokens=300, ignore_eos=True)
+        begin, times, sizes = time.monotonic(), [], []
+        for delta in self.llm.stream(TALES[0], params):
+            times.append(time.monotonic() - begin)
+            sizes.append(len(delta.token_ids))
+        self.assertEqual(sum(sizes), 300)
+        self.assertLessEqual(len(sizes), times[-1] / 0.01 + 2)  # the first one, and the end, wait for nothing
 
     def test_a_stream_that_is_cancelled_ends(self):
         stream = self.llm.stream(TALES[0], SamplingParams(max_tokens=1900, ignore_eos=True))

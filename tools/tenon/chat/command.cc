@@ -112,7 +112,7 @@ Status render(const RenderFlags& flags) {
 }
 
 void add_render_flags(Command command, RenderFlags& flags) {
-  add_text(command, "--model", flags.model, "model folder or GGUF file");
+  add_model(command, "--model", flags.model);
   add_text(command, "--chat-template", flags.file, "a template by itself, in place of the model's");
   add_text(command, "--template", flags.options.name, "which of the model's templates, by name");
   add_text(command, "--messages", flags.messages, "a JSON file: the list of messages").required();

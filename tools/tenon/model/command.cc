@@ -202,9 +202,9 @@ void add_synth(Command model, Action& action) {
       "synth", "Write a checkpoint of a known shape: random, or a small model grown into it");
   add_text(command, "--shape", flags->shape, "for example llama-3.2-1b; --list shows all");
   add_text(command, "--out", flags->out, "folder to write");
-  add_text(command, "--grow", flags->grow, "model folder to embed in the shape's layers");
+  add_model(command, "--grow", flags->grow, "model folder to embed in the shape's layers");
   add_text(command, "--dtype", flags->dtype, "bf16 (default), f16 or f32");
-  add_text(command, "--tokenizer", flags->tokenizer, "copy the tokenizer of this model folder");
+  add_model(command, "--tokenizer", flags->tokenizer, "copy the tokenizer of this model folder");
   add_number(command, whole_number("--seed", 0, kMostSeed), flags->seed,
              "of the random weights (default: 0)");
   add_number(command, whole_number("--layers", 1, 65535), flags->layers,
@@ -218,7 +218,7 @@ void add_info(Command model, Action& action) {
   auto as = std::make_shared<std::string>();
   auto json = std::make_shared<bool>(false), plan = std::make_shared<bool>(false);
   Command command = model.add_subcommand("info", "Say what a checkpoint is");
-  command.add_option("folder", *folder, "model folder or GGUF file").required();
+  add_model(command, "folder", *folder).required();
   add_text(command, "--as", *as, "family to read a model_type as that none is for");
   command.add_flag("--plan", *plan, "also every setting of the layers, with the key that says it");
   command.add_flag("--json", *json, "machine-readable output");
@@ -243,6 +243,8 @@ void add_model_command(Command app, Action& action) {
   add_model_quantize(model, action);
   add_model_prune(model, action);
   add_model_families(model, action);
+  add_model_pull(model, action);
+  add_model_fit(model, action);
 }
 
 }  // namespace tenon

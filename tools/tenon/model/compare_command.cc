@@ -255,7 +255,7 @@ void add_model_compare(Command model, Action& action) {
   auto flags = std::make_shared<ModelCompareFlags>();
   Command command = model.add_subcommand(
       "compare", "Say how far the predictions of two models are apart, and where it begins");
-  add_text(command, "base", flags->base, "model folder or GGUF file").required();
+  add_text(command, "base", flags->base, "model folder, GGUF file or name").required();
   add_text(command, "other", flags->other, "the model held against it").required();
   add_text(command, "--file", flags->file, "the text").required();
   add_number(command, whole_number("--context", 2, kMostParameterTokens), flags->context,

@@ -83,7 +83,7 @@ Status convert(const ConvertFlags& flags) {
 void add_convert_command(Command model, Action& action) {
   auto flags = std::make_shared<ConvertFlags>();
   Command command = model.add_subcommand("convert", "Write a model as a GGUF file, or as a folder");
-  command.add_option("in", flags->in, "model folder or GGUF file").required();
+  add_model(command, "in", flags->in).required();
   command.add_option("out", flags->out, "NAME.gguf, or a folder to make").required();
   add_text(command, "--as", flags->as, "family to read a model_type as that none is for");
   add_text(command, "--type", flags->type,

@@ -65,7 +65,7 @@ void add_model_prune(Command model, Action& action) {
   auto flags = std::make_shared<PruneFlags>();
   Command command =
       model.add_subcommand("prune", "Write a model without the parts that matter least");
-  add_text(command, "in", flags->in, "model folder of f32, f16 or bf16").required();
+  add_model(command, "in", flags->in, "model folder of f32, f16 or bf16").required();
   add_text(command, "out", flags->out, "folder to make").required();
   add_text(command, "--calibrate", flags->calibrate, "text on which it is seen what matters")
       .required();

@@ -191,7 +191,7 @@ void add_model_quantize(Command model, Action& action) {
   auto flags = std::make_shared<QuantizeFlags>();
   Command command =
       model.add_subcommand("quantize", "Write a model in fewer bits, as other tools read it");
-  add_text(command, "in", flags->in, "model folder of f32, f16 or bf16").required();
+  add_model(command, "in", flags->in, "model folder of f32, f16 or bf16").required();
   add_text(command, "out", flags->out, "folder to make, or to go on in; or NAME.gguf").required();
   add_text(command, "--method", flags->method,
            "of folders: " + quantize::folder_method_names() +

@@ -38,24 +38,32 @@ void Progress::update(uint64_t done, uint64_t total) {
   const int filled = static_cast<int>(std::min(done, total) * kWidth / total);
   std::string bar(kWidth, '.');
   std::fill_n(bar.begin(), filled, '#');
-  if (unit_ == Unit::bytes) {
+  const double worked = std::chrono::duration<double>(now - started_).count();
+  const double made = static_cast<double>(done - std::min(done, first_done_));
+  const double left = static_cast<double>(total - std::min(done, total));
+  if (unit_ == Unit::bytes || unit_ == Unit::transfer) {
     std::fprintf(stderr, "\r%s [%s] %.0f of %.0f MB", label_.c_str(), bar.c_str(),
                  static_cast<double>(done) / 1e6, static_cast<double>(total) / 1e6);
+    if (unit_ == Unit::transfer) {
+      std::fprintf(stderr, ", %.1f MB/s", made / 1e6 / worked);
+      print_left(made, left, worked);
+    }
   } else if (unit_ == Unit::parts) {
-    const double worked = std::chrono::duration<double>(now - started_).count();
-    const double made = static_cast<double>(done - std::min(done, first_done_));
     std::fprintf(stderr, "\r%s [%s] %.0f %%", label_.c_str(), bar.c_str(),
                  100.0 * static_cast<double>(done) / static_cast<double>(total));
-    if (made > 0) {
-      const double left = worked * static_cast<double>(total - std::min(done, total)) / made;
-      std::fprintf(stderr, ", %.0f:%02.0f left\033[K", std::floor(left / 60),
-                   std::floor(std::fmod(left, 60)));
-    }
+    print_left(made, left, worked);
   } else {
     std::fprintf(stderr, "\r%s [%s] %llu of %llu", label_.c_str(), bar.c_str(),
                  static_cast<unsigned long long>(done), static_cast<unsigned long long>(total));
   }
   std::fflush(stderr);
+}
+
+void Progress::print_left(double made, double left, double worked_seconds) {
+  if (made <= 0) return;
+  const double seconds = worked_seconds * left / made;
+  std::fprintf(stderr, ", %.0f:%02.0f left\033[K", std::floor(seconds / 60),
+               std::floor(std::fmod(seconds, 60)));
 }
 
 void Progress::wipe() {

@@ -11,8 +11,8 @@ namespace tenon {
 class Progress {
  public:
   // `unit` is shown after the numbers; bytes are shown as MB, parts as per cent with the time that
-  // the rest may take.
-  enum class Unit { bytes, items, parts };
+  // the rest may take, and a transfer as MB with its speed and that time.
+  enum class Unit { bytes, items, parts, transfer };
   Progress(std::string label, Unit unit, bool enabled);
   ~Progress();
   Progress(const Progress&) = delete;
@@ -23,6 +23,9 @@ class Progress {
 
  private:
   using Clock = std::chrono::steady_clock;
+  // ", 1:05 left", once something was made.
+  static void print_left(double made, double left, double worked_seconds);
+
   std::string label_;
   Unit unit_;
   bool enabled_;

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <mutex>
 
@@ -173,7 +174,10 @@ Result<int> run(const RunFlags& flags) {
   TENON_ASSIGN_OR_RETURN(const std::vector<Prompt> prompts,
                          flags.workload.empty() ? gather_prompts(flags.prompt, flags.file)
                                                 : read_workload_prompts(flags.workload));
-  TENON_ASSIGN_OR_RETURN(const OpenedPipeline opened, open_pipeline(flags.pipeline));
+  std::function<void(const PlannedMemory&)> planned;
+  if (stderr_is_terminal() && !flags.json && !flags.quiet) planned = say_memory;
+  TENON_ASSIGN_OR_RETURN(const OpenedPipeline opened,
+                         open_pipeline(flags.pipeline, true, nullptr, planned));
   Pipeline& pipeline = *opened.pipeline;
 
   EngineOptions options = pipeline.engine_options();

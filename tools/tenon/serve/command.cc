@@ -8,6 +8,7 @@
 #include "core/base/quote.h"
 #include "core/base/text.h"
 #include "core/files/gguf_parts.h"
+#include "core/hub/cache.h"
 #include "core/server/answer_form.h"
 #include "core/server/collector.h"
 #include "core/server/grpc/grpc_server.h"
@@ -40,8 +41,9 @@ struct NamedPipeline {
   std::string file;  // empty = what the pipeline's own flags say
 };
 
-// The last part of a path, without its ending.
+// The last part of a path, without its ending; of a model in the cache, the name that it has there.
 std::string stem_of(const std::string& path) {
+  if (const auto name = hub::name_of_snapshot(path)) return *name;
   std::filesystem::path clean = std::filesystem::path(without_gguf_part(path)).lexically_normal();
   if (!clean.has_filename()) clean = clean.parent_path();
   return clean.stem().string();
@@ -131,7 +133,8 @@ Result<Opened> open_all(const ServeFlags& flags) {
   for (const NamedPipeline& named : all) {
     PipelineFlags own = flags.pipeline;
     if (!named.file.empty()) own.config = named.file;
-    TENON_ASSIGN_OR_RETURN(OpenedPipeline pipeline, open_pipeline(own, true, opened.weights.get()));
+    TENON_ASSIGN_OR_RETURN(OpenedPipeline pipeline,
+                           open_pipeline(own, true, opened.weights.get(), say_memory));
     const std::string name =
         named.name.empty() ? stem_of(pipeline.pipeline->model->path) : named.name;
     TENON_ASSIGN_OR_RETURN(

@@ -1,5 +1,7 @@
 #include "tools/tenon/shell/flags.h"
 
+#include "core/hub/cache.h"
+
 namespace tenon {
 namespace {
 
@@ -34,6 +36,17 @@ Option add_text(Command command, const std::string& name, std::string& out,
       [name, &out](const std::string& text) {
         refuse(name, empty_fault(name, text));
         out = text;
+      },
+      sentence);
+}
+
+Option add_model(Command command, const std::string& name, std::string& out,
+                 const std::string& sentence) {
+  return command.add_option(
+      name,
+      [name, &out](const std::string& text) {
+        refuse(name, empty_fault(name, text));
+        out = hub::find_model(text);
       },
       sentence);
 }

@@ -35,6 +35,10 @@ Option add_number(Command command, const NumberSpec& spec, std::optional<T>& out
 // Options ("--model") and positional arguments ("folder").
 Option add_text(Command command, const std::string& name, std::string& out,
                 const std::string& sentence);
+// A model that is there already: a folder, a GGUF file, or a name that the cache has
+// (core/hub/cache.h). `out` gets its path.
+Option add_model(Command command, const std::string& name, std::string& out,
+                 const std::string& sentence = "model folder, GGUF file or name");
 // An option that may be repeated, one text at a time.
 Option add_texts(Command command, const std::string& name, std::vector<std::string>& out,
                  const std::string& sentence);

@@ -5,6 +5,7 @@
 #include "core/base/log.h"
 #include "core/base/quote.h"
 #include "core/config/schema.h"
+#include "core/pipeline/memory_text.h"
 #include "tools/tenon/process/progress.h"
 #include "tools/tenon/shell/flags.h"
 
@@ -32,7 +33,7 @@ void PipelineFlags::add_to(Command command) {
   add_text(command, "--config", config, "pipeline file (default: the bundled one)").group(group);
   add_texts(command, "--set", overrides, "override a value: --set scheduler.plugin=static")
       .group(group);
-  add_text(command, "--model", model, "model folder or GGUF file, instead of the pipeline's")
+  add_text(command, "--model", model, "model folder, GGUF file or name, instead of the pipeline's")
       .group(group);
   add_text(command, "--as", as, "family to read a model_type as that none is for: --as llama")
       .group(group);
@@ -61,7 +62,7 @@ void PipelineFlags::add_to_with_model(Command command) {
                 model = text;
                 model_from = "model";
               },
-              "model folder or GGUF file (default: the pipeline's)")
+              "model folder, GGUF file or name (default: the pipeline's)")
           .type_name("MODEL");
   add_to(command);
   first.excludes("--model");
@@ -86,18 +87,24 @@ PluginSearch plugin_search(const PipelineFlags& flags, const PipelineConfig& con
 }
 
 Result<OpenedPipeline> open_pipeline(const PipelineFlags& flags, bool load_weights,
-                                     SharedWeights* shared) {
+                                     SharedWeights* shared,
+                                     std::function<void(const PlannedMemory&)> planned) {
   if (flags.log_level) set_log_level(*flags.log_level);
   TENON_ASSIGN_OR_RETURN(PipelineConfig config, load_config(flags));
   Progress progress("loading weights", Progress::Unit::bytes, true);
-  TENON_ASSIGN_OR_RETURN(llm::OpenedPipeline opened,
-                         llm::open_pipeline(std::move(config), flags.plugin_path,
-                                            {.weights = load_weights,
-                                             .shared = shared,
-                                             .progress = [&](uint64_t done, uint64_t total) {
-                                               progress.update(done, total);
-                                             }}));
+  TENON_ASSIGN_OR_RETURN(
+      llm::OpenedPipeline opened,
+      llm::open_pipeline(
+          std::move(config), flags.plugin_path,
+          {.weights = load_weights,
+           .shared = shared,
+           .progress = [&](uint64_t done, uint64_t total) { progress.update(done, total); },
+           .planned = std::move(planned)}));
   return OpenedPipeline{std::move(opened)};
+}
+
+void say_memory(const PlannedMemory& pipeline) {
+  say(memory_line(pipeline));
 }
 
 }  // namespace tenon

@@ -1,6 +1,7 @@
 // Flags of every command that composes a pipeline.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -45,7 +46,11 @@ Result<PipelineConfig> load_config(const PipelineFlags& flags);
 PluginSearch plugin_search(const PipelineFlags& flags, const PipelineConfig& config);
 // Shows progress of loading on a terminal. Without weights, everything but the executor is ready.
 // `shared` (may be null) outlives the pipeline.
+// `planned` (may be empty) is called before anything is loaded.
 Result<OpenedPipeline> open_pipeline(const PipelineFlags& flags, bool load_weights = true,
-                                     SharedWeights* shared = nullptr);
+                                     SharedWeights* shared = nullptr,
+                                     std::function<void(const PlannedMemory&)> planned = {});
+// For `planned`: what the pipeline takes of memory, as a line for people.
+void say_memory(const PlannedMemory& pipeline);
 
 }  // namespace tenon

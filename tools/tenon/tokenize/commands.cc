@@ -130,8 +130,8 @@ Status detokenize(const Flags& flags) {
 }
 
 void add_files(Command command, Flags& flags) {
-  Option model = add_text(command, "--model", flags.model,
-                          "model folder or GGUF file (default: the bundled model)");
+  Option model = add_model(command, "--model", flags.model,
+                           "model folder, GGUF file or name (default: the bundled model)");
   add_text(command, "--tokenizer", flags.file,
            "a tokenizer.json, tokenizer.model or GGUF file by itself")
       .excludes(model);

@@ -108,8 +108,8 @@ void add_watermark_command(Command app, Action& action) {
   group.require_subcommand();
   Command command = group.add_subcommand("detect", "Count green tokens: is the text watermarked?");
   Option text = command.add_option("text", flags->text, "the text; without it, standard input");
-  add_text(command, "--model", flags->model,
-           "folder of the model whose tokenizer counts (default: the bundled model)");
+  add_model(command, "--model", flags->model,
+            "folder of the model whose tokenizer counts (default: the bundled model)");
   flags->input.add_to(command);
   command.add_flag("--ids", flags->ids, "the text is token ids, separated by spaces or commas");
   command.add_flag("--json", flags->json, "one JSON object");
