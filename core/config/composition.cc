@@ -7,8 +7,8 @@
 #include "core/base/quote.h"
 #include "core/base/text.h"
 #include "core/config/schema.h"
-#include "core/plugin/meant_values.h"
 #include "core/hub/cache.h"
+#include "core/plugin/meant_values.h"
 #include "core/request/parameters.h"
 
 namespace tenon {
