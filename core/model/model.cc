@@ -13,6 +13,7 @@
 #include "core/model/config/model_config.h"
 #include "core/model/config/text_part.h"
 #include "core/model/families/family.h"
+#include "core/model/heads/tensors_again.h"
 #include "core/model/published/reader.h"
 #include "core/model/tensors/tensor_places.h"
 #include "core/model/tensors/tensor_taker.h"
@@ -262,6 +263,23 @@ uint64_t Model::weight_bytes() const {
     for (const TensorView& part : weight.parts) bytes += bytes_of(part).size();
   });
   return bytes + vector_bytes;
+}
+
+Result<std::unique_ptr<Checkpoint>> open_tensors_again(const Model& model, const ModelPlan& plan) {
+  Model again;
+  again.path = model.path;
+  again.config_json = model.config_json;
+  if (is_model_file(model.path)) {
+    TENON_ASSIGN_OR_RETURN(again.checkpoint, open_gguf_tensors(model.path, plan));
+    TENON_RETURN_IF_ERROR(read_gguf_nvfp4(again));
+    return std::move(again.checkpoint);
+  }
+  TENON_ASSIGN_OR_RETURN(again.checkpoint, open_safetensors_folder(model.path));
+  if (!model.plan.text_part_of.empty()) {
+    again.checkpoint = text_checkpoint(std::move(again.checkpoint));
+  }
+  TENON_RETURN_IF_ERROR(read_published(again));
+  return std::move(again.checkpoint);
 }
 
 namespace {

@@ -165,7 +165,7 @@ Participant engine_participant(const PipelineConfig& config) {
           .name = "tenon",
           .origin = {},
           .provides = {{"draft.needs", FactOp::in, 0,
-                        second_model ? "nothing hidden model" : "nothing hidden"},
+                        second_model ? "nothing hidden model" : "nothing hidden layers"},
                        {"draft.shape", FactOp::in, 0, "chain tree"}},
           .requirements = {}};
 }

@@ -47,7 +47,7 @@ Result<ResolvedFacts> negotiate_pipeline(const PipelineRequest& request, const H
 
 // Opens the second model that the configuration names, if it does, and holds it against the first:
 // both must speak the same vocabulary.
-Status open_second_model(OpenedModels& pipeline);
+Status open_second_model(const PipelineRequest& request, OpenedModels& pipeline);
 // Whether the chosen drafter and the configuration mean the same about a second model.
 Status check_second_model(const PipelineConfig& config, const ChosenPlugins& chosen);
 // Whether the chosen kernel can attend for the second model too, with the K/V that was agreed upon.

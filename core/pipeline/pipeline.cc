@@ -94,7 +94,7 @@ Status open_inputs(const PipelineRequest& request, OpenedModels& pipeline) {
     }
   }
   pipeline.ends = text_ends(*pipeline.model, pipeline.tokenizer.get());
-  return open_second_model(pipeline);
+  return open_second_model(request, pipeline);
 }
 
 Status set_limits(OpenedModels& pipeline) {

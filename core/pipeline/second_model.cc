@@ -1,4 +1,6 @@
 // The second model of a pipeline: opened, held against the first, made and loaded.
+#include <tenon/extensions/draft_head.h>
+
 #include <algorithm>
 #include <optional>
 
@@ -13,14 +15,6 @@ namespace {
 std::string double_quoted(std::string_view text) {
   return "\"" + one_line(text) + "\"";
 }
-
-// Extensions for drafters that run a second model: its shape, a `const ModelShape`; of a head what
-// it wants to see of the target, a `const HiddenLayersOut`, and whether its first norm comes before
-// the residual, an `int8_t* const`: 1 or 0, or -1 where its checkpoint does not say, which a
-// drafter may do then.
-constexpr std::string_view kRunnerShape = "model_runner_shape/1";
-constexpr std::string_view kDraftHead = "draft_head/1";
-constexpr std::string_view kHeadNorm = "head_norm_before_residual/1";
 
 // The first id that means something else in the two vocabularies; nothing when there is none.
 std::optional<TokenId> first_difference(const Tokenizer& a, const Tokenizer& b) {
@@ -54,34 +48,59 @@ Status check_vocabulary(const OpenedModels& pipeline, const Model& second,
                           "same family");
 }
 
+void keep_head(OpenedModels& pipeline, OpenedHead opened) {
+  pipeline.second = std::make_unique<SecondModel>();
+  SecondModel& second = *pipeline.second;
+  second.model = std::move(opened.model);
+  second.head = std::move(opened.head);
+  second.head_states.layers = second.head->state_layers;
+  second.head_states.count = static_cast<uint32_t>(second.head->state_layers.size());
+  second.head_kind = second.head->kind == HeadKind::mtp ? "mtp" : "eagle3";
+}
+
 // A head's folder, in place of a whole model's.
 Status open_head_of(OpenedModels& pipeline) {
   const auto& path = pipeline.config.draft_model_path;
   Result<OpenedHead> opened = open_head(path.value, *pipeline.model);
   if (!opened.ok()) return with_context(path.origin.text(), opened.status());
   TENON_RETURN_IF_ERROR(check_vocabulary(pipeline, *opened->model, path.origin.text()));
-  pipeline.second = std::make_unique<SecondModel>();
-  SecondModel& second = *pipeline.second;
-  second.model = std::move(opened->model);
-  second.head = std::move(opened->head);
-  second.head_states.layers = second.head->state_layers;
-  second.head_states.count = static_cast<uint32_t>(second.head->state_layers.size());
+  keep_head(pipeline, *std::move(opened));
   return {};
 }
 
-bool needs_model(const PluginDescriptor& drafter) {
+bool needs(const PluginDescriptor& drafter, std::string_view what) {
   for (const Fact& fact : std::span(drafter.requirements, drafter.requirement_count)) {
     if (fact.key != "draft.needs") continue;
     const std::vector<std::string_view> words = split(fact.words, ' ');
-    return std::find(words.begin(), words.end(), "model") != words.end();
+    return std::find(words.begin(), words.end(), what) != words.end();
   }
   return false;
 }
 
+// The model's own layers for drafts, where the drafter is one that runs them. One that cannot be
+// found is told of where plugins are chosen.
+Status open_layers_for_drafts(const PipelineRequest& request, OpenedModels& pipeline) {
+  const auto& drafter = request.config.drafter;
+  if (!drafter || request.registry == nullptr) return {};
+  const Configured<std::string>& id = drafter->plugin;
+  const auto found =
+      request.registry->find_usable(kDrafterInterface, id.value, pipeline.host, id.origin);
+  if (!found.ok() || !needs(*found->descriptor, "layers")) return {};
+  if (const auto& path = request.config.draft_model_path; !path.value.empty()) {
+    return invalid_argument(path.origin.text() + ": drafter.model is set, but drafter " +
+                            double_quoted(id.value) + " runs the model's own layers; remove it");
+  }
+  Result<OpenedHead> opened = open_own_head(*pipeline.model);
+  if (!opened.ok()) return with_context(id.origin.text(), opened.status());
+  keep_head(pipeline, *std::move(opened));
+  return {};
+}
+
 }  // namespace
 
-Status open_second_model(OpenedModels& pipeline) {
+Status open_second_model(const PipelineRequest& request, OpenedModels& pipeline) {
   const auto& path = pipeline.config.draft_model_path;
+  TENON_RETURN_IF_ERROR(open_layers_for_drafts(request, pipeline));
   if (path.value.empty()) return {};
   if (is_head_folder(path.value)) return open_head_of(pipeline);
   Result<std::unique_ptr<Model>> model = open_model(path.value);
@@ -106,12 +125,13 @@ Status check_second_model(const PipelineConfig& config, const ChosenPlugins& cho
   const PluginDescriptor& drafter = *chosen.drafter->plugin.descriptor;
   const std::string name = "drafter " + double_quoted(drafter.id);
   const auto& path = config.draft_model_path;
-  if (needs_model(drafter) && path.value.empty()) {
+  if (needs(drafter, "model") && path.value.empty()) {
     return invalid_argument(chosen.drafter->origin.text() + ": " + name +
                             " runs a second model, but none is configured; set drafter.model to "
-                            "the folder of a smaller model with the same vocabulary");
+                            "the folder of a smaller model with the same vocabulary, or of a head "
+                            "that was made for this model");
   }
-  if (!needs_model(drafter) && !path.value.empty()) {
+  if (!needs(drafter, "model") && !path.value.empty()) {
     return invalid_argument(path.origin.text() + ": drafter.model is set, but " + name +
                             " runs no second model; remove it");
   }
@@ -127,7 +147,10 @@ Status fit_second_model(const PipelineRequest& request, const NegotiatedPipeline
   NegotiationRequest negotiation;
   negotiation.context_tokens = pipeline.limits.context_tokens;
   negotiation.participants = {
-      model_participant("drafter", *pipeline.second->model, request.config.draft_model_path.origin),
+      model_participant("drafter", *pipeline.second->model,
+                        pipeline.second->head && request.config.draft_model_path.value.empty()
+                            ? request.config.drafter->plugin.origin
+                            : request.config.draft_model_path.origin),
       executor_participant(*pipeline.executor, request.config.executor.origin),
       chosen.attention->participant(),
       {.role = "config",
@@ -167,11 +190,12 @@ Status create_second_model(PlannedMemory& pipeline, const ChosenPlugins& chosen,
   second.runner = std::make_unique<DraftRunner>(parts);
   second.runner_view = second.runner.get();
   pipeline.extensions.add(std::string(kModelRunner), &second.runner_view);
-  pipeline.extensions.add(std::string(kRunnerShape), parts.shape);
+  pipeline.extensions.add(std::string(kModelRunnerShape), parts.shape);
   if (second.head == nullptr) return {};
   pipeline.extensions.add(std::string(kDraftHead), &second.head_states);
   second.head_norm = &second.head->norm_before_residual;
-  pipeline.extensions.add(std::string(kHeadNorm), &second.head_norm);
+  pipeline.extensions.add(std::string(kHeadNormBeforeResidual), &second.head_norm);
+  pipeline.extensions.add(std::string(kDraftHeadKind), &second.head_kind);
   return {};
 }
 
@@ -179,10 +203,11 @@ Status check_head(const BoundPlugins& pipeline) {
   if (!pipeline.second || pipeline.second->head == nullptr) return {};
   if (pipeline.extensions.asked(kDraftHead)) return {};
   const auto& path = pipeline.config.draft_model_path;
-  return invalid_argument(path.origin.text() + ": drafter.model " + path_in_quotes(path.value) +
-                          " is a head, which drafts from the model's own states, but drafter " +
-                          double_quoted(pipeline.drafter.object().descriptor().id) +
-                          " runs whole models; set drafter.plugin = \"eagle3\"");
+  return invalid_argument(
+      path.origin.text() + ": drafter.model " + path_in_quotes(path.value) +
+      " is a head, which drafts from the model's own states, but drafter " +
+      double_quoted(pipeline.drafter.object().descriptor().id) +
+      " runs whole models; set drafter.plugin = " + double_quoted(pipeline.second->head_kind));
 }
 
 Status load_second_model(BoundPlugins& pipeline, const LinearResolver& linear) {

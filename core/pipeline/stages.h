@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/base/clock.h"
@@ -35,6 +36,7 @@ struct SecondModel {
   // For its drafter: what it wants to see, and what its checkpoint may leave open.
   HiddenLayersOut head_states;
   int8_t* head_norm = nullptr;
+  std::string_view head_kind;
   std::unique_ptr<ModelShapeStorage> shape;
   KvGeometry geometry;  // of its groups
   PluginInstance<AttentionKernel> attention, attention_decode;
@@ -63,7 +65,7 @@ struct OpenedModels : PipelineSettings {
   std::unique_ptr<Tokenizer> tokenizer;            // null: the model's folder has none
   Status tokenizer_problem;                        // why
   std::vector<TextEnd> ends;                       // what ends a text, and who says so
-  std::unique_ptr<SecondModel> second;             // null without [drafter] model
+  std::unique_ptr<SecondModel> second;             // null: the drafter runs none
   SchedulerLimits limits;
   std::unique_ptr<ModelShapeStorage> shape;
   std::unique_ptr<ModelShapeStorage> joint_shape;  // with a second model: both, for the KV manager

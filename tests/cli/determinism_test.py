@@ -102,10 +102,11 @@ class Determinism(unittest.TestCase):
                 self.assertGreater(totals["swapped_in_tokens"], 0)
 
     def test_drafters(self):
-        second = str(pathlib.Path(__file__).parents[2] / "configs/models/tale-draft")
+        models = pathlib.Path(__file__).parents[2] / "configs/models"
         kinds = [dict(drafter__plugin="ngram"),
                  dict(drafter__plugin="suffix", drafter__options__min_match=1),
-                 dict(drafter__plugin="draft_model", drafter__model=second)]
+                 dict(drafter__plugin="draft_model", drafter__model=models / "tale-draft"),
+                 dict(drafter__plugin="eagle3", drafter__model=models / "tale-eagle3")]
         for kind, adaptive in itertools.product(kinds, ["true", "false"]):
             with self.subTest(**kind, adaptive=adaptive):
                 self.check(settings(**kind, drafter__options__adaptive=adaptive))

@@ -7,6 +7,8 @@ import unittest
 
 from program import run, run_json, settings
 
+HEAD = pathlib.Path(__file__).parents[2] / "configs/models/tale-eagle3"
+
 try:
     import jsonschema
 except ImportError:
@@ -100,6 +102,7 @@ class Grammars(unittest.TestCase):
         plain = answers(mixed(), *settings(limits__max_sequences=1))
         for keys in [{"drafter__plugin": "ngram"},
                      {"drafter__plugin": "suffix"},
+                     {"drafter__plugin": "eagle3", "drafter__model": HEAD},
                      {"engine__plan_ahead": 1},
                      {"kv_cache__memory": "1MiB", "kv_cache__block_tokens": 16,
                       "limits__context_tokens": 256}]:

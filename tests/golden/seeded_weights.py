@@ -98,6 +98,8 @@ def seed(folder):
 def build(source, destination):
     """The folders of `source` in `destination`: links, and weights where there are recipes."""
     for folder in sorted(source.resolve().iterdir()):
+        if not folder.is_dir():
+            continue
         made = destination / folder.name
         made.mkdir(parents=True)
         for file in folder.iterdir():

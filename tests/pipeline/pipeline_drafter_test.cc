@@ -58,9 +58,11 @@ TEST_F(PipelineTest, refuses_second_models_that_do_not_speak_the_same_vocabulary
 }
 
 TEST_F(PipelineTest, wants_a_second_model_for_a_drafter_that_runs_one_and_for_no_other) {
-  EXPECT_EQ(error_of(kRef, {"drafter.plugin=draft_model"}),
-            "--set: drafter \"draft_model\" runs a second model, but none is configured; set "
-            "drafter.model to the folder of a smaller model with the same vocabulary");
+  EXPECT_EQ(
+      error_of(kRef, {"drafter.plugin=draft_model"}),
+      "--set: drafter \"draft_model\" runs a second model, but none is configured; set "
+      "drafter.model to the folder of a smaller model with the same vocabulary, or of a head that "
+      "was made for this model");
   EXPECT_EQ(
       error_of(kRef, {"drafter.plugin=rewinder", second_model("configs/models/tale-draft")}),
       "--set: drafter.model is set, but drafter \"rewinder\" runs no second model; remove it");

@@ -103,6 +103,7 @@ class RecurrentPipelinesOn : public testing::TestWithParam<const char*> {
     if (!pipeline.ok()) return outcome;
     EngineOptions options = (*pipeline)->engine_options();
     options.check_kv = true;
+    options.logits_digest = digests_;
     Engine engine((*pipeline)->parts(), options);
     std::vector<std::shared_ptr<ResultSink>> sinks;
     for (Request& request : submitted) {
@@ -148,6 +149,7 @@ class RecurrentPipelinesOn : public testing::TestWithParam<const char*> {
 
   ExecutorFactories executors_;
   Overrides always_;
+  bool digests_ = false;  // of `run`: outcomes have them, else 0
   std::unique_ptr<PluginRegistry> registry_;
 };
 

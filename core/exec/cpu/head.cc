@@ -9,6 +9,7 @@ namespace tenon {
 // Tokens → embedded; the states that rows continue from → hidden.
 void CpuWorker::enter_head() {
   const Head& head = *step_.head;
+  if (head.kind == HeadKind::mtp) return enter_mtp();
   const TensorView& inputs = step_.batch->inputs;
   const CpuBuffers& b = step_.buffers;
   const uint64_t width = plan().hidden, features = head.features;
@@ -35,6 +36,29 @@ void CpuWorker::enter_head() {
     multiply(b.joined.floats(), {&product, 1});
   }
   if (head.norm_before_residual == 1) norm_rows(head.norm, head.state_norm, b.hidden.floats());
+}
+
+// Both halves are normed and become one: tokens, states → joined → hidden.
+void CpuWorker::enter_mtp() {
+  const Head& head = *step_.head;
+  const TensorView& inputs = step_.batch->inputs;
+  const CpuBuffers& b = step_.buffers;
+  const uint32_t width = plan().hidden;
+  const Share mine = share_of(rows_, slice_);
+  keep(step_.weights.embed(step_.batch->tokens, b.embedded.floats(), slice_));
+  barrier();
+  for (uint64_t row = mine.first; row < mine.last; ++row) {
+    const float* state = static_cast<const float*>(inputs.data) + row * inputs.stride[0];
+    float* first = b.joined.floats() + row * 2 * width;
+    float* second = first + width;
+    norm_row(head.norm, b.embedded.floats() + row * width, head.token_norm.data(), nullptr, width,
+             head.state_first ? second : first);
+    norm_row(head.norm, state, head.state_norm.data(), nullptr, width,
+             head.state_first ? first : second);
+  }
+  barrier();
+  const Product product{&step_.weights.front(), {}, b.hidden.floats()};
+  multiply(b.joined.floats(), {&product, 1});
 }
 
 // embedded, hidden → joined

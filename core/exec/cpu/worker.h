@@ -84,9 +84,10 @@ class CpuWorker final : public CpuProducts, private DecoderOps {
 
   // head.cc
   void enter_head();
+  void enter_mtp();
   void join_head();
   // Whether the layer reads embeddings next to the stream.
-  bool joins(uint32_t layer) const { return step_.head != nullptr && layer == 0; }
+  bool joins(uint32_t layer) const { return step_.head != nullptr && step_.head->joins(layer); }
 
   // stream.cc
   void embed_tokens();

@@ -8,6 +8,7 @@ namespace tenon {
 
 // Tokens → embedded; the states that rows continue from → hidden.
 void RefStep::enter_head() {
+  if (head_->kind == HeadKind::mtp) return enter_mtp();
   const TensorView& inputs = batch_->inputs;
   const size_t rows = batch_->rows, width = plan().hidden;
   embedded_.resize(rows * width);
@@ -40,6 +41,24 @@ void RefStep::enter_head() {
   for (size_t at = 0; at < hidden_.size(); at += width) {
     apply_norm(head_->norm, &hidden_[at], head_->state_norm, {}, &hidden_[at]);
   }
+}
+
+// Both halves are normed and become one: tokens, states → joined → hidden.
+void RefStep::enter_mtp() {
+  const TensorView& inputs = batch_->inputs;
+  const size_t width = plan().hidden;
+  std::vector<float> embedded(width);
+  joined_.resize(2 * hidden_.size());
+  for (size_t row = 0; row < batch_->rows; ++row) {
+    read_row(model_->embedding, static_cast<uint32_t>(batch_->tokens[row]), embedded.data());
+    const float* state = static_cast<const float*>(inputs.data) + row * inputs.stride[0];
+    float* first = &joined_[2 * row * width];
+    float* second = first + width;
+    apply_norm(head_->norm, embedded.data(), head_->token_norm, {},
+               head_->state_first ? second : first);
+    apply_norm(head_->norm, state, head_->state_norm, {}, head_->state_first ? first : second);
+  }
+  multiply(head_->fc, {}, joined_.data(), hidden_.data());
 }
 
 // embedded, hidden → joined

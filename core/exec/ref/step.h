@@ -72,9 +72,10 @@ class RefStep final : private DecoderOps {
   const std::vector<float>& input(const NormPlan& norm) const { return norm ? normed_ : hidden_; }
   void multiply(const Weight& weight, std::span<const float> bias, const float* x, float* y) const;
   void enter_head();
+  void enter_mtp();
   void join_head();
   // Whether the layer reads embeddings next to the stream.
-  bool joins(uint32_t layer) const { return head_ != nullptr && layer == 0; }
+  bool joins(uint32_t layer) const { return head_ != nullptr && head_->joins(layer); }
   void norm_rows(const NormPlan& norm, std::span<const float> scale, std::span<const float> bias);
   void norm_heads(const SelfAttentionPlan& attention, std::span<const float> scale,
                   std::span<const float> bias, std::vector<float>& heads);

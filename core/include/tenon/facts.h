@@ -42,7 +42,7 @@
 //   sampler.params    text   keys of third parties that requests may set: acme.tilt …
 //   sampler.logprobs  number at_most: the most alternatives that are reported for a token
 //   draft.shape       text   chain | tree                what a drafter proposes
-//   draft.needs       text   nothing | hidden | model
+//   draft.needs       text   nothing | hidden | model | layers   (the model's own, for drafts)
 //   sched.emits       text   whole_prompts | chunks | preemption
 //   sched.drafts      text   yes | no                    plans rows for drafts
 //   sched.whole_spans text   yes | no                    grants whole_tokens all or not at all

@@ -256,6 +256,14 @@ void warn_of_rest(const GgufParts& files) {
   }
 }
 
+std::unique_ptr<Checkpoint> in_order(GgufParts files, const std::string& path,
+                                     const ModelPlan& plan) {
+  auto checkpoint = std::make_unique<GgufCheckpoint>(std::move(files), path, plan);
+  checkpoint->put_in_order(plan);
+  checkpoint->take_lists(plan);
+  return checkpoint;
+}
+
 }  // namespace
 
 bool is_model_file(const std::string& path) {
@@ -280,11 +288,16 @@ Result<OpenedGguf> open_gguf(const std::string& path) try {
     opened.generation_json = text->text().value_or("");
   }
   warn_of_rest(files);
-  auto checkpoint = std::make_unique<GgufCheckpoint>(std::move(files), path, opened.config.plan);
-  checkpoint->put_in_order(opened.config.plan);
-  checkpoint->take_lists(opened.config.plan);
-  opened.checkpoint = std::move(checkpoint);
+  opened.checkpoint = in_order(std::move(files), path, opened.config.plan);
   return opened;
+} catch (const std::bad_alloc&) {
+  return out_of_memory(path + ": there is no memory for the order of its rows");
+}
+
+Result<std::unique_ptr<Checkpoint>> open_gguf_tensors(const std::string& path,
+                                                      const ModelPlan& plan) try {
+  TENON_ASSIGN_OR_RETURN(GgufParts files, GgufParts::open(path));
+  return in_order(std::move(files), path, plan);
 } catch (const std::bad_alloc&) {
   return out_of_memory(path + ": there is no memory for the order of its rows");
 }

@@ -25,4 +25,9 @@ bool is_model_file(const std::string& path);
 // columns of blocks by an order beside them, all else as a copy.
 Result<OpenedGguf> open_gguf(const std::string& path);
 
+// The tensors of a file that was opened before, in the order of `plan`, whose layers may be more
+// than those that the file's model runs.
+Result<std::unique_ptr<Checkpoint>> open_gguf_tensors(const std::string& path,
+                                                      const ModelPlan& plan);
+
 }  // namespace tenon

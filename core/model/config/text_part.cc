@@ -117,7 +117,8 @@ struct TextNames {
   std::string_view head;
   std::string_view layers;
 };
-constexpr std::string_view kModel = "model.", kHead = "lm_head.", kLayers = "model.layers.";
+constexpr std::string_view kModel = "model.", kHead = "lm_head.", kLayers = "model.layers.",
+                           kDrafts = "mtp.";
 constexpr TextNames kTextNames[] = {
     {"language_model.model.", "language_model.lm_head.", "language_model.model.layers."},
     {"language_model.model.", "language_model.lm_head.", "language_model.model.blocks."},
@@ -159,6 +160,8 @@ class TextCheckpoint final : public Checkpoint {
         names.push_back(with_prefix(name, in_whole_.model, kModel));
       } else if (name.starts_with(in_whole_.head)) {
         names.push_back(with_prefix(name, in_whole_.head, kHead));
+      } else if (name.starts_with(kDrafts)) {
+        names.push_back(name);
       }
     }
     std::ranges::sort(names);

@@ -1,7 +1,6 @@
 #include "core/model/heads/head.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <set>
 #include <utility>
@@ -12,9 +11,8 @@
 #include "core/model/checkpoint/gguf_checkpoint.h"
 #include "core/model/config/json_fields.h"
 #include "core/model/heads/head_config.h"
-#include "core/model/strange_values.h"
+#include "core/model/heads/head_values.h"
 #include "core/model/tensors/tensor_taker.h"
-#include "core/model/tensors/tensor_values.h"
 
 namespace tenon {
 namespace {
@@ -140,7 +138,7 @@ class HeadTaker {
     tensors_.refuse_leftovers();
     model_.vector_bytes = tensors_.vector_bytes();
     TENON_RETURN_IF_ERROR(tensors_.status());
-    return check_numbers();
+    return check_head_numbers(model_, head_);
   }
 
  private:
@@ -158,17 +156,8 @@ class HeadTaker {
                                                     : ""));
   }
 
-  Result<std::vector<float>> vector(const std::string& name, uint64_t size) {
-    Result<const TensorView*> view = model_.checkpoint->get(name);
-    if (!view.ok()) return with_context(model_.path, view.status());
-    const TensorView& found = **view;
-    if (found.rank != 1 || found.shape[0] != size || !is_plain_type(found.dtype)) {
-      return invalid_argument(model_.path + ": tensor " + in_quotes(name) + " is no vector of " +
-                              number(size) + " numbers in f32, f16 or bf16");
-    }
-    std::vector<float> values(size);
-    for (size_t i = 0; i < size; ++i) values[i] = element(found, i);
-    return values;
+  Result<std::vector<float>> vector(const std::string& name, uint64_t size) const {
+    return head_vector(model_, name, size);
   }
 
   Status take_norms() {
@@ -242,34 +231,6 @@ class HeadTaker {
       head_.token_ids.push_back(static_cast<TokenId>(id));
     }
     return true;
-  }
-
-  // A head without sense would draft what nobody accepts, and nothing would tell.
-  Status check_numbers() {
-    std::vector<const Weight*> matrices = {&head_.fc, &model_.embedding, &model_.head};
-    for (const LayerWeights& layer : model_.layers) {
-      for (const Weight* weight : layer.matrices()) matrices.push_back(weight);
-    }
-    for (const Weight* weight : matrices) {
-      if (is_finite(*weight, {})) continue;
-      return strange(weight->name);
-    }
-    const auto is_number = [](float value) { return std::isfinite(value); };
-    for (const auto* values : {&head_.features_norm, &head_.state_norm, &model_.final_norm}) {
-      if (!std::ranges::all_of(*values, is_number)) return strange("of a norm");
-    }
-    for (const LayerWeights& layer : model_.layers) {
-      for (const auto* values :
-           {&layer.attention_norm, &layer.mlp_norm, &layer.q_norm, &layer.k_norm}) {
-        if (!std::ranges::all_of(*values, is_number)) return strange("of a norm");
-      }
-    }
-    return {};
-  }
-
-  Status strange(const std::string& name) const {
-    return invalid_argument(model_.path + ": tensor " + in_quotes(name) +
-                            " has values that are no finite numbers; the head can draft nothing");
   }
 
   const HeadConfig& config_;

@@ -9,6 +9,12 @@
 //   the first layer's q, k and v read [input_layernorm(e), hidden_norm(f)]; what it makes is added
 //   to f, or to hidden_norm(f) with `norm_before_residual`
 //
+// Multi-token prediction (DeepSeek-V3, 2024), whose layers lie in the target's own checkpoint, with
+// g the target's state after its final norm:
+//
+//   what enters the first layer is fc([token_norm(e), state_norm(g)]), or the other way round;
+//   after a draft g is the head's own state after its last norm
+//
 // Row i of a head pairs token i + 1 with the states at token i: a head is given histories without
 // their first token.
 #pragma once
@@ -31,7 +37,10 @@ enum class FeatureNorm : uint8_t {
   each,   // a norm for each layer's (`fc_norm`)
 };
 
+enum class HeadKind : uint8_t { eagle3, mtp };
+
 struct Head {
+  HeadKind kind = HeadKind::eagle3;
   std::string source;                 // the path of its config.json, for messages
   std::vector<LayerId> state_layers;  // of the target, rising
   uint32_t features = 0;              // width of all their states at one token
@@ -40,14 +49,18 @@ struct Head {
   // 1 or 0; -1: the checkpoint does not say, and programs differ in what they take that for.
   int8_t norm_before_residual = -1;
   bool norm_output = false;  // what goes on to the next token is the state after the last norm
+  bool state_first = false;  // of mtp: fc reads the state before the embedding
 
-  Weight fc;                         // [hidden, features]
+  Weight fc;                         // [hidden, features]; of mtp [hidden, 2 · hidden]
+  std::vector<float> token_norm;     // [hidden], of mtp
   std::vector<float> features_norm;  // [features]
-  std::vector<float> state_norm;     // [hidden]: hidden_norm
+  std::vector<float> state_norm;     // [hidden]: hidden_norm, hnorm
   std::vector<TokenId> token_ids;    // [rows of the LM head] the target's; empty: the same ids
 
   // The state that goes on to the next token is the one after this layer, of `layers`.
   LayerId state_layer(uint32_t layers) const { return norm_output ? layers : layers - 1; }
+  // Whether the layer reads embeddings next to the stream.
+  bool joins(uint32_t layer) const { return kind == HeadKind::eagle3 && layer == 0; }
 };
 
 struct OpenedHead {
@@ -64,5 +77,11 @@ bool is_head_folder(const std::string& path);
 // target that are not built; invalid_argument for a head that was made for another target, and for
 // files that are cut or say what cannot be.
 Result<OpenedHead> open_head(const std::string& path, const Model& target);
+
+// Opens the layers for drafts that the target's own folder has next to it, of the kind mtp:
+// embedding and LM head are the target's where they have none. Of several modules it is the first,
+// which is applied again for each further draft. Errors: not_found where there are none;
+// unsupported for what is not built; invalid_argument for tensors that lack or do not fit.
+Result<OpenedHead> open_own_head(const Model& target);
 
 }  // namespace tenon

@@ -48,7 +48,7 @@ void TensorTaker::warn_of_layers_behind() const {
   if (of_drafts > 0) {
     log(LogLevel::warning, "model",
         model_.path + ": " + std::to_string(of_drafts) +
-            " tensors of layers for drafts (mtp…) are not used");
+            " tensors of layers for drafts (mtp…) are read by the drafter \"mtp\" alone");
   }
   if (last < layers) return;
   log(LogLevel::warning, "model",

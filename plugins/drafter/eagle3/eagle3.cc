@@ -1,23 +1,12 @@
 // A head of one layer or few drafts from the target's own hidden states, token by token; the target
 // checks its tokens all at once.
 //
-// After EAGLE-3 (Li et al., 2025). The head is the folder that [drafter] model names; it runs as a
-// second model (model_runner/2) whose row i is of token i + 1 and of the target's states at token
-// i. Drafted tokens have no such states, so the head goes on from its own; those rows are forgotten
-// when the drafts are judged. How many tokens are worth proposing is learned by
-// <tenon/sdk/drafter/adaptive_drafts.h>.
-#include <tenon/model_runner.h>
-#include <tenon/sdk/drafter/adaptive_drafts.h>
-#include <tenon/sdk/drafter/model_drafts.h>
+// After EAGLE-3 (Li et al., 2025). The head is the folder that [drafter] model names; how it drafts
+// is <tenon/sdk/drafter/head_drafts.h>.
+#include <tenon/sdk/drafter/head_drafts.h>
 #include <tenon/sdk/plugin.h>
 
-#include <algorithm>
 #include <stdexcept>
-#include <string>
-#include <unordered_map>
-#include <vector>
-
-#include "plugins/drafter/eagle3/kept_states.h"
 
 namespace tenon::eagle3 {
 namespace {
@@ -40,94 +29,21 @@ constexpr OptionSpec kOptions[] = {
 };
 TENON_CHECK_OPTIONS(kOptions);
 
-// Extensions of the host: what the head wants to see, and the open question of its config.json.
-constexpr std::string_view kDraftHead = "draft_head/1";                // const HiddenLayersOut
-constexpr std::string_view kHeadNorm = "head_norm_before_residual/1";  // int8_t* const
-constexpr std::string_view kRunnerShape = "model_runner_shape/1";      // const ModelShape
-
-TensorView rows_of(const float* data, uint64_t rows, uint64_t width) {
-  TensorView view;
-  view.data = data;
-  view.dtype = DType::f32;
-  view.rank = 2;
-  view.shape[0] = rows;
-  view.shape[1] = width;
-  view.stride[0] = width;
-  view.stride[1] = 1;
-  return view;
-}
-
-class Eagle3 {
+class Eagle3 : public sdk::HeadDrafts {
  public:
   Eagle3(const HostServices& host, const PipelineFacts&, const Options& options)
-      : options_(options), adaptive_(options.adaptive, false) {
-    const auto* head = static_cast<const HiddenLayersOut*>(sdk::extension_of(host, kDraftHead));
-    const void* runner = sdk::extension_of(host, kModelRunner);
-    const auto* shape = static_cast<const ModelShape*>(sdk::extension_of(host, kRunnerShape));
-    if (head == nullptr || runner == nullptr || shape == nullptr) {
-      throw std::runtime_error(
-          "there is no head to draft with; set drafter.model to the folder of an EAGLE-3 head that "
-          "was made for this model");
-    }
-    runner_ = *static_cast<ModelRunner* const*>(runner);
-    layers_.assign(head->layers.begin(), head->layers.begin() + head->count);
-    head_hidden_ = shape->hidden;
-    settle_norm(*static_cast<int8_t* const*>(sdk::extension_of(host, kHeadNorm)));
+      : HeadDrafts(
+            host, "eagle3",
+            "set drafter.model to the folder of an EAGLE-3 head that was made for this model",
+            options.max_draft_tokens, options.adaptive) {
+    settle_norm(*static_cast<int8_t* const*>(sdk::extension_of(host, kHeadNormBeforeResidual)),
+                options.norm_before_residual);
   }
-
-  Status bind(const ModelShape& target, HiddenLayersOut& wanted) {
-    width_ = uint64_t{target.hidden} * layers_.size();
-    std::copy(layers_.begin(), layers_.end(), wanted.layers.begin());
-    wanted.count = static_cast<uint32_t>(layers_.size());
-    return {};
-  }
-
-  void begin(SeqId seq, SeqId parent) {
-    const auto from = sequences_.find(parent);
-    const KeptStates kept = from == sequences_.end() ? KeptStates() : from->second;
-    sequences_.insert_or_assign(seq, kept);
-    adaptive_.begin(seq);
-  }
-  void end(SeqId seq) {
-    sequences_.erase(seq);
-    adaptive_.end(seq);
-  }
-
-  void observe(std::span<const HiddenView> hidden) {
-    for (const HiddenView& view : hidden) {
-      const auto kept = sequences_.find(view.seq);
-      if (kept != sequences_.end()) kept->second.add(view, width_);
-    }
-  }
-
-  void offer(std::span<const DraftRequest> requests, std::span<uint32_t> offered) {
-    for (size_t i = 0; i < requests.size(); ++i) {
-      const size_t known = requests[i].history.size();
-      offered[i] = sdk::room_for(requests[i], *runner_, options_.max_draft_tokens);
-      if (!sequences_[requests[i].seq].reaches(known)) offered[i] = 0;
-    }
-    adaptive_.choose(requests, offered);
-  }
-
-  Status draft(std::span<const DraftRequest> requests, std::span<DraftOut> drafts) {
-    Status status = draft_all(requests, drafts);
-    for (const DraftRequest& request : requests) {
-      if (status.ok()) sequences_[request.seq].forget_before(request.history.size());
-    }
-    return status;
-  }
-
-  void accept(SeqId seq, std::span<const TokenId>, uint32_t drafted, uint32_t accepted) {
-    adaptive_.learn(seq, std::min(accepted + 1, drafted), accepted);
-  }
-
-  void measured(const DraftStepCost& cost) { adaptive_.measured(cost); }
 
  private:
   // What config.json says, or what the option says in its place. Programs read a missing key
   // differently, and a wrong choice would only show in fewer drafts that are kept.
-  void settle_norm(int8_t* said) const {
-    const NormBefore option = options_.norm_before_residual;
+  static void settle_norm(int8_t* said, NormBefore option) {
     if (option == NormBefore::as_the_head_says) {
       if (*said >= 0) return;
       throw std::runtime_error(
@@ -143,85 +59,6 @@ class Eagle3 {
     }
     *said = value;
   }
-
-  Status draft_all(std::span<const DraftRequest> requests, std::span<DraftOut> drafts) {
-    who_.clear();
-    for (uint32_t i = 0; i < requests.size(); ++i) {
-      if (requests[i].max_tokens > 0 && add_first(requests[i])) who_.push_back(i);
-    }
-    for (uint32_t level = 0; !rows_.empty(); ++level) {
-      if (Status status = draft_level(requests, drafts); !status.ok()) return status;
-      go_on(requests, drafts, level + 1);
-    }
-    return {};
-  }
-
-  // A row for the tokens that the head has not read, with the target's states before each of them.
-  bool add_first(const DraftRequest& request) {
-    if (who_.empty()) rows_.clear();
-    KeptStates& kept = sequences_[request.seq];
-    const std::span<const TokenId> tokens = request.history.subspan(1);
-    if (tokens.empty()) return false;
-    const uint32_t read = runner_->computed(request.seq, tokens);
-    if (!kept.covers(read, tokens.size())) {
-      kept.lost(read);
-      return false;
-    }
-    adaptive_.granted(request.max_tokens, tokens.size() <= read + sdk::kUsualLag);
-    RunnerRow& row = rows_.emplace_back();
-    row.seq = request.seq;
-    row.history = tokens;
-    row.hidden = rows_of(kept.at(read, width_), tokens.size() - read, width_);
-    return true;
-  }
-
-  Status draft_level(std::span<const DraftRequest> requests, std::span<DraftOut> drafts) {
-    logits_.assign(rows_.size(), nullptr);
-    states_.assign(rows_.size(), nullptr);
-    if (Status status = runner_->forward(rows_, logits_, states_); !status.ok()) return status;
-    own_.resize(rows_.size() * head_hidden_);
-    drawn_.clear();
-    for (size_t i = 0; i < rows_.size(); ++i) {
-      std::copy_n(states_[i], head_hidden_,
-                  own_.begin() + static_cast<ptrdiff_t>(i * head_hidden_));
-      const DraftRequest& request = requests[who_[i]];
-      RunnerRow& row = drawn_.emplace_back();
-      row.seq = request.seq;
-      row.history = {request.history.data(), request.history.size() + drafts[who_[i]].count};
-    }
-    return sdk::draw_next(*runner_, drawn_, logits_, who_, drafts, draws_);
-  }
-
-  // The sequences that want one more token, which goes on from the head's own state. One whose row
-  // had no token has stopped.
-  void go_on(std::span<const DraftRequest> requests, std::span<const DraftOut> drafts,
-             uint32_t level) {
-    size_t left = 0;
-    for (size_t i = 0; i < who_.size(); ++i) {
-      const DraftRequest& request = requests[who_[i]];
-      if (request.max_tokens <= level || drafts[who_[i]].count < level) continue;
-      RunnerRow& row = rows_[left];
-      row.seq = request.seq;
-      row.history = {request.history.data() + 1, request.history.size() - 1 + level};
-      row.hidden = rows_of(own_.data() + i * head_hidden_, 1, head_hidden_);
-      who_[left++] = who_[i];
-    }
-    rows_.resize(left);
-    who_.resize(left);
-  }
-
-  Options options_;
-  ModelRunner* runner_ = nullptr;
-  std::vector<LayerId> layers_;
-  uint64_t width_ = 0;        // of the target's states at one token
-  uint64_t head_hidden_ = 0;  // of the head's own
-  sdk::AdaptiveDrafts adaptive_;
-  std::unordered_map<SeqId, KeptStates> sequences_;
-  std::vector<RunnerRow> rows_, drawn_;
-  std::vector<uint32_t> who_;  // [rows] index of the request
-  std::vector<const float*> logits_, states_;
-  std::vector<float> own_;  // [rows, head_hidden_]
-  std::vector<RunnerDraw> draws_;
 };
 
 constexpr PluginDescriptor kEagle3 = sdk::with_requirements(

@@ -68,6 +68,7 @@ struct Host {
   HiddenLayersOut head;
   int8_t said = 0;
   int8_t* norm = &said;
+  std::string_view kind = "eagle3";
 };
 Host* host = nullptr;
 
@@ -75,6 +76,7 @@ const void* extension_of_host(void*, std::string_view id) noexcept {
   if (id == kModelRunner) return &host->runner;
   if (id == "model_runner_shape/1") return &host->shape;
   if (id == "draft_head/1") return &host->head;
+  if (id == "draft_head_kind/1") return &host->kind;
   return id == "head_norm_before_residual/1" ? &host->norm : nullptr;
 }
 
@@ -202,6 +204,12 @@ class Eagle3Alone : public Eagle3Drafter {
 TEST_F(Eagle3Alone, says_what_to_configure_when_there_is_no_head) {
   host_.services.extension = nullptr;
   EXPECT_THAT(refusal(), HasSubstr("there is no head to draft with; set drafter.model"));
+}
+
+TEST_F(Eagle3Alone, names_the_drafter_for_a_head_of_another_kind) {
+  offered_.kind = "mtp";
+  EXPECT_THAT(refusal(),
+              HasSubstr("the head is of the kind \"mtp\"; set drafter.plugin = \"mtp\""));
 }
 
 TEST_F(Eagle3Alone, asks_for_what_the_head_does_not_say) {

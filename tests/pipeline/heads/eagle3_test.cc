@@ -31,7 +31,7 @@ const std::string kHeads = source_folder() + "/tests/golden/heads/";
 
 class Eagle3Pipelines : public test::RecurrentPipelinesOn {
  protected:
-  Eagle3Pipelines() : RecurrentPipelinesOn(executors()) {}
+  Eagle3Pipelines() : RecurrentPipelinesOn(executors()) { digests_ = true; }
 
   static Overrides with_head(Overrides more = {}) {
     Overrides all = {"drafter.plugin=eagle3", "drafter.model=" + kHeads + "llama_tied",

@@ -1,128 +1,11 @@
 // Heads on every executor that runs them: what they draft is what tests/golden/make_head_goldens.py
 // computed.
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <memory>
-#include <string>
-#include <vector>
-
-#include "core/exec/head_host.h"
-#include "core/model/tensors/tensor_values.h"
-#include "tests/support/executor_case.h"
-#include "tests/support/folders.h"
+#include "tests/pipeline/heads/head_driver.h"
 
 namespace tenon::test {
 namespace {
 
-constexpr uint32_t kBlock = 16;
 constexpr uint32_t kTargetLayers = 4;
-
-// Computes one sequence in one block of K/V, a few rows at a time.
-class HeadDriver {
- public:
-  HeadDriver(const ExecutorCase& executor, const OpenedHead& head)
-      : head_(head),
-        shape_(head.model->plan, kBlock),
-        kernels_(make_kernels(executor)),
-        executor_(make_executor(executor)) {
-    auto* host = dynamic_cast<HeadHost*>(executor_.get());
-    EXPECT_NE(host, nullptr);
-    host->take_head(*head.head);
-    for (GroupId group = 0; group < shape_.shape().group_count; ++group) {
-      groups_.push_back(
-          {DType::f32, kBlock, 4, kv_bytes_per_token(shape_.shape(), group, DType::f32), 0});
-    }
-    ExecutorSetup setup;
-    setup.model = head.model.get();
-    setup.shape = &shape_.shape();
-    setup.geometry = {kBlock, 1, shape_.shape().group_count, groups_.data()};
-    setup.max_rows = kBlock;
-    setup.max_sequences = 1;
-    if (kernels_ != nullptr) {
-      setup.attention = {kernels_->attention()};
-      setup.linear = [this](const WeightView&) -> ChosenLinear {
-        return {kernels_->linear(), kernels_->gate_finish()};
-      };
-    }
-    const Status loaded = executor_->load(setup);
-    EXPECT_TRUE(loaded.ok()) << loaded.message();
-  }
-
-  void begin() { computed_ = 0; }
-  // Rows after those computed; `states` [rows, width]. The logits after the last one, and in
-  // `state` what goes on from it.
-  Row step(const std::vector<TokenId>& tokens, const float* states, uint64_t width) {
-    const auto rows = static_cast<uint32_t>(tokens.size());
-    std::vector<uint32_t> positions;
-    for (uint32_t row = 0; row < rows; ++row) positions.push_back(computed_ + row);
-    const uint32_t end = computed_ + rows, last = rows - 1;
-    const BlockId block = 2;
-    KvTableView table;
-    table.blocks = {&block, 1};
-    const std::vector<BatchGroup> groups(shape_.shape().group_count,
-                                         {positions, {&end, 1}, {&table, 1}});
-    const BatchSequence sequence{0, 0, rows, 0, 0};
-    const LayerId layer = head_.head->state_layer(shape_.shape().layer_count);
-    BatchView batch;
-    batch.step_id = ++step_id_;
-    batch.rows = batch.padded_rows = rows;
-    batch.padded_sequences = 1;
-    batch.tokens = tokens;
-    batch.positions = positions;
-    batch.sequences = {&sequence, 1};
-    batch.groups = groups;
-    batch.logits_rows = batch.hidden_rows = {&last, 1};
-    batch.hidden_layers = {&layer, 1};
-    batch.inputs.data = states;
-    batch.inputs.rank = 2;
-    batch.inputs.shape[0] = rows;
-    batch.inputs.shape[1] = batch.inputs.stride[0] = width;
-    const Status launched = executor_->launch(batch);
-    EXPECT_TRUE(launched.ok()) << launched.message();
-    const auto output = executor_->collect(step_id_);
-    EXPECT_TRUE(output.ok());
-    state.assign(output->hidden[0], output->hidden[0] + shape_.shape().hidden);
-    computed_ = end;
-    return {output->logits, output->logits + output->vocabulary};
-  }
-
-  Row state;
-
- private:
-  const OpenedHead& head_;
-  ModelShapeStorage shape_;
-  std::unique_ptr<KernelSet> kernels_;
-  std::unique_ptr<Executor> executor_;
-  std::vector<KvGroupGeometry> groups_;
-  uint32_t computed_ = 0;
-  uint64_t step_id_ = 0;
-};
-
-struct Golden {
-  std::vector<TokenId> tokens;  // [9]
-  std::vector<float> hidden;    // [8, width]
-  std::vector<float> logits;    // [3, 8, draft vocabulary]
-  uint64_t width = 0, vocabulary = 0, rows = 0, steps = 0;
-};
-
-Golden read_golden(const std::string& folder) {
-  Golden golden;
-  auto file = open_safetensors(folder + "/golden.safetensors");
-  EXPECT_TRUE(file.ok()) << file.status().message();
-  const TensorView& tokens = *(*file)->find("tokens");
-  for (uint64_t i = 0; i < tokens.shape[0]; ++i) {
-    golden.tokens.push_back(static_cast<TokenId>(static_cast<const int64_t*>(tokens.data)[i]));
-  }
-  const TensorView &hidden = *(*file)->find("hidden"), &logits = *(*file)->find("logits");
-  for (uint64_t i = 0; i < element_count(hidden); ++i) golden.hidden.push_back(element(hidden, i));
-  for (uint64_t i = 0; i < element_count(logits); ++i) golden.logits.push_back(element(logits, i));
-  golden.steps = logits.shape[0];
-  golden.rows = logits.shape[1];
-  golden.vocabulary = logits.shape[2];
-  golden.width = hidden.shape[1];
-  return golden;
-}
 
 // A target without weights: heads that have an embedding of their own need none.
 std::unique_ptr<Model> target(uint32_t vocabulary, uint32_t hidden) {
@@ -144,33 +27,7 @@ TEST_P(HeadGoldens, chains_have_the_logits_of_the_paper) {
   ASSERT_TRUE(opened.ok()) << opened.status().message();
   // The plain folder does not say it.
   if (opened->head->norm_before_residual < 0) opened->head->norm_before_residual = 0;
-  HeadDriver driver(executor, *opened);
-  float worst = 0;
-  for (uint64_t column = 0; column < golden.rows; ++column) {
-    driver.begin();
-    // Half of the rows by themselves, then the rest at once.
-    const uint64_t alone = (column + 1) / 2;
-    Row logits;
-    for (uint64_t row = 0; row <= column; row += row < alone ? 1 : column + 1 - alone) {
-      const uint64_t last = row < alone ? row + 1 : column + 1;
-      logits = driver.step({golden.tokens.begin() + static_cast<ptrdiff_t>(row + 1),
-                            golden.tokens.begin() + static_cast<ptrdiff_t>(last + 1)},
-                           &golden.hidden[row * golden.width], golden.width);
-    }
-    for (uint64_t step = 0; step < golden.steps; ++step) {
-      if (step > 0) {
-        if (column + 1 + step >= golden.tokens.size()) break;
-        const Row state = driver.state;
-        logits = driver.step({golden.tokens[column + 1 + step]}, state.data(), state.size());
-      }
-      ASSERT_EQ(logits.size(), golden.vocabulary);
-      const float* expected = &golden.logits[(step * golden.rows + column) * golden.vocabulary];
-      for (size_t i = 0; i < logits.size(); ++i) {
-        worst = std::max(worst, std::abs(logits[i] - expected[i]));
-      }
-    }
-  }
-  EXPECT_LE(worst, 1e-4f);
+  EXPECT_LE(worst_of_chains(executor, *opened, golden), 1e-4f);
 }
 
 INSTANTIATE_TEST_SUITE_P(Folders, HeadGoldens,

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace tenon::eagle3 {
+namespace tenon::sdk {
 
 class KeptStates {
  public:
@@ -66,4 +66,4 @@ class KeptStates {
   std::vector<float> values_;  // [count, width]
 };
 
-}  // namespace tenon::eagle3
+}  // namespace tenon::sdk

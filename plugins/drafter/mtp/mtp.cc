@@ -1,0 +1,49 @@
+// The layers that a checkpoint has for it draft from the model's own hidden states, token by token;
+// the model checks their tokens all at once.
+//
+// After multi-token prediction (DeepSeek-V3, 2024). The layers lie in the model's own folder, so
+// nothing is configured; how they draft is <tenon/sdk/drafter/head_drafts.h>.
+#include <tenon/sdk/drafter/head_drafts.h>
+#include <tenon/sdk/plugin.h>
+
+namespace tenon::mtp {
+namespace {
+
+struct Options {
+  int64_t max_draft_tokens = 3;
+  bool adaptive = true;
+};
+constexpr OptionSpec kOptions[] = {
+    sdk::integer<&Options::max_draft_tokens>("max_draft_tokens", 3, 1, 32, "tokens",
+                                             "proposed for a sequence at a time, at most"),
+    sdk::boolean<&Options::adaptive>(
+        "adaptive", true, "proposes only as much as measured acceptance and cost make worth it"),
+};
+TENON_CHECK_OPTIONS(kOptions);
+
+constexpr Fact kNeeds[] = {
+    {.key = "draft.needs", .op = FactOp::in, .number = 0, .words = "layers"},
+    {.key = "kv.rollback", .op = FactOp::in, .number = 0, .words = "yes"},
+    {.key = "sampler.verify", .op = FactOp::in, .number = 0, .words = "exact rejection"},
+};
+
+class Mtp : public sdk::HeadDrafts {
+ public:
+  Mtp(const HostServices& host, const PipelineFacts&, const Options& options)
+      : HeadDrafts(host, "mtp", "use a model whose folder has layers for drafts",
+                   options.max_draft_tokens, options.adaptive) {}
+};
+
+constexpr PluginDescriptor kMtp = sdk::with_requirements(
+    sdk::descriptor<Drafter, Mtp, Options>(
+        {.id = "mtp",
+         .version = "1.0.0",
+         .summary =
+             "the checkpoint's own layers for drafts go ahead from the model's hidden states",
+         .license = "Apache-2.0"},
+        kOptions),
+    kNeeds);
+
+}  // namespace
+}  // namespace tenon::mtp
+TENON_PLUGIN_LIBRARY(&tenon::mtp::kMtp)

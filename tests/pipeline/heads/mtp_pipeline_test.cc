@@ -1,0 +1,172 @@
+// Layers for drafts of the model's own in whole pipelines: whatever composes one, they change no
+// token and no digest.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "core/exec/cpu/executor.h"
+#include "core/exec/ref/executor.h"
+#include "tests/support/recurrent_pipelines.h"
+
+namespace tenon {
+namespace {
+
+using testing::HasSubstr;
+
+using test::kManagers;
+using test::Outcome;
+using test::Overrides;
+
+ExecutorFactories executors() {
+  ExecutorFactories made;
+  made["ref"] = [](const HostFacts&) -> Result<std::unique_ptr<Executor>> {
+    return make_ref_executor();
+  };
+  made["cpu"] = [](const HostFacts& host) { return make_cpu_executor({2, host.cpu}); };
+  return made;
+}
+
+// Vocabularies of these models have 47 tokens.
+std::vector<Request> in_vocabulary(std::vector<Request> requests) {
+  for (Request& request : requests) {
+    for (TokenId& token : request.prompt) token = 3 + token % 44;
+  }
+  return requests;
+}
+
+class MtpPipelines : public test::RecurrentPipelinesOn {
+ protected:
+  MtpPipelines() : RecurrentPipelinesOn(executors()) { digests_ = true; }
+
+  static Overrides with_mtp(Overrides more = {}) {
+    Overrides all = {"drafter.plugin=mtp", "drafter.options.adaptive=false"};
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+  static std::vector<Request> asked() { return in_vocabulary(requests()); }
+};
+
+INSTANTIATE_TEST_SUITE_P(Models, MtpPipelines,
+                         testing::Values("../mtp/qwen3_5", "../mtp/deepseek_v3", "../mtp/glm4_moe"),
+                         [](const auto& one) { return std::string(one.param + 7); });
+
+TEST_P(MtpPipelines, every_scheduler_gives_the_same_tokens_with_every_manager) {
+  const Outcome all = run({"scheduler.plugin=static", "kv_cache.plugin=naive"}, asked());
+  ASSERT_EQ(all.samples.size(), 8u);
+  ASSERT_NE(all.samples.front().second, 0u) << "the digest";
+  for (const char* scheduler : {"static", "continuous", "chunked", "fair"}) {
+    for (const char* manager : kManagers) {
+      SCOPED_TRACE(std::string(scheduler) + " " + manager);
+      const Outcome outcome = run(with_mtp({std::string("scheduler.plugin=") + scheduler,
+                                            std::string("kv_cache.plugin=") + manager}),
+                                  asked());
+      EXPECT_EQ(outcome.samples, all.samples);
+      EXPECT_GT(outcome.totals.drafts.tokens, 100u);
+      EXPECT_GT(outcome.totals.drafts.accepted, 0u);
+    }
+  }
+}
+
+TEST_P(MtpPipelines, prompts_that_begin_alike_change_no_token) {
+  const std::vector<Request> alike = in_vocabulary(with_a_common_beginning());
+  const Outcome all = run({"scheduler.plugin=static", "kv_cache.plugin=naive"}, alike);
+  for (const char* manager : {"prefix", "radix"}) {
+    SCOPED_TRACE(manager);
+    const Outcome outcome = run(with_mtp({std::string("kv_cache.plugin=") + manager,
+                                          "kv_cache.block_tokens=8", "limits.max_sequences=1"}),
+                                alike);
+    EXPECT_EQ(outcome.samples, all.samples);
+    EXPECT_GT(outcome.totals.reused_tokens, 0u);
+  }
+}
+
+// What a module proposes follows from a history alone, so it does not matter who else is there.
+TEST_P(MtpPipelines, drafts_are_the_same_alone_in_batches_and_in_chunks) {
+  const Outcome together = run(with_mtp({"kv_cache.plugin=paged"}), asked());
+  for (const char* way :
+       {"limits.max_sequences=1", "scheduler.options.chunk_tokens=3", "kv_cache.block_tokens=1"}) {
+    SCOPED_TRACE(way);
+    const Outcome other = run(with_mtp({"kv_cache.plugin=paged", way}), asked());
+    EXPECT_EQ(other.samples, together.samples);
+    EXPECT_EQ(other.totals.drafts.tokens, together.totals.drafts.tokens);
+    EXPECT_EQ(other.totals.drafts.accepted_at, together.totals.drafts.accepted_at);
+  }
+}
+
+TEST_P(MtpPipelines, sequences_that_make_room_for_others_go_on_with_the_same_tokens) {
+  const Outcome all = run({"scheduler.plugin=static", "kv_cache.plugin=naive"}, asked());
+  const Outcome outcome = run(
+      with_mtp({"kv_cache.plugin=paged", "kv_cache.block_tokens=4", memory_for(6, 220)}), asked());
+  EXPECT_EQ(outcome.samples, all.samples);
+  EXPECT_GT(outcome.totals.preemptions, 0u);
+}
+
+TEST_P(MtpPipelines, every_type_of_the_cache_gives_the_tokens_that_it_gives_without_drafts) {
+  for (const char* dtype : {"bf16", "f16", "i8"}) {
+    SCOPED_TRACE(dtype);
+    const std::string type = std::string("kv_cache.dtype=") + dtype;
+    const Outcome alone = run({type}, asked());
+    EXPECT_EQ(run(with_mtp({type}), asked()).samples, alone.samples);
+  }
+}
+
+TEST_P(MtpPipelines, the_oracle_drafts_the_same) {
+  const Outcome alone = run({"executor.plugin=ref", "limits.max_sequences=2"}, asked());
+  const Outcome outcome = run(with_mtp({"executor.plugin=ref", "limits.max_sequences=2"}), asked());
+  EXPECT_EQ(outcome.samples, alone.samples);
+  EXPECT_GT(outcome.totals.drafts.tokens, 100u);
+}
+
+// Verified by rejection, drafts change which tokens come, but not how often each does.
+TEST_P(MtpPipelines, rejection_leaves_the_distribution_of_tokens_as_it_is) {
+  constexpr uint32_t kTexts = 3000, kVocabulary = 47;
+  const auto counts = [&](Overrides overrides, uint64_t seed) {
+    std::vector<Request> all;
+    for (uint32_t i = 0; i < kTexts; ++i) {
+      Request request;
+      request.prompt = {5, 9, 30, 5, 9, 12};
+      request.max_tokens = 4;
+      request.ignore_eos = true;
+      request.sampling.temperature = 1.0f;
+      request.sampling.seed = seed + i;
+      all.push_back(std::move(request));
+    }
+    overrides.push_back("limits.max_sequences=16");
+    const Outcome outcome = run(std::move(overrides), std::move(all));
+    EXPECT_EQ(outcome.totals.drafts.accepted > 0, seed > 0);
+    std::vector<double> tokens(2 * kVocabulary);  // the second and the third of each text
+    for (const auto& [text, digest] : outcome.samples) {
+      for (size_t at : {1u, 2u}) ++tokens[(at - 1) * kVocabulary + static_cast<size_t>(text[at])];
+    }
+    return tokens;
+  };
+  const std::vector<double> alone = counts({}, 0);
+  const std::vector<double> drafted = counts(with_mtp({"drafter.verify=rejection"}), 1'000'000);
+  for (uint32_t place = 0; place < 2; ++place) {
+    double chi_square = 0.0;
+    for (uint32_t token = 0; token < kVocabulary; ++token) {
+      const double a = alone[place * kVocabulary + token], b = drafted[place * kVocabulary + token];
+      if (a + b > 0) chi_square += (a - b) * (a - b) / (a + b);
+    }
+    // 46 degrees of freedom at most: above 92 less than once in ten thousand.
+    EXPECT_LT(chi_square, 92.0) << place;
+  }
+}
+
+TEST_P(MtpPipelines, no_second_model_is_configured) {
+  EXPECT_THAT(refusal(with_mtp({"drafter.model=" + golden_models() + "llama_tied"})),
+              HasSubstr("drafter.model is set, but drafter \"mtp\" runs the model's own layers"));
+  EXPECT_THAT(refusal({"drafter.plugin=eagle3"}), HasSubstr("or of a head"));
+}
+
+class MtpRefusals : public MtpPipelines {};
+INSTANTIATE_TEST_SUITE_P(Models, MtpRefusals, testing::Values("llama_tied"));
+
+TEST_P(MtpRefusals, a_model_without_such_layers_is_refused) {
+  EXPECT_THAT(refusal(with_mtp()), HasSubstr("it has no layers for drafts"));
+}
+
+}  // namespace
+}  // namespace tenon
