@@ -131,6 +131,10 @@ std::string sweep_text(const Sweep& sweep) {
              "tokens/s", "requests/s", "ttft p50 ms [95 %]", "latency p50 ms [95 %]", "gap p50 ms");
   for (size_t i = 0; i < sweep.points.size(); ++i) {
     const SweepPoint& point = sweep.points[i];
+    if (point.answered == 0) {
+      out += format("  %-12gnothing was measured, %zu failed\n", point.load, point.failed);
+      continue;
+    }
     out += format("  %-12g%-12s%-12s%-26s%-26s%-10s", point.load,
                   figure(point.tokens_per_second).c_str(),
                   figure(point.requests_per_second).c_str(), with_interval(point.ttft_ms).c_str(),

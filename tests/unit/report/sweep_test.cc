@@ -110,6 +110,7 @@ TEST(Sweep, survives_points_without_answers) {
   Sweep sweep{.name = "server", .what = SweepOf::rate, .points = {SweepPoint{}, SweepPoint{}}};
   EXPECT_FALSE(knee_of(sweep));
   EXPECT_FALSE(saturation_of(sweep));
+  EXPECT_THAT(sweep_text(sweep), HasSubstr("nothing was measured, 0 failed\n"));
   EXPECT_THAT(sweep_chart({sweep}, SweepLatency::ttft).body, HasSubstr("tokens/s"));
 }
 

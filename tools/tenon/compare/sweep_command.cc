@@ -56,12 +56,12 @@ class Curves {
     for (const Sweep& curve : curves_) out += sweep_text(curve);
     return out;
   }
-  Status draw(const std::string& folder, PictureFormat format) const {
+  Status draw(const std::string& folder, const std::string& loads, PictureFormat format) const {
     if (curves_.empty()) return {};
     return write_pictures({sweep_chart(curves_, SweepLatency::ttft),
                            sweep_chart(curves_, SweepLatency::latency),
                            sweep_chart(curves_, SweepLatency::gap)},
-                          caption_, folder, format)
+                          loads + ", the last of them: " + caption_, folder, format)
         .take_status();
   }
 
@@ -97,7 +97,7 @@ Result<int> compare_at_loads(const CompareFlags& flags, const Comparison& compar
   }
   put(printable(curves.text(), size_t{1} << 20));
   const auto wanted = picture_format(flags.pictures);
-  TENON_RETURN_IF_ERROR(curves.draw(folder, wanted.value_or(PictureFormat::svg)));
+  TENON_RETURN_IF_ERROR(curves.draw(folder, flags.sweep, wanted.value_or(PictureFormat::svg)));
   if (!flags.quiet) say("pictures: " + folder + "/pictures");
   return worst;
 }
