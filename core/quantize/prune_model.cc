@@ -33,7 +33,8 @@ struct KeptParts {
 
 bool is_prunable(const LayerPlan& layer) {
   return layer.attends() && !layer.latent && !layer.attention.output_gate && !layer.recurrent &&
-         !layer.experts && layer.mlp.width > 0 && !layer.input && !layer.scaled;
+         !layer.experts && layer.mlp.width > 0 && !layer.input && !layer.scaled &&
+         layer.attention.v_head_dim == 0;
 }
 
 Status check_prunable(const Model& model) {

@@ -21,6 +21,7 @@ import torch
 from transformers import (AutoModelForCausalLM, AutoModelForImageTextToText, LlamaConfig, MistralConfig, Qwen2Config,
                           Qwen3Config)
 
+import attention_cases
 import conv_cases
 import delta_cases
 import dense_cases
@@ -94,6 +95,8 @@ CASES = {
        for name, config in conv_cases.CASES.items()},
     **{name: case(config, fill=router_cases.randomise)
        for name, config in router_cases.CASES.items()},
+    **{name: case(config, fill=attention_cases.randomise, tokens=attention_cases.TOKENS)
+       for name, config in attention_cases.CASES.items()},
     **{name: case(config, fill=gemma4_cases.randomise)
        for name, config in gemma4_cases.CASES.items()},
     **{name: case(config, fill=mixer_cases.randomise, tokens=mixer_cases.TOKENS)
@@ -111,7 +114,8 @@ SEEDED = {*delta_cases.CASES, *dense_cases.CASES, *conv_cases.CASES, "cohere_nor
           "granitemoeshared_stacked", "llama_shared_kv_biases", "mixtral_stacked", "olmo2_biases",
           "olmo_biases", "qwen2_moe_sparse", "stablelm", "smollm3_window", "gpt_oss_plain",
           "gpt2_scaled", "deepseek_v3_halves", "llama_shared_kv", "olmoe_clipped", "granite_biases",
-          "qwen3_moe_stacked", "phi_norms", "starcoder2_plain", *router_cases.CASES, *gemma4_cases.CASES, *mixer_cases.CASES}
+          "qwen3_moe_stacked", "phi_norms", "starcoder2_plain", *router_cases.CASES,
+          *attention_cases.CASES, *gemma4_cases.CASES, *mixer_cases.CASES}
 
 
 def randomise(model, generator):

@@ -16,9 +16,10 @@
 namespace tenon::test {
 namespace {
 
-constexpr const char* kModels[] = {"mixtral",    "mixtral_bf16",    "qwen2_moe", "qwen2_moe_sparse",
-                                   "qwen3_moe",  "olmoe_clipped",   "gpt_oss",   "gpt_oss_plain",
-                                   "granitemoe", "granitemoeshared"};
+constexpr const char* kModels[] = {
+    "mixtral",       "mixtral_bf16", "qwen2_moe",      "qwen2_moe_sparse", "qwen3_moe",
+    "olmoe_clipped", "gpt_oss",      "gpt_oss_plain",  "granitemoe",       "granitemoeshared",
+    "afmoe",         "laguna",       "laguna_stacked", "mimo_v2",          "mimo_v2_stacked"};
 
 std::unique_ptr<Model> open_golden(const std::string& name) {
   auto model = open_model(golden_models() + name);
@@ -91,6 +92,7 @@ std::vector<ExpertsPlan> other_choices(const ExpertsPlan& plan) {
       one.scale = normalised ? 1.75f : 1.0f;
     }
   }
+  plans.emplace_back(plans.back()).score_cap = 0.75f;
   for (const GroupScore score : {GroupScore::best, GroupScore::best_two}) {
     ExpertsPlan& one = plans.emplace_back(plan);
     one.scoring = ExpertScoring::sigmoid;

@@ -1,12 +1,13 @@
 // A scheduler that plans as `continuous` does, and burns a share of each step. Against the promise
-// of every scheduler it reads a clock: that is how it knows how long a step took.
+// of every scheduler it reads a clock: its thread's processor time, since the time of day would
+// have it burn more than its share where other processes want the processor.
 #include <tenon/scheduler.h>
 #include <tenon/sdk/plugin.h>
 #include <tenon/sdk/scheduler/admission.h>
 #include <tenon/sdk/scheduler/options.h>
 #include <tenon/sdk/scheduler/plan_builder.h>
 
-#include <chrono>
+#include <ctime>
 
 namespace {
 
@@ -17,7 +18,7 @@ struct Options : sdk::SchedulingOptions {
 };
 constexpr OptionSpec kOwn[] = {
     sdk::integer<&Options::permille>("permille", 0, 0, 10000, "thousandths",
-                                     "burns so much of the time since its plan before"),
+                                     "burns so much of the thread's time since its plan before"),
 };
 constexpr auto kOptions = sdk::join_options<Options, sdk::kPolicyOptions, sdk::kLimitOptions,
                                             sdk::kAdmissionOptions, sdk::kPreemptionOptions>(kOwn);
@@ -29,9 +30,8 @@ class BurningScheduler {
       : options_(options), plan_(host, options_), admission_(options_) {}
 
   void plan(const SchedulerView& view, KvLedger& ledger, PlanOut& out) {
-    const Clock::time_point called = Clock::now();
     // A step after an idle time is none that took so long.
-    if (!view.running.empty()) burn(view.now_ns - planned_ns_);
+    if (!view.running.empty()) burn(cpu_ns() - planned_ns_);
     const auto piece = [this](uint32_t tokens) { return plan_.whole_or_piece(tokens); };
     plan_.begin(view, ledger, out);
     queue_.begin(options_.policy, view.waiting);
@@ -42,22 +42,20 @@ class BurningScheduler {
       plan_.advance_decodes(false);
       plan_.continue_prompts(piece, true);
     }
-    planned_ns_ = view.now_ns + in_ns(Clock::now() - called);
+    planned_ns_ = cpu_ns();
   }
 
  private:
-  using Clock = std::chrono::steady_clock;
-
-  static int64_t in_ns(Clock::duration time) {
-    return std::chrono::duration_cast<std::chrono::nanoseconds>(time).count();
+  // Of the calling thread, which computes steps too.
+  static int64_t cpu_ns() {
+    timespec time{};
+    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return time.tv_sec * 1'000'000'000 + time.tv_nsec;
   }
 
-  // The engine's clock says how long a step took, since it stands still while another arm of a
-  // comparison has its turn.
-  void burn(int64_t step_ns) {
-    const Clock::time_point end =
-        Clock::now() + std::chrono::nanoseconds(step_ns * options_.permille / 1000);
-    while (Clock::now() < end) {
+  void burn(int64_t step_ns) const {
+    const int64_t end = cpu_ns() + step_ns * options_.permille / 1000;
+    while (cpu_ns() < end) {
     }
   }
 
@@ -65,7 +63,7 @@ class BurningScheduler {
   sdk::PlanBuilder plan_;
   sdk::PolicyQueue queue_;
   sdk::Admission admission_;
-  int64_t planned_ns_ = 0;  // when the latest plan was made
+  int64_t planned_ns_ = 0;  // the thread's time when the latest plan was made
 };
 
 constexpr PluginDescriptor kBurning =

@@ -28,10 +28,19 @@ void CpuWorker::qkv(uint32_t layer) {
   }
   const float* x = joins(layer) ? to.joined.floats() : input(plan(layer).attention_norm);
   multiply(x, std::span(products).first(count));
+  if (attention.v_scale != 1.0f && !shares_kv(layer)) scale_v(attention);
   if (!alone()) return;
   std::memcpy(own_q_.data(), to.q.data(), own_q_.bytes());
   std::memcpy(own_k_.data(), to.k.data(), own_k_.bytes());
   if (own_v_.bytes() > 0) std::memcpy(own_v_.data(), to.v.data(), own_v_.bytes());
+}
+
+// Ends with a barrier.
+void CpuWorker::scale_v(const SelfAttentionPlan& attention) {
+  const Share mine = share_of(uint64_t{rows_} * attention.v_width(), slice_);
+  step_.ops->scale_and_cap(step_.buffers.v.floats() + mine.first, attention.v_scale, 0.0f,
+                           static_cast<uint32_t>(mine.last - mine.first));
+  barrier();
 }
 
 // Calls function(row, head, values, is_query) for this worker's heads of q and k. The shares are
@@ -114,7 +123,7 @@ void CpuWorker::clip(uint32_t layer) {
     step_.ops->clip(head, attention.clip, attention.head_dim);
   });
   if (!shares_kv(layer)) {
-    const Share mine = share_of(uint64_t{rows_} * attention.kv_width(), slice_);
+    const Share mine = share_of(uint64_t{rows_} * attention.v_width(), slice_);
     step_.ops->clip(step_.buffers.v.floats() + mine.first, attention.clip,
                     static_cast<uint32_t>(mine.last - mine.first));
   }
@@ -153,19 +162,25 @@ void CpuWorker::rotate(uint32_t layer) {
   if (!alone()) barrier();
 }
 
+// What the gate after attention multiplies by.
+static float open_by(const SelfAttentionPlan& attention, float x) {
+  if (!attention.gate_softplus) return 1.0f / (1.0f + std::exp(-x));
+  return x > 20.0f ? x : std::log1p(std::exp(x));
+}
+
 // Ends with a barrier.
 void CpuWorker::gate_attended(const SelfAttentionPlan& attention) {
   float* attended = step_.buffers.attended.floats();
   const float* gate = step_.buffers.attention_gate.floats();
   const Share mine = share_of(uint64_t{rows_} * attention.gate_width(), slice_);
-  if (!attention.gate_by_head) {
+  if (!attention.gate_by_head && !attention.gate_softplus) {
     step_.ops->sigmoid_mul(attended + mine.first, gate + mine.first,
                            static_cast<uint32_t>(mine.last - mine.first));
   } else {
-    for (uint64_t head = mine.first; head < mine.last; ++head) {
-      const float open = 1.0f / (1.0f + std::exp(-gate[head]));
-      float* values = attended + head * attention.head_dim;
-      for (uint32_t i = 0; i < attention.head_dim; ++i) values[i] *= open;
+    const uint32_t each = attention.gate_by_head ? attention.v_dim() : 1;
+    for (uint64_t i = mine.first; i < mine.last; ++i) {
+      const float open = open_by(attention, gate[i]);
+      for (uint64_t at = i * each; at < (i + 1) * each; ++at) attended[at] *= open;
     }
   }
   barrier();

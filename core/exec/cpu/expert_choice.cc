@@ -95,6 +95,9 @@ void ExpertChoice::choose(const ExpertsPlan& plan, std::span<const float> scores
   if (plan.score_scale != 1.0f) {
     for (float& value : values) value *= plan.score_scale;
   }
+  if (plan.score_cap > 0.0f) {
+    for (float& value : values) value = plan.score_cap * std::tanh(value / plan.score_cap);
+  }
   make_values(plan.scoring, values);
   for (uint32_t i = 0; i < plan.count; ++i) {
     worth[i] = correction.empty() ? values[i] : values[i] + correction[i];

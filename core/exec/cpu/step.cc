@@ -44,9 +44,10 @@ Status CpuBuffers::allocate(const Model& model, const Head* head, const PackedWe
   for (size_t i = 0; i < plan.layers.size(); ++i) {
     const LayerPlan& layer = plan.layers[i];
     wide.add(layer.recurrent, model.layers[i]);
-    heads = std::max<uint64_t>(heads, layer.attention.q_width());
+    heads = std::max<uint64_t>({heads, layer.attention.q_width(), layer.kernel_out_width()});
     gated = std::max<uint64_t>(gated, layer.attention.gate_width());
-    kv_heads = std::max<uint64_t>(kv_heads, layer.attention.kv_width());
+    kv_heads = std::max<uint64_t>(
+        {kv_heads, layer.attention.kv_width(), layer.latent ? 0 : layer.attention.v_width()});
     const ExpertsPlan& experts = layer.experts;
     inner_width = std::max<uint64_t>(
         {inner_width, experts ? uint64_t{experts.chosen} * experts.width + experts.shared_width : 0,

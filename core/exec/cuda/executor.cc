@@ -110,6 +110,7 @@ Status check_layer(const LayerPlan& layer, LayerId id) {
       layer.attention.output_scale != 1.0f) {
     return refuse(id, "factors on attention or its MLP");
   }
+  if (layer.experts.score_cap > 0.0f) return refuse(id, "a cap on its router's scores");
   if (layer.attention.makes_v()) return refuse(id, "a norm of V, or V made of K's product");
   if (layer.recurrent) {
     const std::string refused = refused_recurrence(layer.recurrent);
@@ -134,6 +135,11 @@ Status check_layer(const LayerPlan& layer, LayerId id) {
   if (attention.qk_norm && attention.qk_norm_after_rope) {
     return refuse(id, "a norm of q and k after they turn");
   }
+  if (!layer.latent && attention.v_dim() != attention.head_dim) {
+    return refuse(id, "a V of another width than K");
+  }
+  if (attention.v_scale != 1.0f) return refuse(id, "a factor on V");
+  if (attention.gate_softplus) return refuse(id, "a gate after attention by softplus");
   if (attention.gate_by_head) return refuse(id, "a gate after attention with one number a head");
   if (attention.output_gate &&
       (layer.latent || attention.clip > 0.0f || attention.kv_from_layer >= 0)) {

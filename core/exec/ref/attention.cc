@@ -213,14 +213,23 @@ void Attention::attend(LayerId id, const float* q, float* out,
 }  // namespace tenon::ref
 
 namespace tenon {
+namespace {
+
+double softplus(double x) {
+  return x > 20.0 ? x : std::log1p(std::exp(x));
+}
+
+}  // namespace
 
 void RefStep::qkv(uint32_t layer) {
   const LayerWeights& w = model_->layers[layer];
   const SelfAttentionPlan& attention = plan(layer).attention;
   const size_t rows = batch_->rows;
   if (plan(layer).latent) return latent_qkv(layer);
-  for (auto* values : {&q_, &attended_}) values->resize(rows * attention.q_width());
-  for (auto* values : {&k_, &v_}) values->resize(rows * attention.kv_width());
+  q_.resize(rows * attention.q_width());
+  attended_.resize(rows * attention.attended_width());
+  k_.resize(rows * attention.kv_width());
+  v_.resize(rows * attention.v_width());
   const float* x = (joins(layer) ? joined_ : input(plan(layer).attention_norm)).data();
   multiply(w.q, w.q_bias, x, q_.data());
   if (attention.output_gate) {
@@ -234,6 +243,7 @@ void RefStep::qkv(uint32_t layer) {
   } else {
     multiply(w.v, w.v_bias, x, v_.data());
   }
+  for (float& value : v_) value *= attention.v_scale;
 }
 
 // A norm's weight covers a head, or all of them; with one for each head they follow each other.
@@ -304,9 +314,10 @@ void RefStep::attend(uint32_t layer) {
   attention.attend(layer, q_.data(), attended_.data(), scores_.rows(layer));
   if (!plan(layer).attention.output_gate) return;
   const SelfAttentionPlan& own = plan(layer).attention;
-  const size_t elements = own.gate_by_head ? own.head_dim : 1;
+  const size_t elements = own.gate_by_head ? own.v_dim() : 1;
   for (size_t i = 0; i < attended_.size(); ++i) {
-    const double open = 1.0 / (1.0 + std::exp(-double{attention_gate_[i / elements]}));
+    const double x = attention_gate_[i / elements];
+    const double open = own.gate_softplus ? softplus(x) : 1.0 / (1.0 + std::exp(-x));
     attended_[i] = static_cast<float>(attended_[i] * open);
   }
 }

@@ -104,7 +104,10 @@ void add_latent(const ExpertsPlan& plan, const LayerWeights& w, const float* x,
 std::vector<Chosen> choose(const ExpertsPlan& plan, std::span<const float> scores,
                            std::span<const float> correction, std::span<const float> scales) {
   std::vector<double> values(scores.begin(), scores.end());
-  for (double& value : values) value *= plan.score_scale;
+  for (double& value : values) {
+    value *= plan.score_scale;
+    if (plan.score_cap > 0.0f) value = plan.score_cap * std::tanh(value / plan.score_cap);
+  }
   if (plan.scoring == ExpertScoring::softmax) softmax(values);
   if (plan.scoring == ExpertScoring::sigmoid) {
     for (double& value : values) value = sigmoid(value);

@@ -103,7 +103,7 @@ class RefStep final : private DecoderOps {
   std::vector<float> hidden_, normed_;  // [rows, hidden]
   std::vector<float> embedded_;         // [rows, hidden]: of a head, what tokens are
   std::vector<float> joined_;           // [rows, 2, hidden]: and that next to the stream
-  std::vector<float> q_, attended_;     // [rows, heads, head_dim]
+  std::vector<float> q_, attended_;     // [rows, heads, head_dim or v_dim]
   std::vector<float> attention_gate_;   // as q_, where there is one
   std::vector<float> k_, v_;            // [rows, kv_heads, head_dim]
   std::vector<float> expanded_;    // [rows, heads, …] as latent attention's weights have them

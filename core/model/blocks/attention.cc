@@ -11,9 +11,13 @@ namespace {
 constexpr Role kQkv[] = {Role::q, Role::k, Role::v};
 constexpr Role kQAndGate[] = {Role::q, Role::output_gate};
 
-Extent kv_extent(const ModelPlan& m, const LayerPlan& l) {
-  const SelfAttentionPlan& a = l.attention;
-  return from_stream(m, a.kv_from_layer < 0 ? a.kv_width() : 0, a.qkv_bias, Axis::kv_heads);
+// `width` is that of all KV heads.
+Extent kv_extent(const ModelPlan& m, const SelfAttentionPlan& a, uint32_t width) {
+  return from_stream(m, a.kv_from_layer < 0 ? width : 0, a.qkv_bias, Axis::kv_heads);
+}
+
+Extent k_extent(const ModelPlan& m, const LayerPlan& l) {
+  return kv_extent(m, l.attention, l.attention.kv_width());
 }
 
 const NormPlan& qk_norm(const ModelPlan&, const LayerPlan& l) {
@@ -27,7 +31,8 @@ Extent qk_norm_extent(const SelfAttentionPlan& a, uint32_t width, Axis axis) {
 }
 
 Extent v_extent(const ModelPlan& m, const LayerPlan& l) {
-  return l.attention.k_is_v ? Extent{} : kv_extent(m, l);
+  const SelfAttentionPlan& a = l.attention;
+  return kv_extent(m, a, a.k_is_v ? 0 : a.v_width());
 }
 
 constexpr BlockTensor kTensors[] = {
@@ -36,7 +41,7 @@ constexpr BlockTensor kTensors[] = {
      .extent =
          [](const ModelPlan& m, const LayerPlan& l) {
            const SelfAttentionPlan& a = l.attention;
-           return from_stream(m, a.q_width() + 2 * uint64_t{a.kv_width()}, a.qkv_bias);
+           return from_stream(m, uint64_t{a.q_width()} + a.kv_width() + a.v_width(), a.qkv_bias);
          },
      .parts = kQkv,
      .adapters = true},
@@ -70,7 +75,7 @@ constexpr BlockTensor kTensors[] = {
      .extent =
          [](const ModelPlan& m, const LayerPlan& l) {
            const SelfAttentionPlan& a = l.attention;
-           return from_stream(m, a.gate_width(), a.qkv_bias && !a.gate_by_head, Axis::heads);
+           return from_stream(m, a.gate_width(), a.qkv_bias && a.gate_bias, Axis::heads);
          },
      .in_layer = {.matrix = &LayerWeights::output_gate, .bias = &LayerWeights::output_gate_bias},
      .reads = Reads::mixer_input,
@@ -78,7 +83,7 @@ constexpr BlockTensor kTensors[] = {
     {.role = Role::k,
      .name = "self_attn.k_proj",
      .stored = "attn_k",
-     .extent = kv_extent,
+     .extent = k_extent,
      .in_layer = {.matrix = &LayerWeights::k, .bias = &LayerWeights::k_bias},
      .reads = Reads::mixer_input,
      .adapters = true},
@@ -113,7 +118,7 @@ constexpr BlockTensor kTensors[] = {
      .stored = "attn_output",
      .extent =
          [](const ModelPlan& m, const LayerPlan& l) {
-           return to_stream(m, l.attention.q_width(), l.attention.output_bias, Axis::heads);
+           return to_stream(m, l.attention.attended_width(), l.attention.output_bias, Axis::heads);
          },
      .in_layer = {.matrix = &LayerWeights::output, .bias = &LayerWeights::output_bias},
      .reads = Reads::mixed,

@@ -47,6 +47,7 @@ struct SelfAttentionPlan {
   uint32_t heads = 0;  // 0: the layer does not attend
   uint32_t kv_heads = 0;
   uint32_t head_dim = 0;       // may differ from hidden / heads
+  uint32_t v_head_dim = 0;     // of V and of what is attended; 0: head_dim
   uint32_t window_tokens = 0;  // 0 = unlimited
   int32_t kv_from_layer = -1;  // the earlier layer whose K and V this one reads; -1: its own
   int32_t rope = 0;            // index in ModelPlan::ropes; -1: nothing turns here
@@ -58,13 +59,15 @@ struct SelfAttentionPlan {
   float clip = 0.0f;         // 0 = none; else q, k and v are held in [-clip, clip], behind the norm
   bool sinks = false;        // a learned score a head that takes part in the softmax only
   bool output_gate = false;  // what is attended is multiplied by σ of a product of its own
-  bool gate_by_head =
-      false;  // that has one number for each head, without a bias, not for each element
+  bool gate_by_head = false;   // that has one number for each head, not for each element
+  bool gate_bias = true;       // the gate has a bias where q has one
+  bool gate_softplus = false;  // by ln(1 + e^x) of the product in place of σ
   // V is what the product of k makes, before its norm and rotation.
   bool k_is_v = false;
   // Above 0: each head of V is x / sqrt(mean(x²) + eps). This and k_is_v only with a norm of each
   // head of q and k.
   float v_norm_eps = 0.0f;
+  float v_scale = 1.0f;  // on V, before it is kept
   NormPlan qk_norm;
   QkNormExtent qk_norm_extent = QkNormExtent::head;
   bool qk_norm_after_rope = false;
@@ -73,7 +76,10 @@ struct SelfAttentionPlan {
 
   uint32_t q_width() const { return heads * head_dim; }
   uint32_t kv_width() const { return kv_heads * head_dim; }
-  uint32_t gate_width() const { return !output_gate ? 0 : gate_by_head ? heads : q_width(); }
+  uint32_t v_dim() const { return v_head_dim > 0 ? v_head_dim : head_dim; }
+  uint32_t v_width() const { return kv_heads * v_dim(); }
+  uint32_t attended_width() const { return heads * v_dim(); }
+  uint32_t gate_width() const { return !output_gate ? 0 : gate_by_head ? heads : attended_width(); }
   // Whether V is not what a product of its own makes.
   bool makes_v() const { return k_is_v || v_norm_eps > 0.0f; }
   friend bool operator==(const SelfAttentionPlan&, const SelfAttentionPlan&) = default;
@@ -86,6 +92,7 @@ struct PlanFields<SelfAttentionPlan> {
       PlanField{&P::heads, "the number of heads", "'num_attention_heads'"},
       PlanField{&P::kv_heads, "the number of KV heads", "'num_key_value_heads'"},
       PlanField{&P::head_dim, "the width of heads", "'head_dim'"},
+      PlanField{&P::v_head_dim, "the width of V", "'v_head_dim'; 0: that of heads"},
       PlanField{&P::window_tokens, "the window", "'sliding_window', 'layer_types'; 0: none"},
       PlanField{&P::kv_from_layer, "the layer with the K and V", "'use_cla'; -1: its own"},
       PlanField{&P::rope, "the rotary setting",
@@ -101,8 +108,11 @@ struct PlanFields<SelfAttentionPlan> {
       PlanField{&P::sinks, "whether scores have sinks", "a learned one a head"},
       PlanField{&P::output_gate, "the gate after attention", "'attn_output_gate'"},
       PlanField{&P::gate_by_head, "the gate after attention", "whether heads have one number each"},
+      PlanField{&P::gate_bias, "the gate after attention", "whether it may have a bias"},
+      PlanField{&P::gate_softplus, "the gate after attention", "whether by softplus"},
       PlanField{&P::k_is_v, "whether K and V have one matrix", "'attention_k_eq_v'"},
       PlanField{&P::v_norm_eps, "the norm of V", "its epsilon; 0: none"},
+      PlanField{&P::v_scale, "the factor on V", "'attention_value_scale'"},
       PlanField{&P::qk_norm, "the norm of q and k", ""},
       PlanField{&P::qk_norm_extent, "the norm of q and k", "its extent"},
       PlanField{&P::qk_norm_after_rope, "the norm of q and k", "whether it follows the rotation"},
@@ -114,9 +124,9 @@ static_assert(kAllFieldsAreListed<SelfAttentionPlan>);
 
 // Vectors are empty where the layer has none, and matrices have no rows.
 struct AttentionWeights {
-  Weight q, k, v;      // [heads or kv_heads · head_dim, hidden]
-  Weight output;       // [hidden, heads · head_dim]
-  Weight output_gate;  // [heads · head_dim or heads, hidden]
+  Weight q, k, v;      // [heads or kv_heads · head_dim or v_dim, hidden]
+  Weight output;       // [hidden, heads · v_dim]
+  Weight output_gate;  // [heads · v_dim or heads, hidden]
   std::vector<float> q_bias, k_bias, v_bias, output_bias, output_gate_bias;
   std::vector<float> q_norm, k_norm;  // [head_dim], or [heads or kv_heads · head_dim]
   std::vector<float> q_norm_bias, k_norm_bias;

@@ -67,6 +67,7 @@ struct ExpertsPlan {
   // before the norm after the MLP.
   NormPlan beside_norm = {};
   float score_scale = 1.0f;    // on scores
+  float score_cap = 0.0f;      // 0: none; else scores are cap · tanh(score / cap)
   bool expert_scales = false;  // a number for each expert, on its factor at last
 
   explicit operator bool() const { return count > 0; }
@@ -104,6 +105,8 @@ struct PlanFields<ExpertsPlan> {
                 "'shared_expert_combination_strategy'"},
       PlanField{&P::beside_norm, "the norms of experts next to the MLP", ""},
       PlanField{&P::score_scale, "the factor on the router's scores", "'hidden_size'"},
+      PlanField{&P::score_cap, "the cap of the router's scores",
+                "'moe_router_logit_softcapping'; 0: none"},
       PlanField{&P::expert_scales, "whether experts have factors of their own", "a tensor"}};
 };
 static_assert(kAllFieldsAreListed<ExpertsPlan>);

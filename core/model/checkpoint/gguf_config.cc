@@ -79,9 +79,36 @@ void read_window_heads(GgufSource& source) {
                                             ".attention.value_length_swa", source.head_dim);
 }
 
+// That of the first layer; `fallback` 0: the key must be there.
+uint32_t first_count(const GgufSource& source, const char* key, uint32_t fallback) {
+  if (!source.fields.has(key)) {
+    return fallback > 0 ? fallback : source.fields.need_count(key, 1, kMaxWidth);
+  }
+  const std::vector<double> all = source.fields.numbers(key, source.layers);
+  if (!all.empty() && all.front() >= 1 && all.front() <= kMaxWidth) {
+    return static_cast<uint32_t>(all.front());
+  }
+  source.faults().invalid(source.fields.name(key) + " is " + source.fields.find(key)->describe() +
+                          "; expected a number from 1 to " + std::to_string(kMaxWidth));
+  return 1;
+}
+
+// Those of layers that differ from the first are the family's to read.
+void read_layer_heads(GgufSource& source, uint32_t hidden) {
+  const uint32_t heads = first_count(source, ".attention.head_count", 0);
+  source.config["num_attention_heads"] = heads;
+  source.config["num_key_value_heads"] = first_count(source, ".attention.head_count_kv", heads);
+  const uint32_t usual = std::max(hidden / heads, 1u);
+  source.head_dim = source.fields.count(".attention.key_length", usual, 1, kMaxWidth);
+  source.config["head_dim"] = source.head_dim;
+  source.config["v_head_dim"] =
+      source.fields.count(".attention.value_length", source.head_dim, 1, kMaxWidth);
+}
+
 void read_heads(GgufSource& source, uint32_t hidden) {
   const GgufFields& fields = source.fields;
   if (source.family.gguf_window_heads) return read_window_heads(source);
+  if (source.family.gguf_layer_heads) return read_layer_heads(source, hidden);
   const uint32_t heads = fields.need_count(".attention.head_count", 1, kMaxWidth);
   if (source.family.gguf_latent) {
     source.config["num_attention_heads"] = heads;

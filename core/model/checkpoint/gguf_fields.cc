@@ -17,8 +17,9 @@ std::optional<int64_t> single_integer(const GgufValue& value) {
 
 }  // namespace
 
-bool GgufFields::has_tensor(std::string_view tensor) const {
-  return std::ranges::find(file_.tensors(), tensor, &GgufTensor::name) != file_.tensors().end();
+uint64_t GgufFields::tensor_rows(std::string_view tensor) const {
+  const auto found = std::ranges::find(file_.tensors(), tensor, &GgufTensor::name);
+  return found == file_.tensors().end() ? 0 : found->extents.front();
 }
 
 void GgufFields::mismatch(std::string_view key, const GgufValue& value,
@@ -51,6 +52,27 @@ double GgufFields::number(std::string_view key, double fallback, double min, dou
   if (found && *found >= min && *found <= max) return *found;
   mismatch(key, *value, "a number from " + format_real(min) + " to " + format_real(max));
   return fallback;
+}
+
+std::vector<double> GgufFields::numbers(std::string_view key, size_t layers) const {
+  const GgufValue* value = find(key);
+  if (value == nullptr) return {};
+  std::vector<double> out;
+  if (const auto whole = value->is_array() ? value->integers() : std::nullopt) {
+    out.assign(whole->begin(), whole->end());
+  } else if (const auto reals = value->is_array() ? value->reals() : std::nullopt) {
+    out.assign(reals->begin(), reals->end());
+  } else if (value->integer()) {
+    out.assign(layers, static_cast<double>(*value->integer()));
+  } else if (value->real()) {
+    out.assign(layers, *value->real());
+  }
+  if (out.size() < layers) {
+    mismatch(key, *value, "a number for each of " + std::to_string(layers) + " layers");
+    return {};
+  }
+  out.resize(layers);
+  return out;
 }
 
 bool GgufFields::flag(std::string_view key, bool fallback) const {

@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/base/quote.h"
 #include "core/files/gguf.h"
@@ -36,7 +37,12 @@ class GgufFields {
   bool flag(std::string_view key, bool fallback) const;
   std::string text(std::string_view key, std::string_view fallback) const;
 
-  bool has_tensor(std::string_view tensor) const;
+  bool has_tensor(std::string_view tensor) const { return tensor_rows(tensor) > 0; }
+  // 0: the file has no such tensor.
+  uint64_t tensor_rows(std::string_view tensor) const;
+  // A number for each of `layers` layers, and no more: a list, which may go on with those of layers
+  // for drafts, or one number for all. Empty: not there, or a fault.
+  std::vector<double> numbers(std::string_view key, size_t layers) const;
 
   Faults& faults() const { return faults_; }
   std::string name(std::string_view key) const { return in_quotes(full(key)); }

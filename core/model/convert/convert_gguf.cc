@@ -146,7 +146,18 @@ const SelfAttentionPlan& attention_of(const ModelPlan& plan) {
 
 void add_heads(const ModelPlan& plan, const std::string& arch, GgufMetadata& out) {
   const SelfAttentionPlan& attention = attention_of(plan);
-  out.add_count(arch + ".attention.head_count", attention.heads);
+  const auto as_many = [&](const LayerPlan& layer) {
+    return layer.attention.heads == attention.heads;
+  };
+  if (!family_of(plan).gguf_layer_heads || std::ranges::all_of(plan.layers, as_many)) {
+    out.add_count(arch + ".attention.head_count", attention.heads);
+  } else {
+    std::vector<int32_t> heads;
+    for (const LayerPlan& layer : plan.layers) {
+      heads.push_back(static_cast<int32_t>(layer.attention.heads));
+    }
+    out.add_integers(arch + ".attention.head_count", heads);
+  }
   if (attention.heads == 0) return;
   const bool by_family = family_of(plan).gguf_attention == GgufAttention::by_family;
   const auto alike = [&](const LayerPlan& layer) {
@@ -162,7 +173,7 @@ void add_heads(const ModelPlan& plan, const std::string& arch, GgufMetadata& out
     out.add_integers(arch + ".attention.head_count_kv", kv_heads);
   }
   out.add_count(arch + ".attention.key_length", attention.head_dim);
-  out.add_count(arch + ".attention.value_length", attention.head_dim);
+  out.add_count(arch + ".attention.value_length", attention.v_dim());
   if (!family_of(plan).gguf_window_heads) return;
   const auto sliding = std::ranges::find_if(
       plan.layers, [](const LayerPlan& layer) { return layer.attention.window_tokens > 0; });

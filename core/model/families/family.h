@@ -51,6 +51,9 @@ struct Family {
   // Layers with a window have heads of a width of their own (`key_length_swa`), and each layer its
   // own number of KV heads.
   bool gguf_window_heads = false;
+  // Layers may have numbers of heads of their own, as lists, and V a width of its own; the family
+  // reads those of them that it has.
+  bool gguf_layer_heads = false;
   bool gguf_latent = false;            // heads have the sizes that latent attention's keys say
   bool gguf_partial_rotation = false;  // whether less than whole heads may turn
   GgufWindows gguf_windows = GgufWindows::by_pattern;

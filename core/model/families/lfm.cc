@@ -272,6 +272,7 @@ void read_lfm3(const JsonFields& config, ModelPlan& plan) {
   }
   SelfAttentionPlan& attention = layer.attention;
   attention.output_gate = attention.gate_by_head = config.flag("use_attention_gate", true);
+  attention.gate_bias = false;
   attention.qkv_bias = attention.output_bias = config.flag("attention_bias", false);
   std::vector<LayerType> types = read_types(config, shape.layers, true);
   for (size_t i = types.size(); i < shape.layers; ++i) {

@@ -182,8 +182,10 @@ void windows_from_gguf(const GgufFields& fields, nlohmann::ordered_json& config)
   const GgufValue* pattern = fields.find(".attention.sliding_window_pattern");
   const auto slides = pattern != nullptr ? pattern->integers() : std::nullopt;
   if (!slides || config.contains("layer_types")) return;
-  for (const int64_t each : *slides) {
-    config["layer_types"].push_back(each != 0 ? "sliding_attention" : "full_attention");
+  // Those of layers for drafts may follow.
+  const size_t layers = std::min(slides->size(), config["num_hidden_layers"].get<size_t>());
+  for (size_t i = 0; i < layers; ++i) {
+    config["layer_types"].push_back((*slides)[i] != 0 ? "sliding_attention" : "full_attention");
   }
 }
 

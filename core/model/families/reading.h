@@ -96,6 +96,24 @@ bool truncates(const JsonFields& rope);
 RopePlan read_rope_object(const JsonFields& config, const JsonFields& rope,
                           const RopeDefaults& defaults, uint32_t head_dim, uint32_t context_tokens);
 
+// Settings by kind of layer: rope_parameters is {"full_attention": {…}, "sliding_attention": {…}}.
+// `full` and `sliding` are what a config without it has, `part` how much of a head turns where a
+// setting does not say it.
+struct KindRopes {
+  RopeDefaults full, sliding;
+  double part = 1.0;
+};
+// Sets the plan's settings, and each layer's by whether it is `sliding` ([layers]).
+void read_kind_ropes(const JsonFields& config, const KindRopes& usual,
+                     const std::vector<bool>& sliding, uint32_t head_dim, ModelPlan& plan);
+// The same of a GGUF file, whose settings are those of layers without a window; the others have a
+// base, and maybe a number of elements that turn, of their own, and no scaling.
+void kind_ropes_from_gguf(const GgufFields& fields, nlohmann::ordered_json& config);
+void kind_ropes_to_gguf(const ModelPlan& plan, const std::string& architecture, GgufMetadata& out);
+
+// [layers] whole numbers from 1, of a list with one for each layer; empty: the key is not there.
+std::vector<uint32_t> read_layer_counts(const JsonFields& config, const char* key, size_t layers);
+
 // For families whose reference fails where less than whole heads would turn: refuses it.
 void expect_whole_heads(const JsonFields& config, const RopePlan& rope, uint32_t head_dim);
 

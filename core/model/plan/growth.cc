@@ -57,10 +57,13 @@ struct Sizes {
 // less one would not survive it, and fused tensors have no axis of one kind.
 bool can_grow(const ModelPlan& plan) {
   const LayerPlan& layer = plan.layers.front();
-  const bool shares_kv = std::ranges::any_of(plan.layers, [](const LayerPlan& each) {
-    return static_cast<bool>(each.latent) || each.attention.kv_from_layer >= 0;
+  const bool own_kind = std::ranges::any_of(plan.layers, [&](const LayerPlan& each) {
+    const SelfAttentionPlan& attention = each.attention;
+    return static_cast<bool>(each.latent) || attention.kv_from_layer >= 0 ||
+           attention.output_gate || attention.v_head_dim > 0 ||
+           attention.heads != layer.attention.heads;
   });
-  return !shares_kv && layer.attention_norm.kind == NormKind::rms &&
+  return !own_kind && layer.attention_norm.kind == NormKind::rms &&
          !layer.attention_norm.plus_one && layer.mlp_norm && !layer.attention_post_norm &&
          layer.mlp.gated && !plan.learned_positions && plan.embedding_scale == 1.0f &&
          plan.logit_scale == 1.0f && layer.attention.qk_norm_extent == QkNormExtent::head &&

@@ -52,10 +52,10 @@ struct LayerPlan {
   // Elements of a row that comes out of the cache's kernel, and of one that the output's product
   // reads.
   uint32_t kernel_out_width() const {
-    return latent ? attention.heads * latent.kv_rank : attention.q_width();
+    return latent ? attention.heads * latent.kv_rank : attention.attended_width();
   }
   uint32_t attended_width() const {
-    return latent ? attention.heads * latent.v_dim : attention.q_width();
+    return latent ? attention.heads * latent.v_dim : attention.attended_width();
   }
   // The factors on what is added to the stream.
   float attention_scale() const { return residual_scale * attention.output_scale; }

@@ -46,7 +46,7 @@ void ModelShapeStorage::add_attention(const LayerPlan& plan, LayerShape& layer) 
   layer.group = group_of({.kind = plan.latent ? KvKind::latent : KvKind::attention,
                           .kv_heads = attention.kv_heads,
                           .k_dim = attention.head_dim,
-                          .v_dim = plan.latent ? plan.latent.kv_rank : attention.head_dim,
+                          .v_dim = plan.latent ? plan.latent.kv_rank : attention.v_dim(),
                           .window_tokens = attention.window_tokens});
   const int32_t owner = attention.kv_from_layer;
   layer.shares_kv_with = owner;

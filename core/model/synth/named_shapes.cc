@@ -340,6 +340,18 @@ constexpr NamedShape kShapes[] = {
      "and "
      "a shared one, tied",
      router_shapes::hunyuan_a13b},
+    {"trinity-mini",
+     "26 B parameters, 3 B a token; GQA 32:4, a gate after attention, windows of 2048 in three of "
+     "four layers, 8 of 128 experts and a shared one",
+     router_shapes::trinity_mini},
+    {"laguna-xs.2",
+     "33 B parameters, 3 B a token; 48 heads, and 64 in three of four layers, which have windows "
+     "of 512; a gate after attention, 8 of 256 experts and a shared one",
+     router_shapes::laguna_xs_2},
+    {"mimo-v2-flash",
+     "309 B parameters, 15 B a token; 64 heads of 192 with values of 128, windows of 129 in five "
+     "of six layers, 8 of 256 experts",
+     router_shapes::mimo_v2_flash},
     {"command-a-plus",
      "190 B parameters, 58 B a token (transformers' default sizes, no published model); 64 heads, "
      "windows of 4096 in three of four layers, 2 of 8 experts, tied",

@@ -161,4 +161,42 @@ std::string command_a_plus() {
     "eos_token_id":255001})";
 }
 
+std::string trinity_mini() {
+  return R"({"architectures":["AfmoeForCausalLM"],"model_type":"afmoe","hidden_act":"silu",
+    "hidden_size":2048,"intermediate_size":6144,"num_hidden_layers":32,"num_attention_heads":32,
+    "num_key_value_heads":4,"head_dim":128,"vocab_size":200192,"max_position_embeddings":131072,
+    "rms_norm_eps":1e-5,"rope_theta":10000.0,"sliding_window":2048,"global_attn_every_n_layers":4,
+    "num_dense_layers":2,"num_experts":128,"num_experts_per_tok":8,"num_shared_experts":1,
+    "moe_intermediate_size":1024,"route_scale":2.826,"mup_enabled":true,
+    "tie_word_embeddings":false})";
+}
+
+// Every fourth layer from the first has no window, and fewer heads.
+std::string laguna_xs_2() {
+  std::string types, heads;
+  for (int i = 0; i < 40; ++i) {
+    const std::string comma = i == 0 ? "" : ",";
+    types += comma + (i % 4 == 0 ? R"("full_attention")" : R"("sliding_attention")");
+    heads += comma + (i % 4 == 0 ? "48" : "64");
+  }
+  return R"({"architectures":["LagunaForCausalLM"],"model_type":"laguna","hidden_act":"silu",
+    "hidden_size":2048,"intermediate_size":8192,"num_hidden_layers":40,"num_attention_heads":48,
+    "num_key_value_heads":8,"head_dim":128,"vocab_size":100352,"max_position_embeddings":131072,
+    "rms_norm_eps":1e-6,"sliding_window":512,"gating":"per-head","num_experts":256,
+    "num_experts_per_tok":8,"moe_intermediate_size":512,"shared_expert_intermediate_size":512,
+    "tie_word_embeddings":false,"layer_types":[)" +
+         types + R"(],"num_attention_heads_per_layer":[)" + heads + "]}";
+}
+
+std::string mimo_v2_flash() {
+  return R"({"architectures":["MiMoV2FlashForCausalLM"],"model_type":"mimo_v2_flash",
+    "hidden_act":"silu","hidden_size":4096,"intermediate_size":16384,"num_hidden_layers":48,
+    "num_attention_heads":64,"num_key_value_heads":4,"head_dim":192,"v_head_dim":128,
+    "vocab_size":152576,"max_position_embeddings":262144,"rms_norm_eps":1e-5,
+    "sliding_window_size":128,"attention_value_scale":0.707,"n_routed_experts":256,
+    "num_experts_per_tok":8,"moe_intermediate_size":2048,"n_group":1,"topk_group":1,
+    "norm_topk_prob":true,"scoring_func":"sigmoid","topk_method":"noaux_tc",
+    "tie_word_embeddings":false})";
+}
+
 }  // namespace tenon::router_shapes

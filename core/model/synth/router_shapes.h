@@ -20,6 +20,9 @@ std::string mellum_2_12b();
 std::string hy3();
 std::string youtu_llm_2b();
 std::string hunyuan_a13b();
+std::string trinity_mini();
+std::string laguna_xs_2();
+std::string mimo_v2_flash();
 // With the sizes that transformers takes where a config.json says none.
 std::string command_a_plus();
 

@@ -15,7 +15,8 @@ namespace {
 
 // "mtp.layers.0.…", and ERNIE's "model.mtp_block.0.…".
 bool is_of_drafts(const std::string& name) {
-  return name.starts_with("mtp.") || name.starts_with("model.mtp_");
+  return name.starts_with("mtp.") || name.starts_with("model.mtp_") ||
+         name.starts_with("model.mtp.");
 }
 
 }  // namespace

@@ -68,7 +68,7 @@ Status LayerScaling::search(const InputSites& sites, const std::vector<InputStat
     for (const Weight* weight : input.weights) read.push_back(&values.at(key_of(*weight)));
     FactorLayout layout;
     if (input.source == ScaleSource::v_rows) {
-      layout = {plan.attention.head_dim, plan.attention.heads / plan.attention.kv_heads};
+      layout = {plan.attention.v_dim(), plan.attention.heads / plan.attention.kv_heads};
     }
     const InputStatistics& entering = statistics[sites.of.at(key_of(*input.weights.front()))];
     if (entering.sample_count() == 0) continue;

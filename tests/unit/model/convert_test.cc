@@ -83,9 +83,10 @@ void expect_same_weights(const Model& a, const Model& b) {
   }
 }
 
-// Layers that rotate or scale otherwise than their architecture has it in such files, limits of
-// steps, factors on products, other activations, tables of more tokens than the vocabulary has, and
-// dense layers between those with experts.
+// Layers that rotate or scale otherwise than their architecture has it in such files, embeddings
+// without a factor, caps on a router's scores, limits of steps, factors on products, other
+// activations, tables of more tokens than the vocabulary has, and dense layers between those with
+// experts.
 bool has_no_gguf_keys(const std::string& name) {
   return name == "smollm3_window" || name == "gpt2_scaled" || name == "starcoder2_plain" ||
          name == "gpt_neox_serial" || name == "mpt_scaled" || name == "falcon_one_norm" ||
@@ -93,7 +94,8 @@ bool has_no_gguf_keys(const std::string& name) {
          name == "qwen2_moe_sparse" || name == "mamba2_groups" || name == "deepseek_v3_halves" ||
          name == "mistral3_mistral4_halves" || name == "glm4_moe_lite" || name == "gemma4_vision" ||
          name == "kimi_linear_ranks" || name == "nemotron_h" || name == "falcon_h1" ||
-         name == "falcon_h1_norms" || name.starts_with("llama_shared_kv");
+         name == "falcon_h1_norms" || name == "afmoe_stacked" || name == "laguna_stacked" ||
+         name.starts_with("llama_shared_kv");
 }
 
 // What a model is to readers of GGUF files, where families share a name: a Mistral without windows

@@ -5,48 +5,21 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstring>
 
 #include "core/base/files/mapped_file.h"
-#include "core/model/convert/gguf_writer.h"
 #include "core/model/model.h"
 #include "core/model/tensors/tensor_values.h"
 #include "tests/support/folders.h"
 #include "tests/support/model_folder.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/unit/model/parsed_plan.h"
+#include "tests/unit/model/router_file.h"
 
 namespace tenon {
 namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-std::vector<bool> sparse(const ModelPlan& plan) {
-  std::vector<bool> layers;
-  for (const LayerPlan& layer : plan.layers) layers.push_back(bool{layer.experts});
-  return layers;
-}
-
-std::vector<int32_t> ropes(const ModelPlan& plan) {
-  std::vector<int32_t> ropes;
-  for (const LayerPlan& layer : plan.layers) ropes.push_back(layer.attention.rope);
-  return ropes;
-}
-
-std::vector<uint32_t> windows(const ModelPlan& plan) {
-  std::vector<uint32_t> windows;
-  for (const LayerPlan& layer : plan.layers) windows.push_back(layer.attention.window_tokens);
-  return windows;
-}
-
-ModelPlan plan_with(const std::string& family, const std::string& keys) {
-  return plan_of(R"({"model_type":")" + family + "\"," + keys + "}");
-}
-
-std::string refusal_with(const std::string& family, const std::string& keys) {
-  return refusal(R"({"model_type":")" + family + "\"," + keys + "}");
-}
 
 TEST(RouterFamilies, glm_turns_half_of_a_head_and_has_dense_layers_first) {
   const ModelPlan plan =
@@ -248,80 +221,6 @@ TEST(RouterFamilies, tensors_of_layers_for_drafts_in_a_folder_are_left_out) {
     EXPECT_TRUE(with_drafts.ok()) << with_drafts.status().message();
   }
 }
-
-// Files with the metadata of a small model of layers with experts, whose tensors are all zero.
-class RouterFile {
- public:
-  explicit RouterFile(std::string architecture, bool experts = true)
-      : architecture_(std::move(architecture)) {
-    metadata_.add_text("general.architecture", architecture_);
-    for (const auto& [key, value] :
-         {std::pair("context_length", 64), std::pair("embedding_length", 8),
-          std::pair("feed_forward_length", 6), std::pair("attention.head_count", 2),
-          std::pair("attention.head_count_kv", 1), std::pair("attention.key_length", 4),
-          std::pair("attention.value_length", 4)}) {
-      count(key, static_cast<uint32_t>(value));
-    }
-    if (experts) {
-      count("expert_count", 3);
-      count("expert_used_count", 2);
-      count("expert_feed_forward_length", 5);
-    }
-    add("token_embd.weight", {5, 8});
-    add("output_norm.weight", {8});
-  }
-
-  void count(const std::string& key, uint32_t value) {
-    metadata_.add_count(architecture_ + "." + key, value);
-  }
-  void real(const std::string& key, float value) {
-    metadata_.add_real(architecture_ + "." + key, value);
-  }
-  void text(const std::string& key, const std::string& value) {
-    metadata_.add_text(architecture_ + "." + key, value);
-  }
-  void add(const std::string& name, std::vector<uint64_t> extents) {
-    const auto fill = [width = extents.back()](uint64_t, uint64_t rows, std::byte* out) {
-      std::memset(out, 0, rows * width * 4);
-    };
-    tensors_.push_back({name, kGgufF32, std::move(extents), fill});
-  }
-  // A layer's attention, and its MLP or its experts; `norm`: the second norm's name.
-  void layer(uint32_t index, const char* norm, bool experts, bool shared = false) {
-    const std::string own = "blk." + std::to_string(index) + ".";
-    add(own + "attn_norm.weight", {8});
-    add(own + norm + ".weight", {8});
-    add(own + "attn_q.weight", {8, 8});
-    add(own + "attn_k.weight", {4, 8});
-    add(own + "attn_v.weight", {4, 8});
-    add(own + "attn_output.weight", {8, 8});
-    const std::string kind = experts ? "_exps.weight" : ".weight";
-    for (const std::string part : {"gate", "up", "down"}) {
-      std::vector<uint64_t> extents =
-          part == "down" ? std::vector<uint64_t>{8, 6} : std::vector<uint64_t>{6, 8};
-      if (experts)
-        extents = part == "down" ? std::vector<uint64_t>{3, 8, 5} : std::vector<uint64_t>{3, 5, 8};
-      add(own + "ffn_" + part + kind, extents);
-      if (!shared) continue;
-      extents.erase(extents.begin());
-      add(own + "ffn_" + part + "_shexp.weight", extents);
-    }
-    if (!experts) return;
-    add(own + "ffn_gate_inp.weight", {3, 8});
-    add(own + "exp_probs_b.bias", {3});
-  }
-  Result<std::unique_ptr<Model>> open() {
-    const std::string path = folder_.path("m.gguf");
-    EXPECT_TRUE(write_gguf(path, metadata_, tensors_).ok());
-    return open_model(path);
-  }
-
- private:
-  TemporaryFolder folder_;
-  std::string architecture_;
-  GgufMetadata metadata_;
-  std::vector<GgufPlannedTensor> tensors_;
-};
 
 TEST(RouterFamilies, layers_for_drafts_in_a_gguf_file_are_left_out) {
   RouterFile file("glm4moe");

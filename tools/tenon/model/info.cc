@@ -163,6 +163,11 @@ std::string features_of(const ModelPlan& plan) {
   add(attention.v_norm_eps > 0, "norm of V");
   add(attention.k_is_v, "V made of K");
   add(static_cast<bool>(attention.q_growth), "q that grows with the position");
+  add(attention.v_head_dim > 0, "V of another width (" + std::to_string(attention.v_dim()) + ")");
+  add(std::ranges::any_of(
+          plan.layers,
+          [&](const LayerPlan& l) { return l.attends() && l.attention.heads != attention.heads; }),
+      "heads by layer");
   add(attention.output_gate,
       attention.gate_by_head ? "gate of each head after attention" : "gate after attention");
   add_window(plan, features);
@@ -178,7 +183,8 @@ std::string features_of(const ModelPlan& plan) {
   add_experts(plan, features);
   add(static_cast<bool>(layer.experts.beside_norm), "experts next to the MLP");
   add(static_cast<bool>(layer.input), "per-layer embeddings");
-  add(attention.sinks, "attention sinks");
+  add(std::ranges::any_of(plan.layers, [](const LayerPlan& l) { return l.attention.sinks; }),
+      "attention sinks");
   add(plan.mask_token.has_value(),
       "diffusion (mask " + std::to_string(plan.mask_token.value_or(kNoToken)) + ")");
   add(attention.clip > 0, "clipped q, k and v");
@@ -206,7 +212,7 @@ uint64_t kv_elements_per_token(const ModelPlan& plan) {
   uint64_t elements = 0;
   for (const LayerPlan& layer : plan.layers) {
     if (layer.attention.kv_from_layer >= 0) continue;
-    elements += (layer.latent ? 1 : 2) * uint64_t{layer.attention.kv_width()};
+    elements += layer.attention.kv_width() + (layer.latent ? 0 : layer.attention.v_width());
   }
   return elements;
 }
