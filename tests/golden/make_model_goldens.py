@@ -27,6 +27,7 @@ import dense_cases
 import expert_cases
 import family_cases
 import gemma4_cases
+import index_cases
 import latent_cases
 import mixer_cases
 import shared_kv_cases
@@ -98,6 +99,8 @@ CASES = {
        for name, config in gemma4_cases.CASES.items()},
     **{name: case(config, fill=mixer_cases.randomise, tokens=mixer_cases.TOKENS)
        for name, config in mixer_cases.CASES.items()},
+    **{name: case(config, fill=index_cases.randomise, tokens=index_cases.TOKENS)
+       for name, config in index_cases.CASES.items()},
     **{name: case(config, fill=wide_cases.randomise)
        for name, config in wide_cases.CASES.items()},
     **{name: case(config, fill=expert_cases.randomise,
@@ -109,7 +112,8 @@ CASES = {
 SEEDED = {*delta_cases.CASES, *dense_cases.CASES, *conv_cases.CASES, "cohere_norms",
           "falcon_serial", "gemma2_biases", "gemma3_capped", "granite4_stacked",
           "granitemoeshared_stacked", "llama_shared_kv_biases", "mixtral_stacked", "olmo2_biases",
-          "olmo_biases", *router_cases.CASES, *gemma4_cases.CASES, *mixer_cases.CASES}
+          "olmo_biases", *router_cases.CASES, *gemma4_cases.CASES, *mixer_cases.CASES,
+          *index_cases.CASES}
 
 
 def randomise(model, generator):

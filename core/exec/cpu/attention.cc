@@ -154,7 +154,8 @@ void CpuWorker::rotate(uint32_t layer) {
 }
 
 // Ends with a barrier.
-void CpuWorker::gate_attended(const SelfAttentionPlan& attention) {
+void CpuWorker::gate_attended(const LayerPlan& layer) {
+  const SelfAttentionPlan& attention = layer.attention;
   float* attended = step_.buffers.attended.floats();
   const float* gate = step_.buffers.attention_gate.floats();
   const Share mine = share_of(uint64_t{rows_} * attention.gate_width(), slice_);
@@ -162,10 +163,11 @@ void CpuWorker::gate_attended(const SelfAttentionPlan& attention) {
     step_.ops->sigmoid_mul(attended + mine.first, gate + mine.first,
                            static_cast<uint32_t>(mine.last - mine.first));
   } else {
+    const uint32_t dim = layer.kernel_out_width() / attention.heads;
     for (uint64_t head = mine.first; head < mine.last; ++head) {
       const float open = 1.0f / (1.0f + std::exp(-gate[head]));
-      float* values = attended + head * attention.head_dim;
-      for (uint32_t i = 0; i < attention.head_dim; ++i) values[i] *= open;
+      float* values = attended + head * dim;
+      for (uint32_t i = 0; i < dim; ++i) values[i] *= open;
     }
   }
   barrier();
@@ -180,11 +182,12 @@ void CpuWorker::attend(uint32_t layer) {
   call.k = shares_kv(layer) ? nullptr : k();
   call.v = shares_kv(layer) || latent ? nullptr : v();
   call.out = b.attended.data();
+  if (plan(layer).index) store_k_of_chosen(layer);
   for (uint32_t phase = 0; phase < step_.attention.phases(layer); ++phase) {
     keep(step_.attention.run(call, phase, slice_));
     barrier();
   }
-  if (plan(layer).attention.output_gate) gate_attended(plan(layer).attention);
+  if (plan(layer).attention.output_gate) gate_attended(plan(layer));
   if (const auto sums = step_.scores.rows(layer); !sums.empty()) {
     keep(step_.attention.score(call, sums, slice_));
     barrier();  // the next layer stores and rotates where this reads

@@ -32,10 +32,10 @@ Extent of_numbers(std::vector<uint64_t> shape, std::vector<uint64_t> stored_shap
 }
 
 std::span<const Block* const> layer_blocks() {
-  static constexpr std::array kBlocks = {&kMixerNorm,   &kAttention,  &kLatent,    &kMambaMixer,
-                                         &kMamba2Mixer, &kGatedDelta, &kShortConv, &kMixerPostNorm,
-                                         &kMlpNorm,     &kExperts,    &kMlp,       &kMlpPostNorm,
-                                         &kLayerInput,  &kLayerScale};
+  static constexpr std::array kBlocks = {&kMixerNorm,     &kAttention,   &kLatent,     &kIndex,
+                                         &kMambaMixer,    &kMamba2Mixer, &kGatedDelta, &kShortConv,
+                                         &kMixerPostNorm, &kMlpNorm,     &kExperts,    &kMlp,
+                                         &kMlpPostNorm,   &kLayerInput,  &kLayerScale};
   return kBlocks;
 }
 

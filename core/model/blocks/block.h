@@ -50,6 +50,11 @@ enum class Role : uint8_t {
   kv_b,  // for each head its rows of K, then those of V
   k_b,   // in GGUF files the two of kv_b by themselves: K [heads, kv_rank, nope]
   v_b,   // and V [heads, v, kv_rank]
+  // index.cc
+  index_q,
+  index_k,
+  index_k_norm,
+  index_weights,
   // mlp.cc
   gate,
   up,
@@ -246,8 +251,8 @@ struct Block {
 
 // Each block is defined by the file of its name.
 extern const Block kMixerNorm, kMixerPostNorm, kMlpNorm, kMlpPostNorm, kLayerScale;  // stream.cc
-extern const Block kAttention, kLatent, kMambaMixer, kMamba2Mixer, kGatedDelta, kShortConv, kMlp,
-    kExperts, kLayerInput;
+extern const Block kAttention, kLatent, kIndex, kMambaMixer, kMamba2Mixer, kGatedDelta, kShortConv,
+    kMlp, kExperts, kLayerInput;
 
 // All of them, in the order in which a layer uses them.
 std::span<const Block* const> layer_blocks();
