@@ -79,5 +79,28 @@ TEST(IndexFamilies, what_cannot_be_chosen_is_refused_by_key) {
               HasSubstr("'index_topk' is 2048; an index that chooses positions is not built"));
 }
 
+TEST(Ling, sizes_that_transformers_writes_outweigh_published_ones) {
+  const std::string sizes = R"("num_hidden_layers":6,"num_attention_heads":4,)";
+  const auto delta = [&](const std::string& keys) {
+    return plan_with("bailing_hybrid", sizes + keys).layers[0].recurrent;
+  };
+  EXPECT_EQ(delta(R"("head_dim":128)").state, 128u);
+  EXPECT_EQ(delta(R"("head_dim":64,"linear_head_dim":96)").state, 96u);
+  EXPECT_EQ(delta(R"("kda_lower_bound":-3.5)").strongest_decay, -3.5f);
+  EXPECT_EQ(delta(R"("kda_lower_bound":-3.5,"kda_safe_gate":false)").strongest_decay, 0.0f);
+  EXPECT_THAT(refusal_with("bailing_hybrid", R"("kda_lower_bound":1.0)"),
+              HasSubstr("'kda_lower_bound' is not below 0"));
+}
+
+TEST(Ling, the_last_layer_of_each_group_attends_with_a_gate_a_head) {
+  const ModelPlan plan = plan_with("bailing_hybrid", R"("num_hidden_layers":5,
+                                   "layer_group_size":2)");
+  std::vector<bool> attending;
+  for (const LayerPlan& layer : plan.layers) attending.push_back(layer.attends());
+  EXPECT_THAT(attending, ElementsAre(false, true, false, true, false));
+  EXPECT_TRUE(plan.layers[1].attention.gate_by_head);
+  EXPECT_EQ(plan.layers[1].attention.rope, 0);
+}
+
 }  // namespace
 }  // namespace tenon
