@@ -38,6 +38,9 @@ class DecoderOps {
   virtual void grow_q(uint32_t layer) = 0;  // q or expanded, times a factor of the position
   virtual void rotate(uint32_t layer) = 0;  // rotary embedding of q and k
   virtual void absorb(uint32_t layer) = 0;  // latent attention: expanded → q
+  // normed, and what q is made of → keys of an index, stored, and the entries that rows attend to;
+  // nothing is chosen where the layer takes the choice of one before it
+  virtual void choose(uint32_t layer) = 0;
   virtual void attend(uint32_t layer) = 0;  // stores k, v; q → attended, times σ of its gate
   virtual void expand(uint32_t layer) = 0;  // latent attention: attended → expanded
   // hidden += scale · post_norm(attended · Woᵀ), of latent attention that of expanded
@@ -84,6 +87,7 @@ inline void run_layer(const LayerPlan& layer, uint32_t index, DecoderOps& ops) {
     if (layer.attention.rope >= 0) ops.rotate(index);
     if (layer.attention.qk_norm && norm_last) ops.qk_norm(index);
     if (layer.latent) ops.absorb(index);
+    if (layer.index.heads > 0) ops.choose(index);
     ops.attend(index);
     if (layer.latent) ops.expand(index);
   }

@@ -28,6 +28,7 @@ namespace tenon {
 struct LayerWeights : StreamWeights,
                       AttentionWeights,
                       LatentWeights,
+                      IndexWeights,
                       RecurrentWeights,
                       MlpWeights,
                       ExpertsWeights,

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "core/base/quote.h"
 #include "core/base/text.h"
 #include "core/contract/contract.h"
@@ -54,6 +56,14 @@ Status learn_eviction(StrategyPlugins& pipeline) {
                        " on, but the " + pipeline.model->plan.architecture +
                        " model generates by diffusion, whose tokens see the whole text – set "
                        "kv_cache.plugin to another manager, or limits.context_tokens to " +
+                       std::to_string(stated->first) + " at most");
+  }
+  const auto& layers = pipeline.model->plan.layers;
+  if (std::ranges::any_of(layers, [](const LayerPlan& layer) { return bool{layer.index}; })) {
+    return unsupported(name + " takes out tokens from " + std::to_string(stated->first) +
+                       " on, but in the " + pipeline.model->plan.architecture +
+                       " model an index chooses among all of them – set kv_cache.plugin to another "
+                       "manager, or limits.context_tokens to " +
                        std::to_string(stated->first) + " at most");
   }
   pipeline.eviction = *stated;

@@ -44,12 +44,13 @@ Participant model_participant(std::string role, const Model& model, const Origin
                    .requirements = {}};
   // Layers that are alike ask once.
   std::set<std::pair<uint32_t, uint32_t>> heads;
-  bool windows = false, caps = false, slopes = false, sinks = false, latent = false;
+  bool windows = false, caps = false, slopes = false, sinks = false, latent = false, chosen = false;
   for (const LayerPlan& layer : model.plan.layers) {
     if (!layer.attends()) continue;
     const SelfAttentionPlan& attention = layer.attention;
     // Rows of latent attention are no heads: kernels that know it say at `bind` which they take.
     latent = latent || static_cast<bool>(layer.latent);
+    chosen = chosen || static_cast<bool>(layer.index);
     heads.emplace(layer.latent ? 0 : attention.head_dim, attention.heads / attention.kv_heads);
     windows = windows || attention.window_tokens > 0;
     caps = caps || attention.soft_cap > 0;
@@ -62,6 +63,7 @@ Participant model_participant(std::string role, const Model& model, const Origin
   }
   if (windows) made.requirements.push_back({"attn.mask.sliding", FactOp::all_of, 0, "yes"});
   if (latent) made.requirements.push_back({"attn.latent", FactOp::all_of, 0, "yes"});
+  if (chosen) made.requirements.push_back({"attn.chosen", FactOp::all_of, 0, "yes"});
   if (caps) made.requirements.push_back({"attn.soft_cap", FactOp::all_of, 0, "yes"});
   if (slopes) made.requirements.push_back({"attn.alibi", FactOp::all_of, 0, "yes"});
   if (sinks) made.requirements.push_back({"attn.sinks", FactOp::all_of, 0, "yes"});

@@ -11,13 +11,13 @@ namespace tenon {
 namespace {
 
 constexpr std::string_view kKeys[] = {
-    "device.space",      "kv.dtype",       "kv.block_tokens",   "kv.sharing",     "kv.rollback",
-    "kv.swap",           "kv.trees",       "kv.recurrent",      "kv.snapshots",   "attn.head_dim",
-    "attn.group",        "attn.query_len", "attn.mask.sliding", "attn.mask.tree", "attn.mask.spans",
-    "attn.latent",       "attn.soft_cap",  "attn.sinks",        "attn.alibi",     "weight.format",
-    "linear.epilogues",  "sampler.verify", "sampler.trees",     "sampler.stages", "sampler.params",
-    "sampler.logprobs",  "draft.shape",    "draft.needs",       "sched.emits",    "sched.drafts",
-    "sched.whole_spans", "numerics.rows",
+    "device.space",   "kv.dtype",          "kv.block_tokens",   "kv.sharing",     "kv.rollback",
+    "kv.swap",        "kv.trees",          "kv.recurrent",      "kv.snapshots",   "attn.head_dim",
+    "attn.group",     "attn.query_len",    "attn.mask.sliding", "attn.mask.tree", "attn.mask.spans",
+    "attn.latent",    "attn.chosen",       "attn.soft_cap",     "attn.sinks",     "attn.alibi",
+    "weight.format",  "linear.epilogues",  "sampler.verify",    "sampler.trees",  "sampler.stages",
+    "sampler.params", "sampler.logprobs",  "draft.shape",       "draft.needs",    "sched.emits",
+    "sched.drafts",   "sched.whole_spans", "numerics.rows",
 };
 
 std::string_view first_word(std::string_view key) {

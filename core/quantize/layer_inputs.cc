@@ -119,6 +119,13 @@ Result<std::unique_ptr<LayerInputs>> LayerInputs::start(const Model& model,
         "alone: use a method without calibration");
   }
   for (size_t i = 0; i < model.plan.layers.size(); ++i) {
+    const IndexPlan& index = model.plan.layers[i].index;
+    if (index && index.heads == 0 && windows.front().size() > index.chosen) {
+      return unsupported("layer " + std::to_string(i) + " shares a choice of " +
+                         std::to_string(index.chosen) +
+                         " positions; layers are calibrated one by one: use texts of at most as "
+                         "many tokens, or a method without calibration");
+    }
     if (model.plan.layers[i].attention.kv_from_layer < 0) continue;
     return unsupported("layer " + std::to_string(i) +
                        " reads the K and V of another one; layers are calibrated one by one: use "

@@ -44,6 +44,10 @@ Model single_layer(const Model& model, uint32_t layer) {
   single.path = model.path;
   single.plan = model.plan;
   single.plan.layers = {model.plan.layers[layer]};
+  // Who shares a choice of positions attends to all of a window that is not longer than it
+  // (LayerInputs::start).
+  IndexPlan& index = single.plan.layers.front().index;
+  if (index && index.heads == 0) index = {};
   single.plan.sinks.clear();
   if (layer < model.plan.sinks.size()) single.plan.sinks = {model.plan.sinks[layer]};
   single.layers = {model.layers[layer]};

@@ -9,7 +9,7 @@ import unittest
 from combinations import covering
 from program import GOLDEN_MODELS, run, run_json, settings
 
-MODELS = ["deepseek_v2", "deepseek_v3_experts", "llama_shared_kv"]
+MODELS = ["deepseek_v2", "deepseek_v3_experts", "llama_shared_kv", "glm_moe_dsa"]
 HYBRID = "granite4"  # its first layer keeps a state, a later one K and V
 AXES = {
     "scheduler": ["static", "continuous", "chunked", "fair"],
@@ -111,13 +111,24 @@ class Layers(unittest.TestCase):
         self.check("deepseek_v2")
         self.check("deepseek_v3_experts")
 
+    def test_positions_that_an_index_chooses(self):
+        self.check("glm_moe_dsa")
+
+    def test_an_index_needs_all_tokens_and_an_executor_that_has_it(self):
+        model = pathlib.Path(self.folder.name) / "glm_moe_dsa"
+        for plugin in ["streaming", "heavy_hitters"]:
+            done = run("run", "--model", model, "the fox", *settings(kv_cache__plugin=plugin))
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn("an index chooses among all of them", done.stderr)
+
     def test_layers_that_share_k_and_v(self):
         self.check("llama_shared_kv")
 
     def test_k_and_v_take_what_the_layers_store_to_the_byte(self):
         cell = {"scheduler": "static", "kv_cache": "paged", "drafter": "none", "dtype": "f32",
                 "plan_ahead": 0}
-        for name, elements in [("deepseek_v2", 3 * (20 + 8)), ("llama_shared_kv", 2 * 2 * 3 * 8)]:
+        for name, elements in [("deepseek_v2", 3 * (20 + 8)), ("llama_shared_kv", 2 * 2 * 3 * 8),
+                               ("glm_moe_dsa", 4 * (20 + 8) + 2 * 19)]:
             kv = self.report(name, cell)["kv"]
             self.assertEqual(kv["bytes"], 4 * elements * kv["blocks"] * kv["block_tokens"], name)
 

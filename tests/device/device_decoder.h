@@ -64,6 +64,7 @@ class DeviceDecoder final : public DecoderOps {
   void grow_q(uint32_t layer) override { refuse(layer, "a growing q"); }
   void rotate(uint32_t layer) override;
   void absorb(uint32_t layer) override { refuse(layer, "latent attention"); }
+  void choose(uint32_t layer) override { refuse(layer, "an index of positions"); }
   void attend(uint32_t layer) override;
   void expand(uint32_t layer) override { refuse(layer, "latent attention"); }
   void attention_output(uint32_t layer) override;

@@ -28,6 +28,7 @@ import dense_cases
 import expert_cases
 import family_cases
 import gemma4_cases
+import index_cases
 import latent_cases
 import mixer_cases
 import shared_kv_cases
@@ -101,6 +102,8 @@ CASES = {
        for name, config in gemma4_cases.CASES.items()},
     **{name: case(config, fill=mixer_cases.randomise, tokens=mixer_cases.TOKENS)
        for name, config in mixer_cases.CASES.items()},
+    **{name: case(config, fill=index_cases.randomise, tokens=index_cases.TOKENS)
+       for name, config in index_cases.CASES.items()},
     **{name: case(config, fill=wide_cases.randomise)
        for name, config in wide_cases.CASES.items()},
     **{name: case(config, fill=expert_cases.randomise,
@@ -115,7 +118,8 @@ SEEDED = {*delta_cases.CASES, *dense_cases.CASES, *conv_cases.CASES, "cohere_nor
           "olmo_biases", "qwen2_moe_sparse", "stablelm", "smollm3_window", "gpt_oss_plain",
           "gpt2_scaled", "deepseek_v3_halves", "llama_shared_kv", "olmoe_clipped", "granite_biases",
           "qwen3_moe_stacked", "phi_norms", "starcoder2_plain", *router_cases.CASES,
-          *attention_cases.CASES, *gemma4_cases.CASES, *mixer_cases.CASES}
+          *attention_cases.CASES, *gemma4_cases.CASES, *mixer_cases.CASES,
+          *index_cases.CASES}
 
 
 def randomise(model, generator):

@@ -1,8 +1,8 @@
 """The tiny checkpoints of tests/golden/models whose layers mix kinds of mixers, for
-make_model_goldens.py: Kimi Linear, OLMo Hybrid, Bamba, Nemotron-H, Falcon-H1 and Jamba. Sizes are
+make_model_goldens.py: Kimi Linear, Ling 3, OLMo Hybrid, Bamba, Nemotron-H, Falcon-H1 and Jamba. Sizes are
 odd on purpose."""
 import torch
-from transformers import (BambaConfig, FalconH1Config, JambaConfig, KimiLinearConfig, NemotronHConfig,
+from transformers import (BailingHybridConfig, BambaConfig, FalconH1Config, JambaConfig, KimiLinearConfig, NemotronHConfig,
                           OlmoHybridConfig)
 
 TOKENS = 16  # short, so that the folders are small
@@ -12,6 +12,7 @@ LINEAR, FULL, MLP, MOE = "linear_attention", "full_attention", "mlp", "moe"
 KIMI = dict(**SMALL, intermediate_size=50, moe_intermediate_size=14, num_attention_heads=3,
             num_key_value_heads=3, kv_lora_rank=12, qk_rope_head_dim=6, qk_nope_head_dim=8,
             v_head_dim=10, num_experts_per_tok=2, rms_norm_eps=1e-3)
+LING = {**KIMI, "n_group": 1, "topk_group": 1}
 NEMOTRON = dict(**SMALL, intermediate_size=50, num_attention_heads=6, num_key_value_heads=2,
                 head_dim=8, ssm_state_size=10, mamba_num_heads=6, mamba_head_dim=7, n_groups=3,
                 moe_intermediate_size=12, moe_shared_expert_intermediate_size=17)
@@ -30,6 +31,16 @@ CASES = {
         routed_scaling_factor=1.5, n_shared_experts=2, q_lora_rank=9, attention_bias=True,
         linear_head_dim=9, linear_num_heads=2, linear_conv_kernel_dim=3, num_hidden_layers=3,
         layer_types=[FULL, LINEAR, FULL], mlp_layer_types=["sparse", "dense", "sparse"]),
+    "bailing_hybrid": BailingHybridConfig(
+        **LING, num_experts=4, num_hidden_layers=3, layer_group_size=2, first_k_dense_replace=2,
+        head_dim=6, kda_lower_bound=-2.5,
+        rope_parameters=dict(rope_type="yarn", rope_theta=10000.0, factor=4.0, mscale=1.0,
+                             mscale_all_dim=1.0, original_max_position_embeddings=32)),
+    "bailing_hybrid_plain": BailingHybridConfig(
+        **{**LING, "n_group": 3, "topk_group": 2}, num_experts=6, num_hidden_layers=2, q_lora_rank=9,
+        attention_bias=True, head_dim=9, short_conv_kernel_size=3, kda_safe_gate=False,
+        norm_topk_prob=False, routed_scaling_factor=1.5, first_k_dense_replace=0,
+        layer_types=[FULL, LINEAR]),
     "olmo_hybrid": OlmoHybridConfig(**SMALL, intermediate_size=50, num_hidden_layers=4,
                                     num_attention_heads=3,
                                     rope_parameters=dict(rope_type="default", rope_theta=1000.0)),

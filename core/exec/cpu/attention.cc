@@ -169,7 +169,8 @@ static float open_by(const SelfAttentionPlan& attention, float x) {
 }
 
 // Ends with a barrier.
-void CpuWorker::gate_attended(const SelfAttentionPlan& attention) {
+void CpuWorker::gate_attended(const LayerPlan& layer) {
+  const SelfAttentionPlan& attention = layer.attention;
   float* attended = step_.buffers.attended.floats();
   const float* gate = step_.buffers.attention_gate.floats();
   const Share mine = share_of(uint64_t{rows_} * attention.gate_width(), slice_);
@@ -177,7 +178,7 @@ void CpuWorker::gate_attended(const SelfAttentionPlan& attention) {
     step_.ops->sigmoid_mul(attended + mine.first, gate + mine.first,
                            static_cast<uint32_t>(mine.last - mine.first));
   } else {
-    const uint32_t each = attention.gate_by_head ? attention.v_dim() : 1;
+    const uint32_t each = attention.gate_by_head ? layer.kernel_out_width() / attention.heads : 1;
     for (uint64_t i = mine.first; i < mine.last; ++i) {
       const float open = open_by(attention, gate[i]);
       for (uint64_t at = i * each; at < (i + 1) * each; ++at) attended[at] *= open;
@@ -195,11 +196,12 @@ void CpuWorker::attend(uint32_t layer) {
   call.k = shares_kv(layer) ? nullptr : k();
   call.v = shares_kv(layer) || latent ? nullptr : v();
   call.out = b.attended.data();
+  if (plan(layer).index) store_k_of_chosen(layer);
   for (uint32_t phase = 0; phase < step_.attention.phases(layer); ++phase) {
     keep(step_.attention.run(call, phase, slice_));
     barrier();
   }
-  if (plan(layer).attention.output_gate) gate_attended(plan(layer).attention);
+  if (plan(layer).attention.output_gate) gate_attended(plan(layer));
   if (const auto sums = step_.scores.rows(layer); !sums.empty()) {
     keep(step_.attention.score(call, sums, slice_));
     barrier();  // the next layer stores and rotates where this reads

@@ -110,7 +110,9 @@ Status CpuExecutor::load(const ExecutorSetup& setup) {
   if (step_.head != nullptr) limits_.features = step_.head->features;
   TENON_RETURN_IF_ERROR(check_decoder_shape(*setup.shape));
   TENON_RETURN_IF_ERROR(kv_.allocate(*setup.shape, setup.geometry));
+  TENON_RETURN_IF_ERROR(step_.indexed.load(setup.model->plan, *setup.shape));
   TENON_RETURN_IF_ERROR(step_.attention.load(setup.attention, *setup.shape, kv_.storage(),
+                                             step_.indexed,
                                              {setup.max_rows, setup.max_sequences, pool_->size()}));
   step_.scores.load(*setup.shape, setup.scored);
   TENON_RETURN_IF_ERROR(step_.states.load(setup.state, *setup.model, *setup.shape, kv_.states(),
@@ -126,6 +128,8 @@ Status CpuExecutor::load(const ExecutorSetup& setup) {
 
 Status CpuExecutor::load_workers(uint32_t max_rows) {
   TENON_RETURN_IF_ERROR(step_.buffers.allocate(*step_.model, step_.head, step_.weights, max_rows));
+  TENON_RETURN_IF_ERROR(step_.index.allocate(*step_.model, *step_.shape, kv_.storage(),
+                                             step_.indexed, max_rows, pool_->size()));
   step_.reserve(max_rows);
   step_.make_ropes();
   workers_.clear();

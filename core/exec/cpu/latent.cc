@@ -1,4 +1,5 @@
 // What latent attention does beside the attention half's other operations (LatentAttentionPlan).
+#include <array>
 #include <cstring>
 
 #include "core/exec/cpu/worker.h"
@@ -10,18 +11,29 @@ void CpuWorker::latent_qkv(uint32_t layer) {
   const LayerWeights& b = vectors(layer);
   const CpuBuffers& to = step_.buffers;
   const bool two_steps = plan(layer).latent.q_rank > 0;
-  const Product products[] = {{&w[&LayerWeights::kv_a], b.kv_a_bias, to.k.floats()},
-                              {two_steps ? &w[&LayerWeights::q_a] : &w[&LayerWeights::q],
-                               b.q_a_bias, (two_steps ? to.low : to.expanded).floats()}};
-  multiply(input(plan(layer).attention_norm), products);
+  const bool index = plan(layer).index.heads > 0;
+  std::array<Product, kMostProducts> products;
+  size_t count = 0;
+  products[count++] = {&w[&LayerWeights::kv_a], b.kv_a_bias, to.k.floats()};
+  products[count++] = {two_steps ? &w[&LayerWeights::q_a] : &w[&LayerWeights::q], b.q_a_bias,
+                       (two_steps ? to.low : to.expanded).floats()};
+  if (index) {
+    products[count++] = {&w[&LayerWeights::index_k], {}, step_.index.k.floats()};
+    products[count++] = {&w[&LayerWeights::index_weights], {}, step_.index.weights.floats()};
+  } else if (plan(layer).attention.output_gate) {
+    products[count++] = {&w[&LayerWeights::output_gate], {}, to.attention_gate.floats()};
+  }
+  multiply(input(plan(layer).attention_norm), std::span(products).first(count));
   if (alone()) {
     std::memcpy(own_k_.data(), to.k.data(), own_k_.bytes());
     if (two_steps) std::memcpy(own_low_.data(), to.low.data(), own_low_.bytes());
   }
   latent_norms(layer);
   if (two_steps) {
-    const Product second{&w[&LayerWeights::q], {}, to.expanded.floats()};
-    multiply(low(), {&second, 1});
+    count = 0;
+    products[count++] = {&w[&LayerWeights::q], {}, to.expanded.floats()};
+    if (index) products[count++] = {&w[&LayerWeights::index_q], {}, step_.index.q.floats()};
+    multiply(low(), std::span(products).first(count));
   }
   if (alone()) std::memcpy(own_expanded_.data(), to.expanded.data(), own_expanded_.bytes());
 }

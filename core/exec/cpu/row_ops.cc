@@ -128,6 +128,28 @@ constexpr uint32_t kLanes = 16;
   }
 }
 
+// Element i of a product goes to lane i mod 16; heads are added in their order.
+[[gnu::always_inline]] inline float index_score_body(const float* q, const float* weights,
+                                                     const float* k, uint32_t heads, uint32_t dim) {
+  float score = 0.0f;
+  for (uint32_t head = 0; head < heads; ++head, q += dim) {
+    Lanes sum = {};
+    uint32_t i = 0;
+    for (; i + kLanes <= dim; i += kLanes) {
+      Lanes of_q;
+      Lanes of_k;
+      load(of_q, q + i);
+      load(of_k, k + i);
+      sum += of_q * of_k;
+    }
+    float lanes[kLanes];
+    store(lanes, sum);
+    for (uint32_t lane = 0; i + lane < dim; ++lane) lanes[lane] += q[i + lane] * k[i + lane];
+    score += weights[head] * std::max(added_up(lanes), 0.0f);
+  }
+  return score;
+}
+
 void add(float* y, const float* p, uint32_t count) {
   for (uint32_t i = 0; i < count; ++i) y[i] += p[i];
 }
@@ -226,10 +248,11 @@ void scale_and_cap(float* y, float factor, float cap, uint32_t count) {
 // Those that are compiled once for each instruction set, and the others.
 constexpr RowOps with_plain_ops(decltype(RowOps::rms_norm) rms_norm,
                                 decltype(RowOps::layer_norm) layer_norm,
-                                decltype(RowOps::rotate_halves) rotate_halves) {
+                                decltype(RowOps::rotate_halves) rotate_halves,
+                                decltype(RowOps::index_score) index_score) {
   return {rms_norm, layer_norm,     rotate_halves, rotate_pairs, add,
           silu_mul, gelu_mul,       sigmoid_mul,   add_scaled,   activate,
-          xielu,    clamped_swiglu, clip,          scale_and_cap};
+          xielu,    clamped_swiglu, clip,          index_score,  scale_and_cap};
 }
 
 void rms_norm_portable(const float* x, const float* scale, uint32_t count, float eps, float* out) {
@@ -242,8 +265,12 @@ void layer_norm_portable(const float* x, const float* scale, const float* bias, 
 void rotate_halves_portable(const float* cosine, const float* sine, uint32_t half, float* head) {
   rotate_halves_body(cosine, sine, half, head);
 }
-constexpr RowOps kPortable =
-    with_plain_ops(rms_norm_portable, layer_norm_portable, rotate_halves_portable);
+float index_score_portable(const float* q, const float* weights, const float* k, uint32_t heads,
+                           uint32_t dim) {
+  return index_score_body(q, weights, k, heads, dim);
+}
+constexpr RowOps kPortable = with_plain_ops(rms_norm_portable, layer_norm_portable,
+                                            rotate_halves_portable, index_score_portable);
 
 #if defined(__x86_64__)
 [[gnu::target("avx2")]] void rms_norm_avx2(const float* x, const float* scale, uint32_t count,
@@ -258,7 +285,12 @@ constexpr RowOps kPortable =
                                                 uint32_t half, float* head) {
   rotate_halves_body(cosine, sine, half, head);
 }
-constexpr RowOps kAvx2 = with_plain_ops(rms_norm_avx2, layer_norm_avx2, rotate_halves_avx2);
+[[gnu::target("avx2")]] float index_score_avx2(const float* q, const float* weights, const float* k,
+                                               uint32_t heads, uint32_t dim) {
+  return index_score_body(q, weights, k, heads, dim);
+}
+constexpr RowOps kAvx2 =
+    with_plain_ops(rms_norm_avx2, layer_norm_avx2, rotate_halves_avx2, index_score_avx2);
 
 [[gnu::target("avx512f")]] void rms_norm_avx512(const float* x, const float* scale, uint32_t count,
                                                 float eps, float* out) {
@@ -273,7 +305,12 @@ constexpr RowOps kAvx2 = with_plain_ops(rms_norm_avx2, layer_norm_avx2, rotate_h
                                                      uint32_t half, float* head) {
   rotate_halves_body(cosine, sine, half, head);
 }
-constexpr RowOps kAvx512 = with_plain_ops(rms_norm_avx512, layer_norm_avx512, rotate_halves_avx512);
+[[gnu::target("avx512f")]] float index_score_avx512(const float* q, const float* weights,
+                                                    const float* k, uint32_t heads, uint32_t dim) {
+  return index_score_body(q, weights, k, heads, dim);
+}
+constexpr RowOps kAvx512 =
+    with_plain_ops(rms_norm_avx512, layer_norm_avx512, rotate_halves_avx512, index_score_avx512);
 #endif
 
 }  // namespace

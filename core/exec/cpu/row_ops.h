@@ -40,6 +40,9 @@ struct RowOps {
   void (*clamped_swiglu)(float* y, const float* p, float alpha, float limit, uint32_t count);
   // y [count] is held in [-limit, limit].
   void (*clip)(float* y, float limit, uint32_t count);
+  // Σ_h weights[h] · max(0, q[h] · k), with q [heads, dim] and k [dim] (IndexPlan).
+  float (*index_score)(const float* q, const float* weights, const float* k, uint32_t heads,
+                       uint32_t dim);
   // y [count] = cap · tanh(factor · y / cap); without the cap where that is 0.
   void (*scale_and_cap)(float* y, float factor, float cap, uint32_t count);
 };

@@ -15,6 +15,7 @@
 #include "core/base/threads/worker_pool.h"
 #include "core/exec/cpu/adapter_rows.h"
 #include "core/exec/cpu/expert_choice.h"
+#include "core/exec/cpu/index_buffers.h"
 #include "core/exec/cpu/packed_weights.h"
 #include "core/exec/cpu/row_ops.h"
 #include "core/exec/cpu/step_attention.h"
@@ -139,7 +140,9 @@ struct CpuStep {
   const RowOps* ops = nullptr;
   WorkerPool* pool = nullptr;
   std::unique_ptr<WorkQueue> queue;  // of the workers, for linear kernels
+  IndexedLayers indexed;
   StepAttention attention;
+  IndexBuffers index;
   EntryScores scores;
   StepStates states;
   PackedWeights weights;

@@ -26,13 +26,21 @@ Result<HostMemory> room(uint64_t bytes, const std::string& what) {
 }  // namespace
 
 Status StepAttention::load(const AttentionKernels& kernels, const ModelShape& shape,
-                           std::span<const KvGroupStorage> storage, const Limits& limits) {
+                           std::span<const KvGroupStorage> storage, const IndexedLayers& indexed,
+                           const Limits& limits) {
   shape_ = &shape;
+  indexed_ = &indexed;
   groups_.clear();
   for (GroupId group = 0; group < shape.group_count; ++group) {
-    if (shape.groups[group].kind != KvKind::recurrent) groups_.push_back(group);
+    const KvGroup& kept = shape.groups[group];
+    if (kept.kind != KvKind::recurrent && !keeps_index_keys(kept)) groups_.push_back(group);
   }
-  phases_.assign(shape.group_count, 0);
+  if (indexed.most > 0) {
+    chosen_.load(shape, storage, indexed.attended);
+    groups_.push_back(chosen_.group());
+    storage = chosen_.storage();
+  }
+  phases_.assign(storage.size(), 0);
   serving_.clear();
   if (groups_.empty()) return {};
   if (kernels.prefill.kernel == nullptr || kernels.decode.kernel == nullptr) {
@@ -52,15 +60,17 @@ Status StepAttention::bind(Serving& serving, std::span<const KvGroupStorage> sto
                            const Limits& limits) {
   AttentionKernel& kernel = *serving.attention.kernel;
   AttentionBinding binding;
-  binding.model = shape_;
+  const bool chooses = indexed_->most > 0;
+  binding.model = chooses ? &chosen_.shape() : shape_;
   binding.groups = groups_;
   binding.storage = storage;
   binding.max_rows = limits.max_rows;
-  binding.max_sequences = limits.max_sequences;
+  binding.max_sequences =
+      chooses ? std::max(limits.max_sequences, limits.max_rows) : limits.max_sequences;
   binding.slices = limits.slices;
   TENON_RETURN_IF_ERROR(kernel.bind(binding));
   serving.sequences.reserve(limits.max_sequences);
-  serving.groups.resize(shape_->group_count);
+  serving.groups.resize(storage.size());
   for (const GroupId group : groups_) {
     GroupMemory& memory = serving.groups[group];
     TENON_ASSIGN_OR_RETURN(memory.plan, room(kernel.plan_bytes(group), "the plan"));
@@ -71,52 +81,85 @@ Status StepAttention::bind(Serving& serving, std::span<const KvGroupStorage> sto
 
 // A single row, with or without drafts to verify, is decoding; everything else is a prompt.
 void StepAttention::share_out(const BatchView& batch) {
-  for (Serving& serving : serving_) serving.sequences.clear();
+  for (Serving& serving : serving_) {
+    serving.sequences.clear();
+    serving.rows.clear();
+  }
   for (uint32_t i = 0; i < batch.sequences.size(); ++i) {
     const BatchSequence& sequence = batch.sequences[i];
     const bool decodes = sequence.rows <= sequence.drafts + 1;
-    (decodes ? serving_.back() : serving_.front()).sequences.push_back(i);
+    Serving& serving = decodes ? serving_.back() : serving_.front();
+    if (indexed_->most == 0 || !to_choose_.has_sequence(i)) {
+      serving.sequences.push_back(i);
+      continue;
+    }
+    for (uint32_t row = 0; row < sequence.rows; ++row) {
+      serving.rows.push_back(sequence.first_row + row);
+    }
   }
 }
 
 Status StepAttention::plan(const BatchView& batch) {
   batch_ = &batch;
   if (serving_.empty()) return {};
+  if (indexed_->most > 0) {
+    to_choose_.begin(batch, indexed_->attended, indexed_->most);
+    chosen_.begin(batch, to_choose_.rows(), indexed_->most);
+  }
   share_out(batch);
   std::fill(phases_.begin(), phases_.end(), 0);
   for (Serving& serving : serving_) {
     for (const GroupId group : groups_) {
-      GroupMemory& memory = serving.groups[group];
-      memory.phases = 0;
-      if (serving.sequences.empty()) continue;
-      KernelPlanOut out;
-      TENON_RETURN_IF_ERROR(led_by(
-          serving.attention, serving.attention.kernel->plan(
-                                 {group, &batch, serving.sequences, memory.plan.data()}, out)));
-      if (out.phases < 1 || out.phases > kMaxPhases) {
-        return led_by(serving.attention, internal("a step of " + std::to_string(out.phases) +
-                                                  " phases was planned; expected 1 to 16"));
-      }
-      memory.phases = out.phases;
-      phases_[group] = std::max(phases_[group], out.phases);
+      const bool chosen = group >= shape_->group_count;
+      TENON_RETURN_IF_ERROR(plan(serving, group, chosen ? chosen_.batch() : batch,
+                                 chosen ? serving.rows : serving.sequences));
     }
   }
   return {};
 }
 
+Status StepAttention::plan(Serving& serving, GroupId group, const BatchView& batch,
+                           std::span<const uint32_t> sequences) {
+  GroupMemory& memory = serving.groups[group];
+  memory.phases = 0;
+  if (sequences.empty()) return {};
+  KernelPlanOut out;
+  TENON_RETURN_IF_ERROR(
+      led_by(serving.attention,
+             serving.attention.kernel->plan({group, &batch, sequences, memory.plan.data()}, out)));
+  if (out.phases < 1 || out.phases > kMaxPhases) {
+    return led_by(serving.attention, internal("a step of " + std::to_string(out.phases) +
+                                              " phases was planned; expected 1 to 16"));
+  }
+  memory.phases = out.phases;
+  phases_[group] = std::max(phases_[group], out.phases);
+  return {};
+}
+
 Status StepAttention::run(AttentionCall call, uint32_t phase, Slice slice) const {
-  const GroupId group = shape_->layers[call.layer].group;
   call.padded_rows = batch_->padded_rows;
   call.padded_sequences = batch_->padded_sequences;
+  AttentionCall of_chosen = call;
+  if (indexed_->most > 0) {
+    of_chosen.layer = chosen_.layer(call.layer);
+    of_chosen.k = of_chosen.v = nullptr;
+    of_chosen.padded_sequences = chosen_.batch().padded_sequences;
+  }
   for (const Serving& serving : serving_) {
-    const GroupMemory& memory = serving.groups[group];
-    if (phase >= memory.phases) continue;
-    call.plan = memory.plan.data();
-    call.workspace = memory.workspace.data();
-    TENON_RETURN_IF_ERROR(
-        led_by(serving.attention, serving.attention.kernel->run(call, phase, slice)));
+    TENON_RETURN_IF_ERROR(run(serving, shape_->layers[call.layer].group, call, phase, slice));
+    if (indexed_->most == 0) continue;
+    TENON_RETURN_IF_ERROR(run(serving, chosen_.group(), of_chosen, phase, slice));
   }
   return {};
+}
+
+Status StepAttention::run(const Serving& serving, GroupId group, AttentionCall call, uint32_t phase,
+                          Slice slice) const {
+  const GroupMemory& memory = serving.groups[group];
+  if (phase >= memory.phases) return {};
+  call.plan = memory.plan.data();
+  call.workspace = memory.workspace.data();
+  return led_by(serving.attention, serving.attention.kernel->run(call, phase, slice));
 }
 
 Status StepAttention::score(AttentionCall call, std::span<uint64_t* const> sums,

@@ -5,14 +5,17 @@
 #include <tenon/batch.h>
 #include <tenon/model.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "core/base/result.h"
+#include "core/exec/cpu/chosen_batch.h"
 #include "core/exec/executor.h"
 #include "core/exec/host_memory.h"
+#include "core/exec/index_rows.h"
 
 namespace tenon {
 
@@ -26,11 +29,19 @@ class StepAttention {
   // Binds the kernels to the groups that keep K/V. All arguments outlive this. Errors of kernels
   // are led by `attention 'cpu'`.
   Status load(const AttentionKernels& kernels, const ModelShape& shape,
-              std::span<const KvGroupStorage> storage, const Limits& limits);
+              std::span<const KvGroupStorage> storage, const IndexedLayers& indexed,
+              const Limits& limits);
 
   // Once a step, before any `run`; the batch stays valid until the last one.
   Status plan(const BatchView& batch);
-  uint32_t phases(LayerId layer) const { return phases_[shape_->layers[layer].group]; }
+  uint32_t phases(LayerId layer) const {
+    const uint32_t own = phases_[shape_->layers[layer].group];
+    return indexed_->most > 0 ? std::max(own, phases_[chosen_.group()]) : own;
+  }
+  // Of a plan with an index: rows that attend to a choice, which must be there, with their K,
+  // before `run`.
+  const RowsToChoose& rows_to_choose() const { return to_choose_; }
+  const ChosenBatch& chosen() const { return chosen_; }
   // This slice's share of one phase, in every kernel that has something to do in it. A barrier
   // belongs behind each phase: K and V that one kernel stores may be read by the other.
   Status run(AttentionCall call, uint32_t phase, Slice slice) const;
@@ -57,17 +68,26 @@ class StepAttention {
   };
   struct Serving {
     NamedAttention attention;
-    std::vector<GroupMemory> groups;  // [group_count]
+    std::vector<GroupMemory> groups;  // [group_count], and one for chosen entries
     std::vector<uint32_t> sequences;  // of the step
+    std::vector<uint32_t> rows;       // … that attend to chosen entries
   };
   Status bind(Serving& serving, std::span<const KvGroupStorage> storage, const Limits& limits);
   void share_out(const BatchView& batch);
+  Status plan(Serving& serving, GroupId group, const BatchView& batch,
+              std::span<const uint32_t> sequences);
+  Status run(const Serving& serving, GroupId group, AttentionCall call, uint32_t phase,
+             Slice slice) const;
   std::string names() const;  // of all kernels
 
   const ModelShape* shape_ = nullptr;
+  const IndexedLayers* indexed_ = nullptr;
+  RowsToChoose to_choose_;
+  ChosenBatch chosen_;
   std::vector<GroupId> groups_;   // that keep K/V
   std::vector<Serving> serving_;  // one for all, or prompts' and the others'
-  std::vector<uint32_t> phases_;  // [group_count] of the step, the most of all kernels
+  // [group_count, and one for chosen entries] of the step, the most of all kernels
+  std::vector<uint32_t> phases_;
   const BatchView* batch_ = nullptr;
 };
 

@@ -46,6 +46,7 @@ class CpuWorker final : public CpuProducts, private DecoderOps {
   void grow_q(uint32_t layer) override;
   void rotate(uint32_t layer) override;
   void absorb(uint32_t layer) override;
+  void choose(uint32_t layer) override;
   void attend(uint32_t layer) override;
   void expand(uint32_t layer) override;
   void attention_output(uint32_t layer) override;
@@ -113,7 +114,7 @@ class CpuWorker final : public CpuProducts, private DecoderOps {
   template <typename Function>
   void for_each_head(uint32_t layer, Function&& function);
   void norm_all_heads(uint32_t layer);
-  void gate_attended(const SelfAttentionPlan& attention);
+  void gate_attended(const LayerPlan& layer);
   void scale_v(const SelfAttentionPlan& attention);
   void make_v(const SelfAttentionPlan& attention, uint64_t row, uint64_t head, const float* k);
 
@@ -121,6 +122,12 @@ class CpuWorker final : public CpuProducts, private DecoderOps {
   void latent_qkv(uint32_t layer);
   void latent_norms(uint32_t layer);
   void rotate_latent(uint32_t layer);
+
+  // index.cc
+  void store_index_keys(uint32_t layer);
+  void score_entries(uint32_t layer, const SeeingRow& row, Share part, float* scores);
+  void fill_table(size_t n, const float* scores);
+  void store_k_of_chosen(uint32_t layer);
 
   // recurrence.cc
   void multiply_apart(uint32_t layer, const RecurrentProduct& product, const float* x, float* y);

@@ -24,6 +24,7 @@ constexpr Fact kProvides[] = {
     {.key = "attn.mask.sliding", .words = "no yes"},
     {.key = "attn.mask.tree", .words = "no yes"},
     {.key = "attn.latent", .words = "no yes"},
+    {.key = "attn.chosen", .words = "no"},
     {.key = "attn.soft_cap", .words = "no yes"},
     {.key = "attn.sinks", .words = "no yes"},
     {.key = "attn.alibi", .words = "no yes"},
@@ -146,6 +147,7 @@ Status check_layer(const LayerPlan& layer, LayerId id) {
     return refuse(id, "a gate after attention that is latent, clipped or reads another layer");
   }
   const int widest = layer.latent ? kMaxLatentDim : kMaxHeadDim;
+  if (layer.index) return refuse(id, "an index that chooses positions");
   if (layer.attention.head_dim > static_cast<uint32_t>(widest)) {
     return refuse(id, "heads of " + std::to_string(layer.attention.head_dim) + " elements");
   }

@@ -106,6 +106,7 @@ class CudaStep final : private DecoderOps {
   void grow_q(uint32_t) override {}  // such layers are refused
   void rotate(uint32_t layer) override;
   void absorb(uint32_t layer) override;
+  void choose(uint32_t) override {}  // such layers are refused
   void attend(uint32_t layer) override;
   void expand(uint32_t layer) override;
   void attention_output(uint32_t layer) override;

@@ -199,7 +199,8 @@ void Attention::attend(LayerId id, const float* q, float* out,
       heads.emplace_back(cache, head, batch.groups[layer.group].kv_tokens[s]);
     }
     for (uint32_t row = sequence.first_row; row < sequence.first_row + sequence.rows; ++row) {
-      const Seen seen = seen_by(*this, layer.group, sequence, row);
+      Seen seen = seen_by(*this, layer.group, sequence, row);
+      if (!chosen.empty() && !chosen[row].empty()) seen.entries = chosen[row];
       for (uint32_t head = 0; head < layer.query_heads; ++head) {
         const uint64_t item = uint64_t{row} * layer.query_heads + head;
         HeadRows& rows = heads[head / (layer.query_heads / cache.group.kv_heads)];
@@ -309,12 +310,15 @@ void RefStep::rotate(uint32_t layer) {
 }
 
 void RefStep::attend(uint32_t layer) {
-  const ref::Attention attention{*shape_, kv_.storage(), *batch_};
+  const ref::Attention attention{
+      *shape_, kv_.storage(), *batch_,
+      plan(layer).index ? std::span(chosen_) : std::span<const Chosen>()};
   if (!shares_kv(layer)) attention.store(layer, k_.data(), v_.data());
   attention.attend(layer, q_.data(), attended_.data(), scores_.rows(layer));
   if (!plan(layer).attention.output_gate) return;
   const SelfAttentionPlan& own = plan(layer).attention;
-  const size_t elements = own.gate_by_head ? own.v_dim() : 1;
+  // Of latent attention, elements of a head before it is expanded: a head has one gate.
+  const size_t elements = own.gate_by_head ? plan(layer).kernel_out_width() / own.heads : 1;
   for (size_t i = 0; i < attended_.size(); ++i) {
     const double x = attention_gate_[i / elements];
     const double open = own.gate_softplus ? softplus(x) : 1.0 / (1.0 + std::exp(-x));

@@ -6,7 +6,9 @@
 #include <tenon/batch.h>
 #include <tenon/model.h>
 
+#include <cstdint>
 #include <span>
+#include <vector>
 
 namespace tenon::ref {
 
@@ -15,6 +17,9 @@ struct Attention {
   const ModelShape& shape;
   std::span<const KvGroupStorage> storage;  // [group_count]
   const BatchView& batch;
+  // [rows] the entries that an index chose for each row, rising; a row without any attends to all
+  // that it sees, and so does each where there is no such list.
+  std::span<const std::vector<uint32_t>> chosen = {};
 
   // Stores every row's K and V at its slot: k [rows, kv_heads, k_dim], v [rows, kv_heads, v_dim];
   // v is null where V is inside K.

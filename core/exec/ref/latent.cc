@@ -17,14 +17,18 @@ void RefStep::latent_qkv(uint32_t layer) {
   for (size_t at = 0; at < k_.size(); at += latent.row_dim()) {
     apply_norm(latent.norm, &k_[at], w.kv_a_norm, {}, &k_[at]);
   }
+  if (attention.output_gate) {
+    attention_gate_.resize(size_t{rows} * attention.gate_width());
+    multiply(w.output_gate, {}, x, attention_gate_.data());
+  }
   expanded_.resize(size_t{rows} * attention.heads * latent.q_dim());
   if (latent.q_rank == 0) return multiply(w.q, {}, x, expanded_.data());
-  std::vector<float> low(size_t{rows} * latent.q_rank);
-  multiply(w.q_a, w.q_a_bias, x, low.data());
-  for (size_t at = 0; at < low.size(); at += latent.q_rank) {
-    apply_norm(latent.norm, &low[at], w.q_a_norm, {}, &low[at]);
+  low_.resize(size_t{rows} * latent.q_rank);
+  multiply(w.q_a, w.q_a_bias, x, low_.data());
+  for (size_t at = 0; at < low_.size(); at += latent.q_rank) {
+    apply_norm(latent.norm, &low_[at], w.q_a_norm, {}, &low_[at]);
   }
-  multiply(w.q, {}, low.data(), expanded_.data());
+  multiply(w.q, {}, low_.data(), expanded_.data());
 }
 
 // q_nope · (Wuk · c) = (Wukᵀ · q_nope) · c, the absorption of arXiv:2405.04434, section 2.1.2.

@@ -49,6 +49,7 @@ Status RefStep::load(const ExecutorSetup& setup) {
              static_cast<uint32_t>(adapters_.size())};
   limits_.needs_tokens = static_cast<bool>(plan().input());
   if (head_ != nullptr) limits_.features = head_->features;
+  TENON_RETURN_IF_ERROR(indexed_.load(plan(), *shape_));
   scores_.load(*shape_, setup.scored);
   frequencies_.clear();
   for (const RopePlan& rope : plan().ropes) {
@@ -67,6 +68,8 @@ Status RefStep::run(const BatchView& batch) {
   batch_ = &batch;
   kept_.begin(batch, plan().hidden);
   scores_.begin(batch);
+  chosen_.assign(rows, {});
+  if (indexed_.most > 0) to_choose_.begin(batch, indexed_.attended, indexed_.most);
   run_decoder(plan(), *this);
   output_ = {batch.step_id,      logits_.data(), static_cast<uint32_t>(batch.logits_rows.size()),
              model_->head.n_out, kept_.arrays(), static_cast<uint32_t>(batch.hidden_rows.size())};

@@ -14,6 +14,7 @@
 #include "core/exec/executor.h"
 #include "core/exec/hidden_rows.h"
 #include "core/exec/host_kv.h"
+#include "core/exec/index_rows.h"
 #include "core/exec/ref/math.h"
 #include "core/model/decoder.h"
 #include "core/model/heads/head.h"
@@ -51,6 +52,7 @@ class RefStep final : private DecoderOps {
   void grow_q(uint32_t layer) override;
   void rotate(uint32_t layer) override;
   void absorb(uint32_t layer) override;
+  void choose(uint32_t layer) override;
   void attend(uint32_t layer) override;
   void expand(uint32_t layer) override;
   void attention_output(uint32_t layer) override;
@@ -82,6 +84,7 @@ class RefStep final : private DecoderOps {
   void add_to_hidden(float factor, const NormPlan& post_norm, std::span<const float> scale,
                      std::span<const float> bias);
   void latent_qkv(uint32_t layer);
+  void make_index(uint32_t layer);  // index_q_, index_k_ turned, index_weights_
   // Of a recurrence: [rows, its width].
   void multiply(const RecurrentProduct& product, const LayerWeights& w, const float* x,
                 std::vector<float>& y);
@@ -106,7 +109,14 @@ class RefStep final : private DecoderOps {
   std::vector<float> q_, attended_;     // [rows, heads, head_dim or v_dim]
   std::vector<float> attention_gate_;   // as q_, where there is one
   std::vector<float> k_, v_;            // [rows, kv_heads, head_dim]
-  std::vector<float> expanded_;    // [rows, heads, …] as latent attention's weights have them
+  std::vector<float> expanded_;  // [rows, heads, …] as latent attention's weights have them
+  std::vector<float> low_;       // [rows, q_rank], normed
+  std::vector<float> index_q_;   // [rows, index heads, dim]
+  std::vector<float> index_k_, index_weights_;  // [rows, dim], [rows, index heads]
+  using Chosen = std::vector<uint32_t>;
+  std::vector<Chosen> chosen_;  // [rows] entries; empty: all that the row sees
+  IndexedLayers indexed_;
+  RowsToChoose to_choose_;
   std::vector<float> inner_, up_;  // [rows, MLP width]; experts: inner is their sum
   std::vector<float> update_;      // [rows, hidden]
   std::vector<float> beside_;      // [rows, hidden]: an MLP's result next to experts

@@ -20,6 +20,12 @@
 // `run`; so a captured graph may replay `run`, which launches by padded counts and phases alone. On
 // the host nothing is copied, and a plan may point into the batch.
 //
+// Where an index chooses the entries that a row attends to (fact attn.chosen), the executor
+// presents each such row as a sequence of its own, in blocks of one token whose table is the
+// choice. The choice follows after `plan` and differs between layers, so that a kernel with this
+// fact reads the block ids of the batch's tables in `run` alone. K is stored by then
+// (AttentionCall::k is null).
+//
 // A pipeline may have one kernel for prompts and one for single rows. It keeps the contract where
 // `numerics()` of both are the same text; else its numerics.rows is batch.
 // Threads: `bind`, `plan_bytes` and `workspace_bytes` are [control], `plan` is [step], `run` is

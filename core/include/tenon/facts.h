@@ -31,6 +31,7 @@
 //   attn.mask.tree    text   yes | no                    rows of a sequence may form a tree
 //   attn.mask.spans   text   yes | no                    rows may see later rows
 //   attn.latent       text   yes | no                    V is part of K (latent attention)
+//   attn.chosen       text   yes | no                    tables may be filled between plan and run
 //   attn.soft_cap     text   yes | no                    scores are capped by tanh
 //   attn.sinks        text   yes | no                    a learned score of each head
 //   attn.alibi        text   yes | no                    a bias that falls with distance

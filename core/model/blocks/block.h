@@ -50,6 +50,11 @@ enum class Role : uint8_t {
   kv_b,  // for each head its rows of K, then those of V
   k_b,   // in GGUF files the two of kv_b by themselves: K [heads, kv_rank, nope]
   v_b,   // and V [heads, v, kv_rank]
+  // index.cc
+  index_q,
+  index_k,
+  index_k_norm,
+  index_weights,
   // mlp.cc
   gate,
   up,

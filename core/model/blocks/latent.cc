@@ -93,6 +93,16 @@ constexpr BlockTensor kTensors[] = {
      .name = "self_attn.v_b_proj",
      .stored = "attn_v_b",
      .in_heads = &LayerWeights::v_expand},
+    {.role = Role::output_gate,
+     .name = "self_attn.g_proj",
+     .stored = "attn_gate",
+     .extent =
+         [](const ModelPlan& m, const LayerPlan& l) {
+           return from_stream(m, l.attention.output_gate ? l.attention.heads : 0);
+         },
+     .in_layer = {.matrix = &LayerWeights::output_gate},
+     .reads = Reads::mixer_input,
+     .adapters = true},
     {.role = Role::output,
      .name = "self_attn.o_proj",
      .stored = "attn_output",

@@ -95,6 +95,8 @@ constexpr ArithmeticKey kArithmeticKeys[] = {
     {"per_layer_config", 0, "a config of its own for some layers"},
     {"num_kv_shared_layers", 0, "K/V shared between layers"},
     {"use_cla", 0, "K/V shared between layers"},
+    {"index_topk", 0, "an index that chooses positions"},
+    {"index_n_heads", 0, "an index that chooses positions"},
     {"attention_chunk_size", 0, "attention in chunks"},
     {"mlp_layer_types", 0, "layers without experts"},
     {"router_scaling_factor", 1, "a scale of the experts' factors"},

@@ -15,6 +15,7 @@
 
 #include "core/model/blocks/attention.h"
 #include "core/model/blocks/experts.h"
+#include "core/model/blocks/index.h"
 #include "core/model/blocks/latent.h"
 #include "core/model/blocks/layer_input.h"
 #include "core/model/blocks/mlp.h"
@@ -33,6 +34,7 @@ struct LayerPlan {
   NormPlan attention_norm, attention_post_norm;  // the mixer's, whatever it is
   SelfAttentionPlan attention;
   LatentAttentionPlan latent;
+  IndexPlan index;  // of attention's positions
   RecurrentPlan recurrent;
   NormPlan mlp_norm, mlp_post_norm;
   MlpPlan mlp;
@@ -72,6 +74,7 @@ struct PlanFields<LayerPlan> {
       PlanField{&P::attention_post_norm, "the norm after attention", ""},
       PlanField{&P::attention, "attention", ""},
       PlanField{&P::latent, "latent attention", ""},
+      PlanField{&P::index, "the index of positions", ""},
       PlanField{&P::recurrent, "the recurrence", ""},
       PlanField{&P::mlp_norm, "the norm before the MLP", ""},
       PlanField{&P::mlp_post_norm, "the norm after the MLP", ""},

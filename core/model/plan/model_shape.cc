@@ -52,6 +52,10 @@ void ModelShapeStorage::add_attention(const LayerPlan& plan, LayerShape& layer) 
   layer.shares_kv_with = owner;
   layer.index_in_group = owner < 0 ? groups_[layer.group].layers++
                                    : layers_[static_cast<size_t>(owner)].index_in_group;
+  if (plan.index.heads > 0) {
+    const GroupId keys = group_of({.kind = KvKind::latent, .kv_heads = 1, .k_dim = plan.index.dim});
+    ++groups_[keys].layers;
+  }
   layer.query_heads = attention.heads;
   layer.scale = attention.scale;
   layer.soft_cap = attention.soft_cap;

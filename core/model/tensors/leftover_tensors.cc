@@ -72,17 +72,24 @@ bool TensorTaker::is_idle_bias(const std::string& name) const {
   return true;
 }
 
-// Models are trained with K and V in every layer; those of layers that read another's stay in files
-// and are used by nobody.
+// Models are trained with K and V, or an index of positions, in every layer; those of layers that
+// use another's stay in files and are used by nobody.
 bool TensorTaker::is_of_shared_kv(const std::string& name) const {
   const std::optional<uint64_t> layer = layer_of(name);
   if (!layer || *layer >= model_.plan.layers.size()) return false;
-  if (model_.plan.layers[*layer].attention.kv_from_layer < 0) return false;
-  return std::ranges::any_of(std::array{Role::k, Role::v, Role::k_norm}, [&](Role role) {
-    const auto index = static_cast<int32_t>(*layer);
-    return name == this->name(names_.full(role, index, false)) ||
-           name == this->name(names_.full(role, index, true));
-  });
+  const auto is_one_of = [&](std::span<const Role> roles) {
+    return std::ranges::any_of(roles, [&](Role role) {
+      const auto index = static_cast<int32_t>(*layer);
+      return name == this->name(names_.full(role, index, false)) ||
+             name == this->name(names_.full(role, index, true));
+    });
+  };
+  static constexpr Role kOfKv[] = {Role::k, Role::v, Role::k_norm};
+  static constexpr Role kOfIndex[] = {Role::index_q, Role::index_k, Role::index_k_norm,
+                                      Role::index_weights};
+  const LayerPlan& plan = model_.plan.layers[*layer];
+  return (plan.attention.kv_from_layer >= 0 && is_one_of(kOfKv)) ||
+         (plan.index && plan.index.heads == 0 && is_one_of(kOfIndex));
 }
 
 void TensorTaker::refuse_leftovers() {

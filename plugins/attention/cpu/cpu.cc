@@ -426,6 +426,7 @@ constexpr Fact kProvides[] = {
     {.key = "attn.mask.tree", .words = "no yes"},
     {.key = "attn.mask.spans", .words = "no yes"},
     {.key = "attn.latent", .words = "no yes"},
+    {.key = "attn.chosen", .words = "no yes"},
     {.key = "attn.soft_cap", .words = "no yes"},
     {.key = "attn.sinks", .words = "no yes"},
     {.key = "attn.alibi", .words = "no yes"},

@@ -150,6 +150,13 @@ std::string features_of(const ModelPlan& plan) {
                                      " + " + std::to_string(latent.rope_dim) + ")");
   add(latent.q_rank > 0, "q in two steps (rank " + std::to_string(latent.q_rank) + ")");
   add(latent.bias, "biases of low ranks");
+  add(static_cast<bool>(layer.index),
+      "an index of positions (" + std::to_string(layer.index.heads) + " heads of " +
+          std::to_string(layer.index.dim) + " choose " + std::to_string(layer.index.chosen) + ")");
+  const auto sharing = std::ranges::count_if(
+      plan.layers, [](const LayerPlan& each) { return each.index && each.index.heads == 0; });
+  add(sharing > 0, "a choice shared in " + std::to_string(sharing) + " of " +
+                       std::to_string(plan.layers.size()) + " layers");
   add_sharing(plan, features);
   if (!latent && attention.kv_heads < attention.heads) {
     add(true, "grouped-query attention (" + std::to_string(attention.heads / attention.kv_heads) +
@@ -213,6 +220,7 @@ uint64_t kv_elements_per_token(const ModelPlan& plan) {
   for (const LayerPlan& layer : plan.layers) {
     if (layer.attention.kv_from_layer >= 0) continue;
     elements += layer.attention.kv_width() + (layer.latent ? 0 : layer.attention.v_width());
+    if (layer.index.heads > 0) elements += layer.index.dim;
   }
   return elements;
 }

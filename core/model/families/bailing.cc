@@ -1,0 +1,146 @@
+// Ling 3 (bailing_hybrid): layers with a delta rule that decays by the element (arXiv:2510.26692),
+// whose decays and gates are one product each, and as the last of every few layers one of latent
+// attention with a gate for each head. Layers after the first have the experts of DeepSeek-V3.
+#include <algorithm>
+
+#include "core/model/families/families.h"
+#include "core/model/families/latent.h"
+#include "core/model/families/recurrence.h"
+
+namespace tenon {
+namespace bailing_family {
+
+constexpr TensorName kNames[] = {
+    {Role::embedding, "model.word_embeddings"},
+    {Role::q_norm, ""},
+    {Role::k_norm, ""},
+    {Role::q, "attention.q_proj"},
+    {Role::q_a, "attention.q_a_proj"},
+    {Role::q_a_norm, "attention.q_a_layernorm"},
+    {Role::q_b, "attention.q_b_proj"},
+    {Role::kv_a, "attention.kv_a_proj_with_mqa"},
+    {Role::kv_a_norm, "attention.kv_a_layernorm"},
+    {Role::kv_b, "attention.kv_b_proj"},
+    {Role::output_gate, "attention.g_proj"},
+    {Role::output, "attention.dense"},
+    {Role::ssm_in_q, "attention.q_proj"},
+    {Role::ssm_in_k, "attention.k_proj"},
+    {Role::ssm_in_v, "attention.v_proj"},
+    {Role::ssm_conv_q, "attention.q_conv1d"},
+    {Role::ssm_conv_k, "attention.k_conv1d"},
+    {Role::ssm_conv_v, "attention.v_conv1d"},
+    {Role::ssm_in_step, "attention.f_proj"},
+    {Role::ssm_dt_bias, "attention.dt_bias", {}, true},
+    {Role::ssm_a, "attention.A_log", {}, true},
+    {Role::ssm_beta, "attention.b_proj"},
+    {Role::ssm_in_gate, "attention.g_proj"},
+    {Role::ssm_norm, "attention.o_norm"},
+    {Role::ssm_out, "attention.dense"},
+    {Role::router_correction, "mlp.gate.expert_bias", {}, true},
+};
+
+// Heads have sizes of their own, so that the general one counts for nothing.
+constexpr ShapeDefaults kShape{.vocabulary = 157184,
+                               .hidden = 2560,
+                               .intermediate = 6144,
+                               .layers = 42,
+                               .heads = 32,
+                               .head_dim = 2,
+                               .context_tokens = 262144,
+                               .eos = 156895};
+
+// transformers sets "head_dim" to the part of attention's heads that turns when it saves a folder,
+// and has the delta rule's sizes in keys of their own next to it, which count where they are there.
+RecurrentPlan read_delta(const JsonFields& config, uint32_t heads, float eps) {
+  const auto size = [&](const char* own, const char* published, uint32_t fallback, uint32_t most) {
+    (void)config.find(published);
+    return config.count(config.has(own) ? own : published, fallback, 1, most);
+  };
+  RecurrentPlan delta{.kind = Recurrence::gated_delta, .gate_norm = {}};
+  delta.heads = delta.groups = config.count("linear_num_heads", heads, 1, kMaxWidth);
+  delta.state = delta.head_dim = size("linear_head_dim", "head_dim", 128, 32768);
+  delta.width = size("linear_conv_kernel_dim", "short_conv_kernel_size", 4, kMaxConvolution);
+  if (uint64_t{delta.heads} * delta.state * std::max(delta.state, 4u) > kMaxWidth) {
+    config.faults().invalid(std::to_string(delta.heads) + " heads of " +
+                            std::to_string(delta.state) + " are too wide; at most " +
+                            std::to_string(kMaxWidth) + " numbers together");
+    delta.heads = delta.groups = delta.state = delta.head_dim = 1;
+  }
+  delta.decays = delta.state;
+  const auto bound = static_cast<float>(config.number("kda_lower_bound", -5.0));
+  if (config.flag("kda_safe_gate", true)) {
+    delta.strongest_decay = bound;
+    if (!(bound < 0.0f)) {
+      config.faults().invalid("'kda_lower_bound' is not below 0, so that nothing would decay");
+      delta.strongest_decay = -5.0f;
+    }
+  }
+  delta.inputs_apart = delta.sigmoid_gate = true;
+  delta.gate_norm = {.kind = NormKind::rms, .eps = eps};
+  return delta;
+}
+
+// [layers] whether each attends: by layer_types, else the last of each group.
+std::vector<bool> read_types(const JsonFields& config, uint32_t layers) {
+  std::vector<bool> attending = read_attending(config, "layer_types", layers);
+  const uint32_t group = config.count("layer_group_size", 6, 1, kMaxLayers);
+  if (config.has("layer_types")) attending.resize(layers);
+  for (auto i = static_cast<uint32_t>(attending.size()); i < layers; ++i) {
+    attending.push_back((i + 1) % group == 0);
+  }
+  return attending;
+}
+
+// Each key by transformers' own name or by that of published files.
+ExpertsPlan read_experts(const JsonFields& config) {
+  const auto key = [&](const char* general, const char* own) {
+    return general_or(config, general, own);
+  };
+  ExpertsPlan experts;
+  experts.count = config.count(key("num_local_experts", "num_experts"), 512, 1, 65536);
+  experts.chosen = config.count(key("num_experts_per_tok", "num_experts_per_token"), 8, 1, 65536);
+  experts.width = config.count("moe_intermediate_size", 768, 1, kMaxWidth);
+  experts.scoring = ExpertScoring::sigmoid;
+  experts.correction = true;
+  experts.group_score = GroupScore::best_two;
+  experts.groups = config.count(key("n_group", "num_expert_group"), 8, 1, kMaxWidth);
+  experts.groups_chosen = config.count("topk_group", 4, 1, kMaxWidth);
+  experts.normalised = config.flag(key("norm_topk_prob", "moe_renormalize"), true);
+  experts.scale = static_cast<float>(config.number("routed_scaling_factor", 2.5));
+  const uint32_t shared =
+      config.count(key("n_shared_experts", "num_shared_experts"), 1, 0, kMaxWidth / experts.width);
+  experts.shared_width = shared * experts.width;
+  for (const char* scoring : {"scoring_func", "score_function"}) {
+    expect_value(config, scoring, "sigmoid");
+  }
+  return experts;
+}
+
+void read(const JsonFields& config, ModelPlan& plan) {
+  const char* context = general_or(config, "max_position_embeddings", "model_max_length");
+  const Shape shape = read_shape(
+      config, kShape, plan, {.kv_heads = nullptr, .head_dim = nullptr, .context_tokens = context});
+  plan.tied_embeddings = false;  // transformers ties nothing here, whatever config.json says
+  const float eps = read_eps(config, "rms_norm_eps", 1e-6);
+  LayerPlan layer = llama_layer(shape, eps);
+  plan.final_norm = layer.attention_norm;
+  expect_silu(config);  // the convolution's as well
+  const LatentAttentionPlan latent = read_latent(config, shape, {.q_rank = 0});
+  plan.ropes = {
+      read_rope(config, {.theta = 6e6, .pairs = true}, latent.rope_dim, plan.context_tokens)};
+  set_latent(latent, latent_scale(latent, plan.ropes.front().scaling), layer);
+  layer.attention.output_gate = layer.attention.gate_by_head = true;
+  const RecurrentPlan delta = read_delta(config, shape.heads, eps);
+  add_layers(read_types(config, shape.layers), layer, delta, plan);
+  set_checked_experts(config, read_mlp_types(config, 2, shape.layers), read_experts(config), plan);
+}
+
+}  // namespace bailing_family
+
+const Family kBailingHybrid{.model_type = "bailing_hybrid",
+                            .class_stem = "BailingHybrid",
+                            .architecture = {},
+                            .read = bailing_family::read,
+                            .tensors = {.names = bailing_family::kNames}};
+
+}  // namespace tenon
