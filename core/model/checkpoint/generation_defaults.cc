@@ -6,7 +6,7 @@
 
 #include "core/base/quote.h"
 #include "core/model/config/json_fields.h"
-#include "core/model/families/reading.h"
+#include "core/model/families/reading/config_keys.h"
 #include "core/request/parameters.h"
 
 namespace tenon {

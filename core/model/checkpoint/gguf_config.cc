@@ -10,7 +10,7 @@
 #include "core/model/config/model_config.h"
 #include "core/model/families/family.h"
 #include "core/model/families/nearest.h"
-#include "core/model/families/reading.h"
+#include "core/model/families/reading/config_keys.h"
 
 namespace tenon {
 namespace {

@@ -5,7 +5,7 @@
 #include "core/base/quote.h"
 #include "core/model/checkpoint/gguf_config.h"
 #include "core/model/checkpoint/gguf_source.h"
-#include "core/model/families/reading.h"
+#include "core/model/families/reading/config_keys.h"
 
 namespace tenon {
 namespace {

@@ -6,7 +6,7 @@
 #include "core/model/config/text_part.h"
 #include "core/model/families/family.h"
 #include "core/model/families/nearest.h"
-#include "core/model/families/reading.h"
+#include "core/model/families/reading/config_keys.h"
 #include "core/model/published/reader.h"
 
 namespace tenon {

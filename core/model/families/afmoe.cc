@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "core/model/families/families.h"
-#include "core/model/families/reading_experts.h"
+#include "core/model/families/reading/experts.h"
 
 namespace tenon {
 namespace afmoe_family {

@@ -1,7 +1,7 @@
 // Apertus: Llama with norms of q and k, and a plain MLP activated by xIELU, whose numbers are
 // learned.
 #include "core/model/families/families.h"
-#include "core/model/families/reading.h"
+#include "core/model/families/reading/config_keys.h"
 
 namespace tenon {
 namespace apertus_family {

@@ -1,7 +1,7 @@
 // Arcee's AFM and Jais 2: Llama with a plain MLP activated by a squared ReLU; Jais 2 has layer
 // norms and biases besides.
 #include "core/model/families/families.h"
-#include "core/model/families/reading.h"
+#include "core/model/families/reading/config_keys.h"
 
 namespace tenon {
 namespace arcee_family {

@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "core/model/families/families.h"
-#include "core/model/families/latent.h"
-#include "core/model/families/recurrence.h"
+#include "core/model/families/reading/latent.h"
+#include "core/model/families/reading/recurrence.h"
 
 namespace tenon {
 namespace bailing_family {

@@ -1,6 +1,6 @@
 // BLOOM: layer norms, one of them on the embeddings, q, k and v of a head side by side, ALiBi.
 #include "core/model/families/families.h"
-#include "core/model/families/reading.h"
+#include "core/model/families/reading/config_keys.h"
 
 namespace tenon {
 namespace bloom_family {

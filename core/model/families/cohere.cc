@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "core/model/families/families.h"
-#include "core/model/families/reading.h"
+#include "core/model/families/reading/config_keys.h"
 
 namespace tenon {
 namespace cohere_family {

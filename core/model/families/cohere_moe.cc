@@ -2,7 +2,7 @@
 // window turn, and so do dense ones where all of them see everything.
 #include "core/base/quote.h"
 #include "core/model/families/families.h"
-#include "core/model/families/reading_experts.h"
+#include "core/model/families/reading/experts.h"
 
 namespace tenon {
 namespace cohere_moe_family {

@@ -1,6 +1,6 @@
 // Code World Model: Llama with a window in three of four layers.
 #include "core/model/families/families.h"
-#include "core/model/families/reading.h"
+#include "core/model/families/reading/config_keys.h"
 
 namespace tenon {
 namespace cwm_family {

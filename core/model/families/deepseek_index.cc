@@ -5,7 +5,7 @@
 
 #include "core/base/quote.h"
 #include "core/model/families/families.h"
-#include "core/model/families/latent.h"
+#include "core/model/families/reading/latent.h"
 
 namespace tenon {
 namespace deepseek_index_family {

@@ -2,7 +2,7 @@
 // after some dense layers.
 #include "core/base/quote.h"
 #include "core/model/families/families.h"
-#include "core/model/families/reading_experts.h"
+#include "core/model/families/reading/experts.h"
 
 namespace tenon {
 namespace dots1_family {

@@ -1,7 +1,7 @@
 // ERNIE 4.5, the dense ones: Llama with neighbours that turn together, and biases everywhere or
 // nowhere.
 #include "core/model/families/families.h"
-#include "core/model/families/reading.h"
+#include "core/model/families/reading/config_keys.h"
 
 namespace tenon {
 namespace ernie4_5_family {

@@ -2,7 +2,7 @@
 // correction, and have shared ones next to them.
 #include "core/base/quote.h"
 #include "core/model/families/families.h"
-#include "core/model/families/reading_experts.h"
+#include "core/model/families/reading/experts.h"
 
 namespace tenon {
 namespace ernie_moe_family {

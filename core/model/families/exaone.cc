@@ -1,7 +1,7 @@
 // EXAONE 3 and 3.5: Llama by other names. EXAONE 4: norms after attention and MLP in place of those
 // before, norms of q and k, and no rotation in layers that see everything where others do not.
 #include "core/model/families/families.h"
-#include "core/model/families/reading.h"
+#include "core/model/families/reading/config_keys.h"
 
 namespace tenon {
 namespace exaone_family {

@@ -2,7 +2,7 @@
 // and DeepSeek-V3's router after some dense layers.
 #include "core/base/quote.h"
 #include "core/model/families/families.h"
-#include "core/model/families/reading_experts.h"
+#include "core/model/families/reading/experts.h"
 
 namespace tenon {
 namespace exaone_moe_family {

@@ -1,7 +1,7 @@
 // Falcon: 7B (parallel halves behind one norm, one KV head), 40B and later (a norm for each half,
 // KV heads that several q share), and the serial one; q, k and v of a KV head side by side.
 #include "core/model/families/families.h"
-#include "core/model/families/reading.h"
+#include "core/model/families/reading/config_keys.h"
 
 namespace tenon {
 namespace falcon_family {

@@ -4,7 +4,7 @@
 
 #include "core/base/quote.h"
 #include "core/model/families/families.h"
-#include "core/model/families/recurrence.h"
+#include "core/model/families/reading/recurrence.h"
 
 namespace tenon {
 namespace falcon_h1_family {

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "core/model/families/families.h"
-#include "core/model/families/reading.h"
+#include "core/model/families/reading/config_keys.h"
 
 namespace tenon {
 namespace gemma_family {

@@ -1,7 +1,7 @@
 // GLM-4: Llama with gate and up in one matrix, half of each head that turns, neighbours together,
 // and biases of q, k and v. Those of 2025 (glm4) have norms after attention and MLP besides.
 #include "core/model/families/families.h"
-#include "core/model/families/reading.h"
+#include "core/model/families/reading/config_keys.h"
 
 namespace tenon {
 namespace glm_family {

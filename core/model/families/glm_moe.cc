@@ -1,7 +1,7 @@
 // GLM-4.5 to 4.7 and Solar Open: attention of Llama's kind, half of each head turning, and
 // DeepSeek-V3's router. GLM has dense layers first and may norm q and k.
 #include "core/model/families/families.h"
-#include "core/model/families/reading_experts.h"
+#include "core/model/families/reading/experts.h"
 
 namespace tenon {
 namespace glm_moe_family {

@@ -1,7 +1,7 @@
 // gpt-oss: experts with biases and a clamped SwiGLU in every layer, attention sinks, windows in
 // every other layer.
 #include "core/model/families/families.h"
-#include "core/model/families/reading_experts.h"
+#include "core/model/families/reading/experts.h"
 
 namespace tenon {
 namespace gpt_oss_family {

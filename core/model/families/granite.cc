@@ -1,5 +1,5 @@
 // Granite 3: Llama with a multiplier on embeddings, scores, residuals and logits each.
-#include "core/model/families/granite.h"
+#include "core/model/families/reading/granite.h"
 
 #include <algorithm>
 #include <cmath>

@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "core/model/families/families.h"
-#include "core/model/families/granite.h"
-#include "core/model/families/reading_experts.h"
-#include "core/model/families/recurrence.h"
+#include "core/model/families/reading/experts.h"
+#include "core/model/families/reading/granite.h"
+#include "core/model/families/reading/recurrence.h"
 
 namespace tenon {
 namespace granite_hybrid_family {

@@ -1,8 +1,8 @@
 // Granite 3 with experts in every layer, and with an MLP beside them that sees every token. Their
 // factors are the softmax of the chosen scores.
 #include "core/model/families/families.h"
-#include "core/model/families/granite.h"
-#include "core/model/families/reading_experts.h"
+#include "core/model/families/reading/experts.h"
+#include "core/model/families/reading/granite.h"
 
 namespace tenon {
 namespace granite_moe_family {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "core/model/families/families.h"
-#include "core/model/families/granite.h"
+#include "core/model/families/reading/granite.h"
 
 namespace tenon {
 namespace granite_swa_family {

@@ -1,6 +1,6 @@
 // Helium: Llama with neighbours that turn together.
 #include "core/model/families/families.h"
-#include "core/model/families/reading.h"
+#include "core/model/families/reading/config_keys.h"
 
 namespace tenon {
 namespace helium_family {

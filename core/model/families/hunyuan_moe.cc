@@ -4,7 +4,7 @@
 
 #include "core/base/quote.h"
 #include "core/model/families/families.h"
-#include "core/model/families/reading_experts.h"
+#include "core/model/families/reading/experts.h"
 
 namespace tenon {
 namespace hunyuan_moe_family {

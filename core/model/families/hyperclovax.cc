@@ -1,7 +1,7 @@
 // HyperCLOVA X: Granite with norms after attention and MLP too, and logits that are multiplied, not
 // divided.
 #include "core/model/families/families.h"
-#include "core/model/families/granite.h"
+#include "core/model/families/reading/granite.h"
 
 namespace tenon {
 namespace hyperclovax_family {

@@ -2,7 +2,7 @@
 // for each kind of layers, and DeepSeek-V3's router without groups, whose scores may have a cap.
 #include "core/base/quote.h"
 #include "core/model/families/families.h"
-#include "core/model/families/reading_experts.h"
+#include "core/model/families/reading/experts.h"
 
 namespace tenon {
 namespace laguna_family {

@@ -6,8 +6,8 @@
 
 #include "core/base/quote.h"
 #include "core/model/families/families.h"
-#include "core/model/families/reading_experts.h"
-#include "core/model/families/recurrence.h"
+#include "core/model/families/reading/experts.h"
+#include "core/model/families/reading/recurrence.h"
 
 namespace tenon {
 namespace lfm_family {

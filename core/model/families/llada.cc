@@ -5,7 +5,7 @@
 
 #include "core/base/quote.h"
 #include "core/model/families/families.h"
-#include "core/model/families/reading.h"
+#include "core/model/families/reading/config_keys.h"
 
 namespace tenon {
 namespace llada_family {

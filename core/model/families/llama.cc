@@ -1,7 +1,7 @@
 // Llama 1 to 3 and the many models in its shape; IQuest-Coder and InternLM 3, which transformers
 // runs as Llamas with other defaults and keys.
 #include "core/model/families/families.h"
-#include "core/model/families/reading.h"
+#include "core/model/families/reading/config_keys.h"
 
 namespace tenon {
 namespace llama_family {

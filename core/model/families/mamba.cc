@@ -1,6 +1,6 @@
 // Mamba: layers that are a norm and a selective scan, without attention, MLP or positions.
 #include "core/model/families/families.h"
-#include "core/model/families/recurrence.h"
+#include "core/model/families/reading/recurrence.h"
 
 namespace tenon {
 namespace mamba_family {

@@ -1,6 +1,6 @@
 // Mamba-2: as Mamba, with heads that decay as one and a norm of the gated output.
 #include "core/model/families/families.h"
-#include "core/model/families/recurrence.h"
+#include "core/model/families/reading/recurrence.h"
 
 namespace tenon {
 namespace mamba2_family {

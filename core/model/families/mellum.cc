@@ -1,6 +1,6 @@
 // Mellum 2: Qwen 3 with experts, whose layers with a window turn by a setting of their own.
 #include "core/model/families/families.h"
-#include "core/model/families/reading_experts.h"
+#include "core/model/families/reading/experts.h"
 
 namespace tenon {
 namespace mellum_family {

@@ -5,7 +5,7 @@
 #include "core/base/quote.h"
 #include "core/model/checkpoint/gguf_config.h"
 #include "core/model/families/families.h"
-#include "core/model/families/reading_experts.h"
+#include "core/model/families/reading/experts.h"
 
 namespace tenon {
 namespace mimo_family {

@@ -1,7 +1,7 @@
 // MiniMax-M2: experts in every layer, chosen as in DeepSeek-V3 without groups; norms of q and k
 // over all heads; part of each head turns.
 #include "core/model/families/families.h"
-#include "core/model/families/reading_experts.h"
+#include "core/model/families/reading/experts.h"
 
 namespace tenon {
 namespace minimax_family {

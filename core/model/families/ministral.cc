@@ -1,6 +1,6 @@
 // Ministral 8B: Mistral whose layers have the window by their kind.
 #include "core/model/families/families.h"
-#include "core/model/families/reading.h"
+#include "core/model/families/reading/config_keys.h"
 
 namespace tenon {
 namespace ministral_family {

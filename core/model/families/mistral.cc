@@ -3,7 +3,7 @@
 #include "core/base/quote.h"
 #include "core/model/checkpoint/gguf_config.h"
 #include "core/model/families/families.h"
-#include "core/model/families/latent.h"
+#include "core/model/families/reading/latent.h"
 
 namespace tenon {
 namespace mistral_family {

@@ -1,7 +1,7 @@
 // Mixtral: Mistral with experts in every layer. Its factors, the softmax of all scores divided by
 // the sum of the chosen, are the softmax of the chosen scores (arXiv:2401.04088).
 #include "core/model/families/families.h"
-#include "core/model/families/reading_experts.h"
+#include "core/model/families/reading/experts.h"
 
 namespace tenon {
 namespace mixtral_family {

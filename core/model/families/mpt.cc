@@ -1,6 +1,6 @@
 // MPT: layer norms without biases, plain MLPs, q, k and v in one matrix and cut off, ALiBi.
 #include "core/model/families/families.h"
-#include "core/model/families/reading.h"
+#include "core/model/families/reading/config_keys.h"
 
 namespace tenon {
 namespace mpt_family {

@@ -1,7 +1,7 @@
 // nanochat: norms without weights everywhere, also of the embeddings and of q and k after they
 // turn, which is backward; a plain MLP activated by a squared ReLU; logits are capped.
 #include "core/model/families/families.h"
-#include "core/model/families/reading.h"
+#include "core/model/families/reading/config_keys.h"
 
 namespace tenon {
 namespace nanochat_family {

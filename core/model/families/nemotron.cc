@@ -1,7 +1,7 @@
 // Nemotron and Minitron: layer norms whose weights are stored less one, plain MLPs with a squared
 // ReLU, half of each head turns.
 #include "core/model/families/families.h"
-#include "core/model/families/reading.h"
+#include "core/model/families/reading/config_keys.h"
 
 namespace tenon {
 namespace nemotron_family {

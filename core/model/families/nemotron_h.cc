@@ -5,8 +5,8 @@
 
 #include "core/base/quote.h"
 #include "core/model/families/families.h"
-#include "core/model/families/reading_experts.h"
-#include "core/model/families/recurrence.h"
+#include "core/model/families/reading/experts.h"
+#include "core/model/families/reading/recurrence.h"
 
 namespace tenon {
 namespace nemotron_h_family {

@@ -1,6 +1,6 @@
 // OLMo 1: Llama with layer norms that have no weights, and with q, k and v cut off.
 #include "core/model/families/families.h"
-#include "core/model/families/reading.h"
+#include "core/model/families/reading/config_keys.h"
 
 namespace tenon {
 namespace olmo_family {

@@ -1,7 +1,7 @@
 // OLMo 2: norms after attention and MLP, none before them; q and k are normed as a whole. OLMo 3
 // has a window in three of four layers, whose rotation is not scaled.
 #include "core/model/families/families.h"
-#include "core/model/families/reading.h"
+#include "core/model/families/reading/config_keys.h"
 
 namespace tenon {
 namespace olmo2_family {

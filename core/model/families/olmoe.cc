@@ -1,7 +1,7 @@
 // OLMoE: Llama with experts in every layer; q and k are normed as a whole, and q, k and v may be
 // clipped.
 #include "core/model/families/families.h"
-#include "core/model/families/reading_experts.h"
+#include "core/model/families/reading/experts.h"
 
 namespace tenon {
 namespace olmoe_family {

@@ -1,7 +1,7 @@
 // Phi-1 and 2: parallel halves behind one layer norm, a part of each head turns, biases everywhere,
 // also at the logits.
 #include "core/model/families/families.h"
-#include "core/model/families/reading.h"
+#include "core/model/families/reading/config_keys.h"
 
 namespace tenon {
 namespace phi_family {

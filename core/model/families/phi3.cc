@@ -1,6 +1,6 @@
 // Phi-3 and Phi-4: Llama with q, k and v in one matrix, gate and up in another, and LongRoPE.
 #include "core/model/families/families.h"
-#include "core/model/families/reading.h"
+#include "core/model/families/reading/config_keys.h"
 
 namespace tenon {
 namespace phi3_family {

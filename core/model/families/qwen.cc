@@ -1,7 +1,7 @@
 // Qwen 2 and 3: Llama with biases of q, k and v, or with norms of q and k; upper layers may have a
 // window.
 #include "core/model/families/families.h"
-#include "core/model/families/reading.h"
+#include "core/model/families/reading/config_keys.h"
 
 namespace tenon {
 namespace qwen_family {

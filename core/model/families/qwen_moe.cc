@@ -1,7 +1,7 @@
 // Qwen 2 and 3 with experts, in all layers or in some; Qwen 2 has a shared one beside them, whose
 // result a score of its own weighs.
 #include "core/model/families/families.h"
-#include "core/model/families/reading_experts.h"
+#include "core/model/families/reading/experts.h"
 
 namespace tenon {
 namespace qwen_moe_family {

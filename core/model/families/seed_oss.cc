@@ -1,6 +1,6 @@
 // Seed-OSS: Llama with biases of q, k and v.
 #include "core/model/families/families.h"
-#include "core/model/families/reading.h"
+#include "core/model/families/reading/config_keys.h"
 
 namespace tenon {
 namespace seed_oss_family {

@@ -1,6 +1,6 @@
 // SmolLM3: Llama without positions in every fourth layer.
 #include "core/model/families/families.h"
-#include "core/model/families/reading.h"
+#include "core/model/families/reading/config_keys.h"
 
 namespace tenon {
 namespace smollm3_family {

@@ -1,6 +1,6 @@
 // StableLM 2 and 3B: layer norms, a quarter of each head turns, halves may run in parallel.
 #include "core/model/families/families.h"
-#include "core/model/families/reading.h"
+#include "core/model/families/reading/config_keys.h"
 
 namespace tenon {
 namespace stablelm_family {

@@ -1,6 +1,6 @@
 // StarCoder2: layer norms and a plain MLP in Llama's frame, biases everywhere, or nowhere.
 #include "core/model/families/families.h"
-#include "core/model/families/reading.h"
+#include "core/model/families/reading/config_keys.h"
 
 namespace tenon {
 namespace starcoder2_family {

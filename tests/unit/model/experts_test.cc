@@ -1,10 +1,11 @@
 // Checkpoints whose layers have experts: what their config.json means, and what is refused of their
 // tensors.
+#include "core/model/families/reading/experts.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "core/model/config/model_config.h"
-#include "core/model/families/reading_experts.h"
 #include "core/model/model.h"
 #include "tests/support/model_folder.h"
 #include "tests/unit/model/parsed_plan.h"

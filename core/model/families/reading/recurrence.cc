@@ -1,4 +1,4 @@
-#include "core/model/families/recurrence.h"
+#include "core/model/families/reading/recurrence.h"
 
 #include <algorithm>
 #include <cmath>

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "core/base/quote.h"
-#include "core/model/families/reading.h"
+#include "core/model/families/reading/config_keys.h"
 
 namespace tenon {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "core/model/families/reading.h"
+#include "core/model/families/reading/config_keys.h"
 
 namespace tenon {
 

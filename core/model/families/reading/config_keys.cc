@@ -1,4 +1,4 @@
-#include "core/model/families/reading.h"
+#include "core/model/families/reading/config_keys.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "core/model/families/latent.h"
+#include "core/model/families/reading/latent.h"
 
 #include <cmath>
 

@@ -1,4 +1,4 @@
-#include "core/model/families/reading_experts.h"
+#include "core/model/families/reading/experts.h"
 
 #include <algorithm>
 

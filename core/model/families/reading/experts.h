@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/model/families/reading.h"
+#include "core/model/families/reading/config_keys.h"
 
 namespace tenon {
 

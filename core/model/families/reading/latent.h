@@ -1,7 +1,7 @@
 // What families with latent attention have in common (LatentAttentionPlan).
 #pragma once
 
-#include "core/model/families/reading_experts.h"
+#include "core/model/families/reading/experts.h"
 
 namespace tenon {
 
