@@ -114,10 +114,13 @@ class Layers(unittest.TestCase):
     def test_positions_that_an_index_chooses(self):
         self.check("glm_moe_dsa")
 
-    def test_an_index_needs_all_tokens_and_an_executor_that_has_it(self):
+    def test_an_index_needs_all_tokens(self):
         model = pathlib.Path(self.folder.name) / "glm_moe_dsa"
-        for plugin in ["streaming", "heavy_hitters"]:
-            done = run("run", "--model", model, "the fox", *settings(kv_cache__plugin=plugin))
+        kept = {"window_tokens": 32, "stride_tokens": 16}
+        for plugin, options in [("streaming", kept), ("heavy_hitters", {**kept, "heavy_tokens": 16})]:
+            done = run("run", "--model", model, "the fox", *settings(
+                kv_cache__plugin=plugin,
+                **{f"kv_cache__options__{key}": value for key, value in options.items()}))
             self.assertNotEqual(done.returncode, 0)
             self.assertIn("an index chooses among all of them", done.stderr)
 
@@ -128,7 +131,7 @@ class Layers(unittest.TestCase):
         cell = {"scheduler": "static", "kv_cache": "paged", "drafter": "none", "dtype": "f32",
                 "plan_ahead": 0}
         for name, elements in [("deepseek_v2", 3 * (20 + 8)), ("llama_shared_kv", 2 * 2 * 3 * 8),
-                               ("glm_moe_dsa", 4 * (20 + 8) + 2 * 19)]:
+                               ("glm_moe_dsa", 4 * (20 + 8) + 2 * 11)]:
             kv = self.report(name, cell)["kv"]
             self.assertEqual(kv["bytes"], 4 * elements * kv["blocks"] * kv["block_tokens"], name)
 
