@@ -94,8 +94,6 @@ constexpr BlockTensor kTensors[] = {
      .stored = "attn_v_b",
      .in_heads = &LayerWeights::v_expand},
     {.role = Role::output_gate,
-     .name = "self_attn.g_proj",
-     .stored = "attn_gate",
      .extent =
          [](const ModelPlan& m, const LayerPlan& l) {
            return from_stream(m, l.attention.output_gate ? l.attention.heads : 0);

@@ -12,6 +12,8 @@ namespace bailing_family {
 
 constexpr TensorName kNames[] = {
     {Role::embedding, "model.word_embeddings"},
+    {Role::k, ""},
+    {Role::v, ""},
     {Role::q_norm, ""},
     {Role::k_norm, ""},
     {Role::q, "attention.q_proj"},
@@ -21,7 +23,7 @@ constexpr TensorName kNames[] = {
     {Role::kv_a, "attention.kv_a_proj_with_mqa"},
     {Role::kv_a_norm, "attention.kv_a_layernorm"},
     {Role::kv_b, "attention.kv_b_proj"},
-    {Role::output_gate, "attention.g_proj"},
+    {Role::output_gate, "attention.g_proj", "attn_output_gate"},
     {Role::output, "attention.dense"},
     {Role::ssm_in_q, "attention.q_proj"},
     {Role::ssm_in_k, "attention.k_proj"},

@@ -313,6 +313,17 @@ constexpr NamedShape kShapes[] = {
      "1.03 T parameters, 32 B a token; 64 heads over latent rows of 512 + 64, 8 of 384 experts and "
      "a shared one",
      router_shapes::kimi_k2},
+    {"deepseek-v3.2",
+     "672 B parameters; as deepseek-v3, with an index of 64 heads that chooses 2048 positions",
+     router_shapes::deepseek_v3_2},
+    {"glm-5",
+     "744 B parameters, 42 B a token; 64 heads over latent rows of 512 + 64, an index of 32 heads, "
+     "8 of 256 experts and a shared one",
+     router_shapes::glm_5},
+    {"ling-3-flash",
+     "124 B parameters, 5.5 B a token; delta rules that decay by the element in 35 of 42 layers, "
+     "latent attention, 8 of 512 experts in groups and a shared one",
+     router_shapes::ling_3_flash},
     {"ministral-3-8b", "8.49 B parameters; GQA 32:8, a q that grows with the position",
      router_shapes::ministral_3_8b},
     {"mistral-small-4",

@@ -49,6 +49,44 @@ std::string kimi_k2() {
     "bos_token_id":163584,"eos_token_id":163585})";
 }
 
+std::string deepseek_v3_2() {
+  return R"({"architectures":["DeepseekV32ForCausalLM"],"model_type":"deepseek_v32",
+    "hidden_act":"silu","hidden_size":7168,"intermediate_size":18432,"num_hidden_layers":61,
+    "num_attention_heads":128,"num_key_value_heads":128,"vocab_size":129280,
+    "max_position_embeddings":163840,"rms_norm_eps":1e-6,"rope_theta":10000.0,
+    "rope_scaling":{"type":"yarn","factor":40.0,"beta_fast":32.0,"beta_slow":1.0,"mscale":1.0,
+    "mscale_all_dim":1.0,"original_max_position_embeddings":4096},"q_lora_rank":1536,
+    "kv_lora_rank":512,"qk_nope_head_dim":128,"qk_rope_head_dim":64,"v_head_dim":128,
+    "first_k_dense_replace":3,"n_routed_experts":256,"num_experts_per_tok":8,"n_shared_experts":1,
+    "moe_intermediate_size":2048,"n_group":8,"topk_group":4,"routed_scaling_factor":2.5,
+    "index_topk":2048,"index_n_heads":64,"index_head_dim":128,"tie_word_embeddings":false,
+    "bos_token_id":0,"eos_token_id":1})";
+}
+
+std::string glm_5() {
+  return R"({"architectures":["GlmMoeDsaForCausalLM"],"model_type":"glm_moe_dsa",
+    "hidden_act":"silu","hidden_size":6144,"intermediate_size":12288,"num_hidden_layers":78,
+    "num_attention_heads":64,"num_key_value_heads":64,"vocab_size":154880,
+    "max_position_embeddings":202752,"rms_norm_eps":1e-5,"rope_theta":1000000.0,
+    "q_lora_rank":2048,"kv_lora_rank":512,"qk_nope_head_dim":192,"qk_rope_head_dim":64,
+    "v_head_dim":256,"first_k_dense_replace":3,"n_routed_experts":256,"num_experts_per_tok":8,
+    "n_shared_experts":1,"moe_intermediate_size":2048,"n_group":1,"topk_group":1,
+    "routed_scaling_factor":2.5,"index_topk":2048,"index_n_heads":32,"index_head_dim":128,
+    "tie_word_embeddings":false,"bos_token_id":0,"eos_token_id":1})";
+}
+
+std::string ling_3_flash() {
+  return R"({"architectures":["BailingHybridForCausalLM"],"model_type":"bailing_hybrid",
+    "hidden_act":"silu","hidden_size":2560,"intermediate_size":6144,"num_hidden_layers":42,
+    "num_attention_heads":32,"num_key_value_heads":32,"vocab_size":157184,
+    "max_position_embeddings":262144,"rms_norm_eps":1e-6,"rope_theta":6000000.0,
+    "kv_lora_rank":512,"qk_nope_head_dim":128,"qk_rope_head_dim":64,"v_head_dim":128,
+    "head_dim":128,"layer_group_size":6,"kda_safe_gate":true,"kda_lower_bound":-5.0,
+    "first_k_dense_replace":2,"num_experts":512,"num_experts_per_token":8,"num_shared_experts":1,
+    "moe_intermediate_size":768,"num_expert_group":8,"topk_group":4,"routed_scaling_factor":2.5,
+    "tie_word_embeddings":false,"bos_token_id":null,"eos_token_id":156895})";
+}
+
 std::string ministral_3_8b() {
   return R"({"architectures":["Ministral3ForCausalLM"],"model_type":"ministral3",
     "hidden_act":"silu","hidden_size":4096,"intermediate_size":14336,"num_hidden_layers":34,
