@@ -152,18 +152,15 @@ class Guard(unittest.TestCase):
         self.assertNotIn("Operation not permitted", errors)
 
     def test_a_strangers_drafter_that_runs_a_model_of_the_programs_is_refused(self):
-        for drafter, needs in [("draft_model", settings(drafter__model=MODEL)), ("mtp", [])]:
-            library = next(BUILD.glob(f"plugins/**/libtenon-drafter_{drafter}.so"))
-            copy = self.folder / library.name
-            copy.write_bytes(library.read_bytes().replace(f"{drafter}\0".encode(),
-                                                          f"{drafter[:-1]}x\0".encode()))
-            with self.subTest(drafter=drafter):
-                done = self.run_with("--plugin-path", self.folder, *needs, "--set",
-                                     f"drafter.plugin={drafter[:-1]}x",
-                                     *settings(engine__guard="isolate"))
-                self.assertEqual(done.returncode, 1, done.stdout)
-                self.assertIn("it runs a second model of the program's, which cannot be had in a "
-                              "process of its own", done.stderr)
+        library = next(BUILD.glob("plugins/**/libtenon-drafter_draft_model.so"))
+        # By another name, so that it is not taken for the installation's own.
+        copy = self.folder / library.name
+        copy.write_bytes(library.read_bytes().replace(b"draft_model", b"drafx_model"))
+        done = self.run_with("--plugin-path", self.folder, *settings(
+            drafter__plugin="drafx_model", drafter__model=MODEL, engine__guard="isolate"))
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertIn("it runs a second model of the program's, which cannot be had in a "
+                      "process of its own", done.stderr)
 
     def test_that_nobody_was_isolated_is_said(self):
         done = run("run", PROMPT, "--max-tokens", 4, *settings(engine__guard="isolate"))
