@@ -18,19 +18,12 @@
 // `AttentionPlan::plan` and nothing else, so a step may be planned while another one runs. The
 // executor brings these bytes to the device, always to the same place, before the step's first
 // `run`; so a captured graph may replay `run`, which launches by padded counts and phases alone. On
-// the host nothing is copied, and a plan may point into the batch.
-//
-// Where an index chooses the entries that a row attends to (fact attn.chosen), the executor
-// presents each such row as a sequence of its own, in blocks of one token whose table is the
-// choice. The choice follows after `plan` and differs between layers, so that a kernel with this
-// fact reads the block ids of the batch's tables in `run` alone. K is stored by then
-// (AttentionCall::k is null).
+// the host nothing is copied, and a plan may point into the batch: with attn.chosen, to its tables.
 //
 // A pipeline may have one kernel for prompts and one for single rows. It keeps the contract where
 // `numerics()` of both are the same text; else its numerics.rows is batch.
 // Threads: `bind`, `plan_bytes` and `workspace_bytes` are [control], `plan` is [step], `run` is
-// [worker]. For few rows an executor may give every worker a copy of q and k of its own; calls then
-// differ in these pointers only, which lead to the same values.
+// [worker]. For few rows each worker may be given copies of q and k of its own, of equal values.
 #pragma once
 
 #include <tenon/batch.h>
