@@ -31,7 +31,7 @@ Extent of_numbers(std::vector<uint64_t> shape, std::vector<uint64_t> stored_shap
 }
 
 std::span<const Block* const> layer_blocks() {
-#define TENON_BLOCK(name) &name,
+#define TENON_BLOCK(name) &(name),
   static constexpr const Block* kBlocks[] = {
 #include "core/model/blocks/blocks.def"
   };
