@@ -93,25 +93,12 @@ std::vector<bool> read_types(const JsonFields& config, uint32_t layers) {
   return attending;
 }
 
-// Each key by transformers' own name or by that of published files.
 ExpertsPlan read_experts(const JsonFields& config) {
-  const auto key = [&](const char* general, const char* own) {
-    return general_or(config, general, own);
-  };
-  ExpertsPlan experts;
-  experts.count = config.count(key("num_local_experts", "num_experts"), 512, 1, 65536);
-  experts.chosen = config.count(key("num_experts_per_tok", "num_experts_per_token"), 8, 1, 65536);
-  experts.width = config.count("moe_intermediate_size", 768, 1, kMaxWidth);
-  experts.scoring = ExpertScoring::sigmoid;
-  experts.correction = true;
-  experts.group_score = GroupScore::best_two;
-  experts.groups = config.count(key("n_group", "num_expert_group"), 8, 1, kMaxWidth);
-  experts.groups_chosen = config.count("topk_group", 4, 1, kMaxWidth);
-  experts.normalised = config.flag(key("norm_topk_prob", "moe_renormalize"), true);
-  experts.scale = static_cast<float>(config.number("routed_scaling_factor", 2.5));
-  const uint32_t shared =
-      config.count(key("n_shared_experts", "num_shared_experts"), 1, 0, kMaxWidth / experts.width);
-  experts.shared_width = shared * experts.width;
+  const ExpertsPlan experts =
+      read_router_of_two_names(config, {.experts = {.count = 512, .chosen = 8, .width = 768},
+                                        .scale = 2.5f,
+                                        .groups = 8,
+                                        .groups_chosen = 4});
   for (const char* scoring : {"scoring_func", "score_function"}) {
     expect_value(config, scoring, "sigmoid");
   }

@@ -91,6 +91,29 @@ ExpertsPlan read_sigmoid_router(const JsonFields& config, const RouterDefaults& 
   return experts;
 }
 
+ExpertsPlan read_router_of_two_names(const JsonFields& config, const RouterDefaults& defaults) {
+  const auto key = [&](const char* general, const char* own) {
+    return general_or(config, general, own);
+  };
+  const ExpertDefaults& usual = defaults.experts;
+  ExpertsPlan experts;
+  experts.count = config.count(key("num_local_experts", "num_experts"), usual.count, 1, 65536);
+  experts.chosen =
+      config.count(key("num_experts_per_tok", "num_experts_per_token"), usual.chosen, 1, 65536);
+  experts.width = config.count("moe_intermediate_size", usual.width, 1, kMaxWidth);
+  experts.scoring = ExpertScoring::sigmoid;
+  experts.correction = true;
+  experts.group_score = GroupScore::best_two;
+  experts.groups = config.count(key("n_group", "num_expert_group"), defaults.groups, 1, kMaxWidth);
+  experts.groups_chosen = config.count("topk_group", defaults.groups_chosen, 1, kMaxWidth);
+  experts.normalised = config.flag(key("norm_topk_prob", "moe_renormalize"), defaults.normalised);
+  experts.scale = static_cast<float>(config.number(defaults.scale_key, defaults.scale));
+  const uint32_t shared = config.count(key("n_shared_experts", "num_shared_experts"),
+                                       defaults.shared, 0, kMaxWidth / experts.width);
+  experts.shared_width = shared * experts.width;
+  return experts;
+}
+
 void check_experts(const JsonFields& config, const ExpertsPlan& experts) {
   if (!experts) return;
   const auto number = [](uint32_t value) { return std::to_string(value); };

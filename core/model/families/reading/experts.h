@@ -35,6 +35,10 @@ struct RouterDefaults {
   uint32_t groups_chosen = 1;
 };
 ExpertsPlan read_sigmoid_router(const JsonFields& config, const RouterDefaults& defaults);
+// The same where each key has transformers' general name or the one of published files (Kimi
+// Linear, Ling 3). Of `defaults` the numbers count. What else the scores may be is left to the
+// caller.
+ExpertsPlan read_router_of_two_names(const JsonFields& config, const RouterDefaults& defaults);
 // `count` shared experts as wide as the others, by `key`.
 void read_shared_experts(const JsonFields& config, const char* key, uint32_t count,
                          ExpertsPlan& experts);
