@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/base/text.h"
+#include "core/plugin/fact_words.h"
 
 namespace tenon {
 namespace {
@@ -26,11 +26,6 @@ std::vector<TokenId> repeating_text(uint64_t seed) {
 
 std::span<const Fact> facts_of(const Fact* facts, uint32_t count) {
   return {facts, facts == nullptr ? 0 : count};
-}
-
-bool has_word(const Fact& fact, std::string_view word) {
-  const auto words = split(fact.words, ' ');
-  return std::find(words.begin(), words.end(), word) != words.end();
 }
 
 }  // namespace

@@ -1,22 +1,18 @@
 #include "core/isolation/isolated_library.h"
 
-#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <memory>
 #include <mutex>
-#include <span>
-#include <string_view>
 #include <tuple>
-#include <vector>
 
 #include "core/base/log.h"
 #include "core/base/quote.h"
-#include "core/base/text.h"
 #include "core/isolation/description.h"
 #include "core/isolation/isolated_drafter.h"
 #include "core/isolation/isolated_sampler.h"
 #include "core/isolation/isolated_scheduler.h"
+#include "core/plugin/fact_words.h"
 #include "core/plugin/instance.h"
 
 namespace tenon {
@@ -40,13 +36,8 @@ ProcessLosses losses_of(void* instance) {
 }
 
 bool runs_second_model(const PluginDescriptor& descriptor) {
-  const std::span facts(descriptor.requirements, descriptor.requirement_count);
-  return std::ranges::any_of(facts, [](const Fact& fact) {
-    if (fact.key != "draft.needs") return false;
-    const std::vector<std::string_view> words = split(fact.words, ' ');
-    return std::ranges::any_of(
-        words, [](std::string_view word) { return word == "model" || word == "layers"; });
-  });
+  return requires_word(descriptor, "draft.needs", "model") ||
+         requires_word(descriptor, "draft.needs", "layers");
 }
 
 class IsolatedLibrary final : public ForeignLibrary {

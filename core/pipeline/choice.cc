@@ -7,6 +7,7 @@
 #include "core/base/quote.h"
 #include "core/base/text.h"
 #include "core/pipeline/composing.h"
+#include "core/plugin/fact_words.h"
 
 namespace tenon {
 namespace {
@@ -172,8 +173,7 @@ Participant engine_participant(const PipelineConfig& config) {
 
 bool keeps_kv_as(const Executor& executor, std::string_view dtype) {
   return std::ranges::any_of(executor.provides(), [&](const Fact& fact) {
-    return std::string_view(fact.key) == "kv.dtype" &&
-           std::ranges::count(split(fact.words, ' '), dtype) > 0;
+    return std::string_view(fact.key) == "kv.dtype" && has_word(fact, dtype);
   });
 }
 

@@ -5,9 +5,9 @@
 #include <optional>
 
 #include "core/base/quote.h"
-#include "core/base/text.h"
 #include "core/exec/head_host.h"
 #include "core/pipeline/composing.h"
+#include "core/plugin/fact_words.h"
 
 namespace tenon {
 namespace {
@@ -69,12 +69,7 @@ Status open_head_of(OpenedModels& pipeline) {
 }
 
 bool needs(const PluginDescriptor& drafter, std::string_view what) {
-  for (const Fact& fact : std::span(drafter.requirements, drafter.requirement_count)) {
-    if (fact.key != "draft.needs") continue;
-    const std::vector<std::string_view> words = split(fact.words, ' ');
-    return std::find(words.begin(), words.end(), what) != words.end();
-  }
-  return false;
+  return requires_word(drafter, "draft.needs", what);
 }
 
 // The model's own layers for drafts, where the drafter is one that runs them. One that cannot be
