@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "core/report/pages/charts.h"
 #include "core/report/pages/format.h"
