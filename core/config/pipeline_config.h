@@ -67,6 +67,9 @@ struct PipelineConfig {
   // Of an executor's device, for steps that are captured and launched as one; 0 = none are.
   Configured<uint64_t> graph_memory_bytes{uint64_t{128} << 20, {}};
 
+  // [parallel]: over how many processes every layer's matrices are cut; 1 = there is one process.
+  Configured<uint32_t> tensor_ranks{1, {}};
+
   Configured<bool> plan_ahead;  // plan a step while the device computes the one before it
   // How long a scheduler may plan nothing on purpose while sequences wait (PlanOut::wake_ns).
   Configured<int64_t> wait_limit_ns{60'000'000'000, {}};

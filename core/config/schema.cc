@@ -334,6 +334,10 @@ std::vector<ConfigKey> make_keys() {
           "executor.graph_memory", 0, int64_t{1} << 40, "bytes",
           "device memory for captured steps, of an executor that captures any; 0 = none are",
           OptionType::bytes)),
+      unless_default<&C::tensor_ranks>(with_default(
+          whole<&C::tensor_ranks>("parallel.tensor", 1, 64, "processes",
+                                  "processes that every layer's matrices are cut over"),
+          1)),
       plan_ahead(),
       unless_default<&C::wait_limit_ns>(whole<&C::wait_limit_ns>(
           "engine.wait_limit", 1'000'000, int64_t{3600} * 1'000'000'000, "",

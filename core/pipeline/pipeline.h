@@ -35,6 +35,9 @@ struct PipelineRequest {
   // Borrowed, may be null: pipelines of one process that are given the same one keep packed weights
   // once where they are the same.
   SharedWeights* shared_weights = nullptr;
+  // The processes that run this pipeline together, borrowed; all of them build it at the same time.
+  // Null: this one alone, where parallel.tensor is 1.
+  Collective* ranks = nullptr;
 };
 
 // The last stage: the executors are loaded, unless the request says not to. It ends from the back.

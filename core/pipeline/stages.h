@@ -19,6 +19,7 @@
 #include "core/contract/checked_state.h"
 #include "core/engine/step/draft_runner.h"
 #include "core/exec/executor.h"
+#include "core/exec/ranks/model_cut.h"
 #include "core/model/adapters/adapter.h"
 #include "core/model/heads/head.h"
 #include "core/model/model.h"
@@ -56,11 +57,13 @@ struct PipelineSettings {
   WallClock wall_clock;
   const Clock* clock = &wall_clock;         // that plugins and the engine are given
   SharedWeights* shared_weights = nullptr;  // as the request has it
+  Collective* ranks = nullptr;              // likewise
 };
 
 // Models and tokenizer are opened, and how long and wide steps may be is settled.
 struct OpenedModels : PipelineSettings {
-  std::unique_ptr<Model> model;
+  std::unique_ptr<Model> model;                    // of several ranks what is this one's
+  ModelCut cut;                                    // how it was cut
   std::vector<std::unique_ptr<Adapter>> adapters;  // of the model, by name
   std::unique_ptr<Tokenizer> tokenizer;            // null: the model's folder has none
   Status tokenizer_problem;                        // why

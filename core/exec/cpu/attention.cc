@@ -209,11 +209,21 @@ void CpuWorker::attend(uint32_t layer) {
   if (is_last_mixer(layer) && !plan(layer).recurrent) keep_wanted_rows(layer);
 }
 
+// Each rank's heads, next to those of the others.
+const float* CpuWorker::attended_by_all(uint32_t layer, const float* own) {
+  const ColumnStarts& starts = step_.cut.layers[layer].attended;
+  float* all = step_.buffers.attended_by_all.floats();
+  const Gathered heads{own, plan(layer).attended_width(), all, starts.back(), rows_, &starts};
+  gather_columns({&heads, 1});
+  return all;
+}
+
 void CpuWorker::attention_output(uint32_t layer) {
   if (rows_ == 0) return;
   const LayerWeights& w = vectors(layer);
-  const HostMemory& x = plan(layer).latent ? step_.buffers.expanded : step_.buffers.attended;
-  add_to_stream(plan(layer).attention_scale(), x.floats(),
+  const float* x = (plan(layer).latent ? step_.buffers.expanded : step_.buffers.attended).floats();
+  if (step_.cut.by_heads(layer)) x = attended_by_all(layer, x);
+  add_to_stream(plan(layer).attention_scale(), x,
                 step_.weights.layer(layer)[&LayerWeights::output], w.output_bias,
                 plan(layer).attention_post_norm, w.attention_post_norm, w.attention_post_norm_bias);
 }

@@ -33,7 +33,7 @@ constexpr uint64_t kPrefaultKv = uint64_t{16} << 20;     // of all K and V
 constexpr uint32_t kFewRows = 16;
 constexpr int64_t kPauseNs = 1'000'000'000;
 
-class CpuExecutor final : public Executor, public HeadHost {
+class CpuExecutor final : public Executor, public HeadHost, public RankHost {
  public:
   CpuExecutor(std::shared_ptr<WorkerPool> pool, CpuFeatures isa)
       : pool_(std::move(pool)),
@@ -60,6 +60,10 @@ class CpuExecutor final : public Executor, public HeadHost {
   }
 
   void take_head(const Head& head) override { step_.head = &head; }
+  void join(Collective& ranks, const ModelCut& cut) override {
+    step_.ranks = &ranks;
+    step_.cut = cut;
+  }
   Status load(const ExecutorSetup& setup) override;
   Result<std::unique_ptr<Executor>> sibling() const override {
     return std::unique_ptr<Executor>(std::make_unique<CpuExecutor>(pool_, isa_));
@@ -119,7 +123,8 @@ Status CpuExecutor::load(const ExecutorSetup& setup) {
                                           {setup.max_rows, setup.max_sequences, pool_->size()}));
   TENON_RETURN_IF_ERROR(step_.weights.load(*setup.model, setup.adapters, setup.linear, *pool_,
                                            setup.progress, setup.sharing,
-                                           step_.head == nullptr ? nullptr : &step_.head->fc));
+                                           step_.head == nullptr ? nullptr : &step_.head->fc,
+                                           step_.cut));
   TENON_RETURN_IF_ERROR(load_workers(setup.max_rows));
   prefault_memory();
   loaded_ = true;
@@ -127,7 +132,7 @@ Status CpuExecutor::load(const ExecutorSetup& setup) {
 }
 
 Status CpuExecutor::load_workers(uint32_t max_rows) {
-  TENON_RETURN_IF_ERROR(step_.buffers.allocate(*step_.model, step_.head, step_.weights, max_rows));
+  TENON_RETURN_IF_ERROR(step_.buffers.allocate(*step_.model, step_.head, step_.weights, max_rows, step_.cut));
   TENON_RETURN_IF_ERROR(step_.index.allocate(*step_.model, *step_.shape, kv_.storage(),
                                              step_.indexed, max_rows, pool_->size()));
   step_.reserve(max_rows);

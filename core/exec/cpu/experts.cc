@@ -55,7 +55,7 @@ void CpuWorker::add_gated(Part part, const PackedMatrix& up, const float* up_bia
   parts_.push_back(part);
   part.matrix = &up;
   part.job.packed = up.data;
-  part.job.bias = up_bias;
+  part.job.bias = up_bias == nullptr ? nullptr : up_bias + up.first;
   part.job.y = step_.buffers.product.floats() + at;
   parts_.push_back(part);
 }
@@ -101,10 +101,11 @@ void CpuWorker::experts_in(uint32_t layer) {
   const bool shared_fused =
       epilogue && shared > 0 && !experts.shared_bias &&
       w[&LayerWeights::shared_gate].pairs_with(w[&LayerWeights::shared_up], *epilogue);
+  const uint32_t places = rows_ * experts.chosen;
   parts_.clear();
   add_chosen(layer, fused ? &*epilogue : nullptr);
   if (experts.latent_width > 0) {
-    multiply_parts(step_.buffers.low.floats(), rows_, parts_);
+    multiply_parts(step_.buffers.low.floats(), rows_, parts_, places);
     parts_.clear();
   }
   if (shared > 0) {
@@ -118,7 +119,7 @@ void CpuWorker::experts_in(uint32_t layer) {
       parts_.push_back(part_of(w[&LayerWeights::shared_up], b.shared_up_bias, to));
     }
   }
-  multiply_parts(x, rows_, parts_);
+  multiply_parts(x, rows_, parts_, places);
   if (!fused) activate_inner(experts, 0, chosen);
   if (shared > 0 && !shared_fused) {
     activate_inner({.gated = experts.gated, .activation = experts.activation}, chosen, shared);

@@ -30,6 +30,14 @@ struct PackQueue {
   std::atomic<bool> finite = true;  // what is read so far
 };
 
+// A product's columns are cut at multiples of a cache line of its floats.
+constexpr uint32_t kCutColumns = 16;
+// Decides who is chosen, and is small.
+constexpr Weight LayerWeights::*kWhole[] = {&LayerWeights::router, &LayerWeights::shared_router};
+// Cut with the heads of attention, where these are; a latent layer has no k and v.
+constexpr Weight LayerWeights::*kOfHeads[] = {&LayerWeights::q, &LayerWeights::k, &LayerWeights::v,
+                                              &LayerWeights::output_gate};
+
 // What went wrong first on one worker, and with which matrix.
 struct PackFault {
   Status status;
@@ -68,14 +76,16 @@ const PackedMatrix& PackedLayer::operator[](Weight LayerWeights::*which) const {
 Status PackedWeights::load(const Model& model, std::span<const Adapter* const> adapters,
                            const LinearResolver& resolve, WorkerPool& pool,
                            const LoadProgress& progress, const WeightSharing& sharing,
-                           const Weight* front) {
+                           const Weight* front, const ModelCut& cut) {
   *this = PackedWeights();
+  rank_ = cut.rank;
+  ranks_ = cut.ranks;
   for (const Adapter* adapter : adapters) {
     for (const AdapterMatrix& matrix : adapter->matrices) {
       adapted_[matrix.target].pairs.resize(adapters.size());
     }
   }
-  TENON_RETURN_IF_ERROR(add_all(model, resolve));
+  TENON_RETURN_IF_ERROR(add_all(model, resolve, cut));
   if (front != nullptr) TENON_RETURN_IF_ERROR(add(*front, resolve, front_));
   TENON_RETURN_IF_ERROR(add_adapters(adapters, resolve));
   TENON_RETURN_IF_ERROR(place_and_pack(model, pool, progress, sharing));
@@ -92,7 +102,8 @@ std::string PackedWeights::name_of_layout(const WeightSharing& sharing) const {
     const Weight& source = *placement.matrix->source;
     for (const std::string& part :
          {source.name, source.format, placement.packs_as, std::to_string(source.n_out),
-          std::to_string(source.k_in), std::to_string(placement.offset)}) {
+          std::to_string(source.k_in), std::to_string(placement.matrix->first),
+          std::to_string(placement.offset)}) {
       text += part;
       text += '\n';
     }
@@ -124,7 +135,7 @@ Status PackedWeights::place_and_pack(const Model& model, WorkerPool& pool,
 
 // Blocks share members, such as the output of attention: those are added once.
 Status PackedWeights::add_layer(const LayerWeights& from, const LinearResolver& resolve,
-                                PackedLayer& to) {
+                                bool by_heads, PackedLayer& to) {
   TENON_RETURN_IF_ERROR(add_heads(from.k_absorb, resolve, to.k_absorb));
   TENON_RETURN_IF_ERROR(add_heads(from.v_expand, resolve, to.v_expand));
   for (const Block* block : layer_blocks()) {
@@ -138,24 +149,28 @@ Status PackedWeights::add_layer(const LayerWeights& from, const LinearResolver& 
   }
   // Placements point to them from here on.
   for (auto& [which, matrix] : to.matrices_) {
-    TENON_RETURN_IF_ERROR(add(from.*which, resolve, matrix));
+    const bool whole = std::ranges::find(kWhole, which) != std::end(kWhole) ||
+                       (by_heads && std::ranges::find(kOfHeads, which) != std::end(kOfHeads));
+    TENON_RETURN_IF_ERROR(add(from.*which, resolve, matrix, whole ? Cut::none : Cut::columns));
   }
   return add_experts(from.experts, resolve, to);
 }
 
-Status PackedWeights::add_all(const Model& model, const LinearResolver& resolve) {
+Status PackedWeights::add_all(const Model& model, const LinearResolver& resolve,
+                              const ModelCut& cut) {
   layers_.resize(model.layers.size());
   for (size_t i = 0; i < layers_.size(); ++i) {
-    TENON_RETURN_IF_ERROR(add_layer(model.layers[i], resolve, layers_[i]));
+    const bool by_heads = cut.by_heads(static_cast<uint32_t>(i));
+    TENON_RETURN_IF_ERROR(add_layer(model.layers[i], resolve, by_heads, layers_[i]));
   }
   if (model.layer_table.n_out > 0) {
     TENON_RETURN_IF_ERROR(readable_by_rows(model.layer_table));
-    TENON_RETURN_IF_ERROR(add(model.layer_projection, resolve, layer_projection_));
+    TENON_RETURN_IF_ERROR(add(model.layer_projection, resolve, layer_projection_, Cut::columns));
   }
   embedding_source_ = &model.embedding;
-  TENON_RETURN_IF_ERROR(add(model.head, resolve, head_));
+  TENON_RETURN_IF_ERROR(add(model.head, resolve, head_, Cut::columns));
   if (model.plan.tied_embeddings || readable_by_rows(model.embedding).ok()) return {};
-  return add(model.embedding, resolve, embedding_);
+  return add(model.embedding, resolve, embedding_, Cut::columns);
 }
 
 // Behind the model, whose kernels come first in every list.
@@ -194,7 +209,7 @@ Status PackedWeights::add_experts(const std::vector<ExpertWeights>& from,
          {std::pair(&from[i].gate, &expert.gate), std::pair(&from[i].up, &expert.up),
           std::pair(&from[i].down, &expert.down)}) {
       if (weight->n_out == 0) continue;
-      TENON_RETURN_IF_ERROR(add(*weight, resolve, *matrix));
+      TENON_RETURN_IF_ERROR(add(*weight, resolve, *matrix, Cut::columns));
       for (const TensorView& part : weight->parts) expert.stored_bytes += bytes_of(part).size();
       if (weight == &from[i].down) continue;
       to.experts_alike = to.experts_alike && matrix->prepared_like(to.experts[0].gate) &&
@@ -204,8 +219,24 @@ Status PackedWeights::add_experts(const std::vector<ExpertWeights>& from,
   return {};
 }
 
-Status PackedWeights::add(const Weight& weight, const LinearResolver& resolve,
-                          PackedMatrix& matrix) {
+// Who has which columns follows from their number alone, so that matrices which are multiplied
+// together, such as gate and up, are cut alike. Rows that are stored in an order across the cut stay
+// together.
+const Weight& PackedWeights::cut_columns_of(const Weight& weight, PackedMatrix& matrix) {
+  auto& starts = starts_[weight.n_out];
+  if (starts.empty()) starts = cut_columns(weight.n_out, kCutColumns, ranks_);
+  for (uint32_t rank = 0; rank < ranks_; ++rank) {
+    if (!are_together(weight, starts[rank], starts[rank + 1] - starts[rank])) return weight;
+  }
+  matrix.starts = &starts;
+  matrix.first = starts[rank_];
+  matrix.columns = starts[rank_ + 1] - starts[rank_];
+  return slices_.emplace_back(rows_of(weight, matrix.first, matrix.columns, orders_));
+}
+
+// Kernels are chosen for the whole matrix, so that all ranks, and one alone, have the same.
+Status PackedWeights::add(const Weight& weight, const LinearResolver& resolve, PackedMatrix& matrix,
+                          Cut cut) {
   TENON_ASSIGN_OR_RETURN(const ChosenLinear chosen, resolve(weight.view()));
   LinearKernel* kernel = chosen.kernel;
   if (kernel == nullptr)
@@ -218,15 +249,20 @@ Status PackedWeights::add(const Weight& weight, const LinearResolver& resolve,
             .k_in = weight.k_in,
             .preparation = kernel->preparation(weight.view()),
             .gate_finish = chosen.gate_finish,
-            .source = &weight};
+            .source = &weight,
+            .columns = weight.n_out};
   const auto adapted = adapted_.find(&weight);
   if (adapted != adapted_.end()) matrix.adapted = &adapted->second;
   matrix.reads_x = kernel->prepared_bytes(matrix.preparation, 1) == 0;
-  placements_.push_back({&matrix, total_bytes_, chosen.packs_as});
-  guard_bytes_ += kCanaryBytes;
-  total_bytes_ = saturating_add(
-      total_bytes_,
-      saturating_add(round_up_to_line(kernel->packed_bytes(weight.view())), kCanaryBytes));
+  if (ranks_ > 1 && cut == Cut::columns) matrix.source = &cut_columns_of(weight, matrix);
+  if (matrix.columns > 0) {
+    const WeightView own = matrix.source->view();
+    if (Status status = kernel->accepts(own); !status.ok()) return with_context(own.name, status);
+    placements_.push_back({&matrix, total_bytes_, chosen.packs_as});
+    guard_bytes_ += kCanaryBytes;
+    total_bytes_ = saturating_add(
+        total_bytes_, saturating_add(round_up_to_line(kernel->packed_bytes(own)), kCanaryBytes));
+  }
   if (std::ranges::find(kernels_, kernel) == kernels_.end()) kernels_.push_back(kernel);
   const std::pair preparation(kernel, matrix.preparation);
   if (std::ranges::find(preparations_, preparation) == preparations_.end()) {
@@ -287,11 +323,15 @@ Status PackedWeights::embed(std::span<const TokenId> tokens, float* out, Slice s
   const uint32_t width = embedding_source_->k_in;
   if (embedding_.kernel != nullptr) {
     // The same numbers without a sign, which no token here has.
-    const auto* rows = reinterpret_cast<const uint32_t*>(tokens.data());
+    std::span<const uint32_t> rows(reinterpret_cast<const uint32_t*>(tokens.data()),
+                                   tokens.size());
+    // Of several ranks a token comes alone.
+    const uint32_t own_row = rows.empty() ? 0 : rows.front() - embedding_.first;
+    if (embedding_.starts != nullptr) rows = {&own_row, 1};
     return embedding_.kernel->gather({.packed = embedding_.data,
-                                      .n_out = embedding_.n_out,
+                                      .n_out = embedding_.columns,
                                       .k_in = width,
-                                      .rows = {rows, tokens.size()},
+                                      .rows = rows,
                                       .out = out,
                                       .out_stride = width},
                                      slice);

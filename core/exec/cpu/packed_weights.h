@@ -4,6 +4,7 @@
 #include <tenon/linear.h>
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <span>
@@ -15,6 +16,7 @@
 #include "core/base/threads/worker_pool.h"
 #include "core/exec/executor.h"
 #include "core/exec/host_memory.h"
+#include "core/exec/ranks/model_cut.h"
 #include "core/model/model.h"
 
 namespace tenon {
@@ -31,6 +33,9 @@ struct PackedMatrix {
   const GateFinish* gate_finish = nullptr;  // of the kernel
   const Weight* source = nullptr;
   const AdaptedMatrix* adapted = nullptr;  // null: no adapter changes it
+  // Of several ranks: who has which columns of the n_out that are gathered; null: all are here.
+  const ColumnStarts* starts = nullptr;
+  uint32_t first = 0, columns = 0;  // that are here
 
   // Of x, in whole cache lines.
   uint64_t prepared_bytes(uint32_t rows) const {
@@ -43,6 +48,7 @@ struct PackedMatrix {
   // Whether the kernel multiplies with both in one job, and finishes their products by `epilogue`.
   bool pairs_with(const PackedMatrix& second, Epilogue epilogue) const {
     return second.prepared_like(*this) && second.source->format == source->format &&
+           second.first == first && second.columns == columns &&
            (kernel->epilogues() & epilogue_bit(epilogue)) != 0;
   }
 };
@@ -84,16 +90,21 @@ class PackedWeights {
   // packed size. A plain embedding that is not the head stays in the checkpoint, as does the table
   // of per-layer embeddings, which must be readable by rows. What another executor has packed in
   // the same way is used as it is. `front`, if not null, is one more matrix: a head's, before its
-  // layers.
+  // layers. Of several ranks, `cut` says which this one is, and matrices whose heads were not cut
+  // are cut by columns.
   Status load(const Model& model, std::span<const Adapter* const> adapters,
               const LinearResolver& resolve, WorkerPool& pool, const LoadProgress& progress,
-              const WeightSharing& sharing = {}, const Weight* front = nullptr);
+              const WeightSharing& sharing = {}, const Weight* front = nullptr,
+              const ModelCut& cut = {});
 
   const PackedLayer& layer(uint32_t index) const { return layers_[index]; }
   const PackedMatrix& head() const { return head_; }
   const PackedMatrix& front() const { return front_; }
   const PackedMatrix& layer_projection() const { return layer_projection_; }
-  // This slice's share of the tokens' rows of the embedding, as f32 [tokens, hidden].
+  // Of several ranks: who has which rows of the embedding; null: all are here.
+  const ColumnStarts* embedding_starts() const { return embedding_.starts; }
+  // This slice's share of the tokens' rows of the embedding, as f32 [tokens, hidden]. Of several
+  // ranks they are this one's.
   Status embed(std::span<const TokenId> tokens, float* out, Slice slice) const;
 
   uint64_t bytes() const { return memory_ ? memory_->bytes() - guard_bytes_ : 0; }
@@ -112,13 +123,17 @@ class PackedWeights {
   const std::vector<LinearKernel*>& kernels() const { return kernels_; }
 
  private:
-  Status add(const Weight& weight, const LinearResolver& resolve, PackedMatrix& matrix);
+  enum class Cut : uint8_t { none, columns };
+  Status add(const Weight& weight, const LinearResolver& resolve, PackedMatrix& matrix,
+             Cut cut = Cut::none);
+  const Weight& cut_columns_of(const Weight& weight, PackedMatrix& matrix);
   Status add_heads(const std::vector<Weight>& heads, const LinearResolver& resolve,
                    std::vector<PackedMatrix>& packed);
   Status add_experts(const std::vector<ExpertWeights>& from, const LinearResolver& resolve,
                      PackedLayer& to);
-  Status add_layer(const LayerWeights& from, const LinearResolver& resolve, PackedLayer& to);
-  Status add_all(const Model& model, const LinearResolver& resolve);
+  Status add_layer(const LayerWeights& from, const LinearResolver& resolve, bool by_heads,
+                   PackedLayer& to);
+  Status add_all(const Model& model, const LinearResolver& resolve, const ModelCut& cut);
   Status add_adapters(std::span<const Adapter* const> adapters, const LinearResolver& resolve);
   std::string name_of_layout(const WeightSharing& sharing) const;
   Status place_and_pack(const Model& model, WorkerPool& pool, const LoadProgress& progress,
@@ -145,6 +160,10 @@ class PackedWeights {
   std::map<const Weight*, AdaptedMatrix> adapted_;                   // by the model's matrix
   uint32_t highest_rank_ = 0;
   uint32_t widest_beside_ = 0;
+  uint32_t rank_ = 0, ranks_ = 1;
+  std::map<uint32_t, ColumnStarts> starts_;  // by the number of columns
+  std::deque<Weight> slices_;                // of matrices that are cut
+  RowOrders orders_;                         // theirs
   std::shared_ptr<const HostMemory> memory_;  // written while it is packed alone
   bool shared_ = false;                       // somebody else packed it
 };

@@ -9,7 +9,9 @@ namespace tenon {
 
 // The first error is the one to tell. A worker goes on after it: the others wait at the barriers.
 void CpuProducts::keep(Status status) {
-  if (!status.ok() && status_.ok()) status_ = std::move(status);
+  if (status.ok()) return;
+  step_.has_failed = true;
+  if (status_.ok()) status_ = std::move(status);
 }
 
 void CpuProducts::reserve(size_t heads, size_t experts) {
@@ -18,6 +20,8 @@ void CpuProducts::reserve(size_t heads, size_t experts) {
   const size_t most = std::max<size_t>(kMostProducts + low, 2 * (experts + 1));
   parts_.reserve(most);
   jobs_.reserve(most);
+  gathered_.reserve(most);
+  if (step_.ranks != nullptr) exchanged_bytes_.resize(step_.ranks->size());
   low_.reserve(low);
   if (low == 0) return;
   for (std::vector<uint32_t>* rows : {&plain_, &changed_}) rows->reserve(step_.max_rows);
@@ -46,6 +50,7 @@ const void* CpuProducts::prepare(const PackedMatrix& matrix, const float* x, uin
 void CpuProducts::run_jobs(LinearKernel& kernel, std::span<const LinearJob> jobs) {
   uint64_t columns = 0;
   for (const LinearJob& job : jobs) columns += job.n_out;
+  if (columns == 0) return;
   const auto parts = static_cast<uint32_t>(std::min<uint64_t>(
       columns / linear_part_columns(rows_) + slice_.count, WorkQueue::kMaxParts));
   const uint32_t call = linear_calls_++;
@@ -58,13 +63,13 @@ CpuProducts::Part CpuProducts::part_of(const PackedMatrix& matrix, std::span<con
                                        float* y) const {
   Part part{.matrix = &matrix, .job = {}};
   part.job.packed = matrix.data;
-  part.job.n_out = matrix.n_out;
+  part.job.n_out = matrix.columns;
   part.job.k_in = matrix.k_in;
   part.job.x_stride = matrix.k_in;
   part.job.x_rows = rows_;
-  part.job.y = y;
+  part.job.y = y + matrix.first;
   part.job.y_stride = matrix.n_out;
-  part.job.bias = bias.empty() ? nullptr : bias.data();
+  part.job.bias = bias.empty() ? nullptr : bias.data() + matrix.first;
   return part;
 }
 
@@ -95,11 +100,17 @@ void CpuProducts::multiply(const float* x, std::span<const Product> products) {
   if (composed != nullptr) combine(*composed);
 }
 
-// Jobs that share a preparation run together. Matrices of mixed files may have several kernels.
-void CpuProducts::multiply_parts(const float* x, uint32_t rows, std::span<Part> parts) {
+// Jobs that share a preparation run together. Matrices of mixed files may have several kernels. A
+// rank may have no columns of a matrix.
+void CpuProducts::multiply_parts(const float* x, uint32_t rows, std::span<Part> parts,
+                                 uint32_t y_rows) {
+  const auto is_here = [](const Part& part) { return part.job.n_out > 0; };
   for (size_t first = 0; first < parts.size(); ++first) {
     const PackedMatrix& matrix = *parts[first].matrix;
-    const auto same = [&](const Part& part) { return part.matrix->prepared_like(matrix); };
+    const auto same = [&](const Part& part) {
+      return is_here(part) && part.matrix->prepared_like(matrix);
+    };
+    if (!is_here(parts[first])) continue;
     if (std::any_of(parts.begin(), parts.begin() + static_cast<ptrdiff_t>(first), same)) continue;
     const void* prepared = prepare(matrix, x, rows);
     jobs_.clear();
@@ -111,6 +122,7 @@ void CpuProducts::multiply_parts(const float* x, uint32_t rows, std::span<Part> 
     run_jobs(*matrix.kernel, jobs_);
     barrier();
   }
+  if (step_.ranks != nullptr) gather_products(parts, rows, y_rows > 0 ? y_rows : rows);
 }
 
 // All heads of a layer are stored in one format, so one kernel has them all; where files differ by

@@ -50,8 +50,23 @@ class CpuProducts {
   // Prepares x [rows_, k_in] and multiplies it. Ends with a barrier. Of x this worker's share of
   // the rows must be there. One product at most may have an epilogue that its kernel lacks.
   void multiply(const float* x, std::span<const Product> products);
-  void multiply_parts(const float* x, uint32_t rows, std::span<Part> parts);
+  // `y_rows`: rows that jobs which choose theirs write together; 0: as many as x has.
+  void multiply_parts(const float* x, uint32_t rows, std::span<Part> parts, uint32_t y_rows = 0);
   Part part_of(const PackedMatrix& matrix, std::span<const float> bias, float* y) const;
+  // Of several ranks (gather.cc): columns of a buffer that each of them has, and that all shall
+  // have.
+  struct Gathered {
+    const float* from = nullptr;  // this rank's own columns
+    uint64_t from_stride = 0;     // elements from row to row
+    float* to = nullptr;          // all columns, where `from` may lie as well
+    uint64_t to_stride = 0;
+    uint32_t rows = 0;
+    const ColumnStarts* starts = nullptr;
+  };
+  // Begins behind a barrier, and ends with one.
+  void gather_columns(std::span<const Gathered> parts);
+  // Rows of the embedding at the rank that has them → out, at all ranks. Ends with a barrier.
+  void gather_embedding(std::span<const TokenId> tokens, float* out);
   void combine(const Product& product);
   // y[row, head] = head's matrix · x[row, head], for every head of the rows. Ends with a barrier.
   // Of x this worker's share of the rows must be there.
@@ -85,6 +100,9 @@ class CpuProducts {
   };
 
   const void* prepare(const PackedMatrix& matrix, const float* x, uint32_t rows);
+  void gather_products(std::span<const Part> parts, uint32_t rows, uint32_t y_rows);
+  void gather_piece(std::span<const Gathered> parts, uint32_t piece, uint32_t pieces);
+  void exchange();
   void run_jobs(LinearKernel& kernel, std::span<const LinearJob> jobs);
   // Low-rank adapters (adapters.cc).
   const AdapterRows& adapter_rows() const {
@@ -109,6 +127,8 @@ class CpuProducts {
   void add_beside();
 
   std::vector<LinearJob> jobs_;
+  std::vector<Gathered> gathered_;         // of the products at hand
+  std::vector<uint64_t> exchanged_bytes_;  // [ranks]
   std::vector<LinearJob> head_jobs_;  // room for one a head
   std::vector<Low> low_;
   uint32_t low_targets_ = 0;

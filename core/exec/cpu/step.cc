@@ -32,18 +32,21 @@ struct RecurrentWidths {
 }  // namespace
 
 Status CpuBuffers::allocate(const Model& model, const Head* head, const PackedWeights& weights,
-                            uint32_t max_rows) {
+                            uint32_t max_rows, const ModelCut& cut) {
   const ModelPlan& plan = model.plan;
   const auto rows_of = [max_rows](uint64_t width) {
     return saturating_mul(saturating_mul(width, max_rows), sizeof(float));
   };
   uint64_t heads = 0, gated = 0, kv_heads = 0, inner_width = 0, turned = 0, low_width = 0,
-           expanded_width = 0, beside_width = 0;
+           expanded_width = 0, beside_width = 0, by_all_width = 0;
   RecurrentWidths wide;
   uint64_t scores_width = 0, routed_width = 0, chosen = 1;
   for (size_t i = 0; i < plan.layers.size(); ++i) {
     const LayerPlan& layer = plan.layers[i];
     wide.add(layer.recurrent, model.layers[i]);
+    if (cut.by_heads(static_cast<uint32_t>(i))) {
+      by_all_width = std::max<uint64_t>(by_all_width, cut.layers[i].attended.back());
+    }
     heads = std::max<uint64_t>({heads, layer.attention.q_width(), layer.kernel_out_width()});
     gated = std::max<uint64_t>(gated, layer.attention.gate_width());
     kv_heads = std::max<uint64_t>(
@@ -78,6 +81,7 @@ Status CpuBuffers::allocate(const Model& model, const Head* head, const PackedWe
       {&k, rows_of(kv_heads)},
       {&v, rows_of(kv_heads)},
       {&attended, rows_of(heads)},
+      {&attended_by_all, rows_of(by_all_width)},
       {&attention_gate, rows_of(gated)},
       {&inputs, rows_of(plan.layer_inputs_width())},
       {&beside, rows_of(beside_width)},
@@ -146,6 +150,7 @@ void CpuStep::make_ropes() {
 
 void CpuStep::begin(const BatchView& next) {
   batch = &next;
+  has_failed = false;
   choice->used_bytes = 0;
   scores.begin(next);
   const auto layers = static_cast<uint32_t>(model->plan.layers.size());

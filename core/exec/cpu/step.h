@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -25,6 +26,7 @@
 #include "core/exec/host_memory.h"
 #include "core/model/heads/head.h"
 #include "core/model/model.h"
+#include "core/parallel/collective.h"
 
 namespace tenon {
 
@@ -63,6 +65,7 @@ struct CpuBuffers {
   HostMemory q;         // [rows, heads, head_dim]
   HostMemory k, v;      // [rows, kv_heads, head_dim]
   HostMemory attended;  // [rows, heads, head_dim]
+  HostMemory attended_by_all;  // … of all ranks, where each attends for heads of its own
   HostMemory attention_gate;  // … or [rows, heads], of layers whose attention has one
   HostMemory inputs;          // [rows, layers, width]: per-layer embeddings
   HostMemory beside;          // [rows, hidden]: an MLP's result next to experts
@@ -87,10 +90,10 @@ struct CpuBuffers {
   HostMemory low_rank, low_prepared, low_beside;
 
   Status allocate(const Model& model, const Head* head, const PackedWeights& weights,
-                  uint32_t max_rows);
+                  uint32_t max_rows, const ModelCut& cut = {});
   // Whether kernels kept to all but `attended`: these are linear kernels' to write.
   bool intact() const;
-  std::array<const HostMemory*, 29> all() const {
+  std::array<const HostMemory*, 30> all() const {
     const auto& [first, second, third] = recurrent;
     return {&hidden,
             &normed,
@@ -120,7 +123,8 @@ struct CpuBuffers {
             &inputs,
             &beside,
             &embedded,
-            &joined};
+            &joined,
+            &attended_by_all};
   }
 };
 
@@ -137,6 +141,8 @@ struct CpuStep {
   const Model* model = nullptr;
   const Head* head = nullptr;  // null: the model is none
   const ModelShape* shape = nullptr;
+  Collective* ranks = nullptr;  // null: this process runs the model alone
+  ModelCut cut;
   const RowOps* ops = nullptr;
   WorkerPool* pool = nullptr;
   std::unique_ptr<WorkQueue> queue;  // of the workers, for linear kernels
@@ -155,6 +161,7 @@ struct CpuStep {
   std::vector<uint32_t> counting;   // [max_rows] 0, 1, 2 …
   uint64_t low_bytes = 0;           // of a product's part of CpuBuffers::low_prepared
   uint64_t low_bytes_of_a_row = 0;  // … where a worker has one for itself
+  mutable std::atomic<bool> has_failed = false;  // of the step at hand, in any worker
 
   // The step's.
   const BatchView* batch = nullptr;

@@ -53,7 +53,12 @@ void CpuWorker::embed_tokens() {
   for (size_t first = 0; first < rows_;) {
     size_t last = inputs.data == nullptr ? rows_ : first;
     while (last < rows_ && tokens[last] != kNoToken) ++last;
-    keep(step_.weights.embed(tokens.subspan(first, last - first), hidden + first * width, slice_));
+    const std::span<const TokenId> run = tokens.subspan(first, last - first);
+    if (step_.weights.embedding_starts() == nullptr) {
+      keep(step_.weights.embed(run, hidden + first * width, slice_));
+    } else {
+      gather_embedding(run, hidden + first * width);
+    }
     for (; last < rows_ && tokens[last] == kNoToken; ++last) {
       if (last % slice_.count != slice_.index) continue;
       std::memcpy(hidden + last * width,

@@ -115,6 +115,7 @@ class CpuWorker final : public CpuProducts, private DecoderOps {
   void for_each_head(uint32_t layer, Function&& function);
   void norm_all_heads(uint32_t layer);
   void gate_attended(const LayerPlan& layer);
+  const float* attended_by_all(uint32_t layer, const float* own);
   void scale_v(const SelfAttentionPlan& attention);
   void make_v(const SelfAttentionPlan& attention, uint64_t row, uint64_t head, const float* k);
 

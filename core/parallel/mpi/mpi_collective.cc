@@ -1,0 +1,127 @@
+#include "core/parallel/mpi/mpi_collective.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <limits>
+#include <thread>
+#include <utility>
+
+namespace tenon {
+namespace {
+
+constexpr uint64_t kLine = 64;
+constexpr int kExchangeTag = 1, kLengthTag = 2, kMessageTag = 3;
+// Who waits gives its core away between looks, and naps once it has waited for a moment.
+constexpr int64_t kAwakeNs = 2'000'000;
+constexpr std::chrono::microseconds kNap{200};
+constexpr uint64_t kMostAtOnce = uint64_t{1} << 30;  // MPI counts in int
+
+int64_t now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+}  // namespace
+
+MpiCollective::MpiCollective(const MpiLibrary& mpi, uint32_t rank, std::vector<RankPlace> places,
+                             uint64_t slot_bytes)
+    : mpi_(mpi),
+      rank_(rank),
+      places_(std::move(places)),
+      slot_bytes_(slot_bytes),
+      outgoing_(slot_bytes + kLine),
+      incoming_(places_.size() * slot_bytes + kLine) {}
+
+std::byte* MpiCollective::slot(const std::vector<std::byte>& memory, uint32_t index) const {
+  const auto first = reinterpret_cast<uintptr_t>(memory.data());
+  const uintptr_t aligned = (first + kLine - 1) / kLine * kLine;
+  return reinterpret_cast<std::byte*>(aligned) + index * slot_bytes_;
+}
+
+Status MpiCollective::start_send(const void* from, uint64_t bytes, uint32_t rank, int tag) {
+  Pending& made = pending_.emplace_back(Pending{nullptr, rank});
+  if (mpi_.isend(from, static_cast<int>(bytes), mpi_.byte, static_cast<int>(rank), tag, mpi_.world,
+                 &made.request) == 0) {
+    return {};
+  }
+  pending_.pop_back();
+  return failed("MPI cannot send to " + name_of_rank(rank, places_[rank]));
+}
+
+Status MpiCollective::start_receive(void* to, uint64_t bytes, uint32_t rank, int tag) {
+  Pending& made = pending_.emplace_back(Pending{nullptr, rank});
+  if (mpi_.irecv(to, static_cast<int>(bytes), mpi_.byte, static_cast<int>(rank), tag, mpi_.world,
+                 &made.request) == 0) {
+    return {};
+  }
+  pending_.pop_back();
+  return failed("MPI cannot receive from " + name_of_rank(rank, places_[rank]));
+}
+
+Status MpiCollective::finish(int64_t patience_ns) {
+  const int64_t began = now_ns();
+  for (;;) {
+    std::erase_if(pending_, [this](Pending& pending) {
+      int done = 0;
+      return mpi_.test(&pending.request, &done, nullptr) == 0 && done != 0;
+    });
+    if (pending_.empty()) return {};
+    const int64_t waited = now_ns() - began;
+    if (waited > patience_ns) {
+      const uint32_t missing = pending_.front().rank;
+      fail(name_of_rank(missing, places_[missing]) + " has not answered for " +
+           std::to_string(patience_ns / 1'000'000'000) +
+           " s: it is stopped, or its machine or link is gone");
+      return failed(fault_);
+    }
+    if (waited < kAwakeNs) {
+      sched_yield();
+    } else {
+      std::this_thread::sleep_for(kNap);
+    }
+  }
+}
+
+Status MpiCollective::exchange(std::span<const uint64_t> bytes) {
+  if (!fault_.empty()) return failed(fault_);
+  for (uint32_t other = 0; other < size(); ++other) {
+    if (other == rank_) continue;
+    TENON_RETURN_IF_ERROR(
+        start_receive(slot(incoming_, other), bytes[other], other, kExchangeTag));
+    TENON_RETURN_IF_ERROR(start_send(outgoing(), bytes[rank_], other, kExchangeTag));
+  }
+  std::memcpy(slot(incoming_, rank_), outgoing(), bytes[rank_]);
+  return finish(kPatienceNs);
+}
+
+Status MpiCollective::send(std::span<const std::byte> message) {
+  if (!fault_.empty()) return failed(fault_);
+  if (message.size() > kMostAtOnce) return internal("a message to ranks is over a gigabyte");
+  const uint64_t length = message.size();
+  for (uint32_t other = 1; other < size(); ++other) {
+    TENON_RETURN_IF_ERROR(start_send(&length, sizeof(length), other, kLengthTag));
+    TENON_RETURN_IF_ERROR(start_send(message.data(), length, other, kMessageTag));
+  }
+  return finish(kPatienceNs);
+}
+
+Result<std::vector<std::byte>> MpiCollective::receive() {
+  if (!fault_.empty()) return failed(fault_);
+  uint64_t length = 0;
+  TENON_RETURN_IF_ERROR(start_receive(&length, sizeof(length), 0, kLengthTag));
+  TENON_RETURN_IF_ERROR(finish(std::numeric_limits<int64_t>::max()));
+  std::vector<std::byte> message(length);
+  TENON_RETURN_IF_ERROR(start_receive(message.data(), length, 0, kMessageTag));
+  TENON_RETURN_IF_ERROR(finish(kPatienceNs));
+  return message;
+}
+
+void MpiCollective::fail(const std::string& cause) {
+  if (fault_.empty()) fault_ = cause;
+}
+
+}  // namespace tenon

@@ -1,0 +1,113 @@
+#include "core/parallel/rank_watch.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <utility>
+
+namespace tenon {
+namespace {
+
+constexpr std::chrono::milliseconds kBeat{100};
+// Who wakes up later than that did not run itself, and knows nothing about the others.
+constexpr int64_t kOwnSilenceNs = 1'000'000'000;
+
+int64_t monotonic_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+// Readable once the process has ended, though nobody may have asked for its status yet.
+int descriptor_of(int64_t process) {
+  return static_cast<int>(syscall(SYS_pidfd_open, static_cast<pid_t>(process), 0));
+}
+
+bool has_ended(int descriptor, int64_t process) {
+  if (descriptor < 0) return kill(static_cast<pid_t>(process), 0) != 0 && errno == ESRCH;
+  pollfd asked{.fd = descriptor, .events = POLLIN, .revents = 0};
+  return poll(&asked, 1, 0) > 0;
+}
+
+}  // namespace
+
+RankWatch::RankWatch(std::shared_ptr<SharedMemory> memory, uint32_t rank,
+                     std::vector<RankPlace> places, OnFault on_fault)
+    : memory_(std::move(memory)),
+      rank_(rank),
+      places_(std::move(places)),
+      on_fault_(std::move(on_fault)),
+      thread_([this](const std::stop_token& stop) { watch(stop); }) {}
+
+RankWatch::~RankWatch() = default;
+
+std::string RankWatch::fault_of(uint32_t rank, Seen& seen, int64_t now_ns) const {
+  const SharedRank& other = memory_->header().ranks[rank];
+  const std::string name = name_of_rank(rank, places_[rank]);
+  if (other.state.load() == RankState::left) return {};
+  if (has_ended(seen.descriptor, places_[rank].process)) {
+    // It may have left between the two looks.
+    if (other.state.load() == RankState::left) return {};
+    return name + " has ended: it was killed, or it crashed";
+  }
+  const uint64_t beats = other.beats.load();
+  if (beats != seen.beats) {
+    seen.beats = beats;
+    seen.changed_ns = now_ns;
+  }
+  if (now_ns - seen.changed_ns < kSilenceNs) return {};
+  return name + " has not run for " + std::to_string(kSilenceNs / 1'000'000'000) +
+         " s: it is stopped, or its machine gives it no time";
+}
+
+// True for the one that reports first, in any process.
+bool RankWatch::report(const std::string& fault) const {
+  SharedHeader& header = memory_->header();
+  uint32_t free = 0;
+  if (!header.fault_taken.compare_exchange_strong(free, 1)) return false;
+  const size_t bytes = std::min<size_t>(fault.size(), SharedHeader::kMostFaultBytes - 1);
+  std::memcpy(header.fault_text, fault.data(), bytes);
+  header.fault_text[bytes] = '\0';
+  header.fault.store(1, std::memory_order_release);
+  return true;
+}
+
+void RankWatch::watch(const std::stop_token& stop) {
+  SharedHeader& header = memory_->header();
+  std::vector<Seen> seen(places_.size());
+  int64_t last_ns = monotonic_ns();
+  for (uint32_t rank = 0; rank < seen.size(); ++rank) {
+    seen[rank].changed_ns = last_ns;
+    if (rank != rank_) seen[rank].descriptor = descriptor_of(places_[rank].process);
+  }
+  while (!stop.stop_requested()) {
+    header.ranks[rank_].beats.fetch_add(1);
+    const int64_t now = monotonic_ns();
+    if (now - last_ns > kOwnSilenceNs) {
+      for (Seen& other : seen) other.changed_ns = now;
+    }
+    last_ns = now;
+    bool speaks = false;
+    for (uint32_t rank = 0; rank < seen.size() && !speaks; ++rank) {
+      if (rank == rank_) continue;
+      const std::string fault = fault_of(rank, seen[rank], now);
+      speaks = !fault.empty() && report(fault);
+    }
+    if (header.fault.load(std::memory_order_acquire) != 0) {
+      on_fault_(header.fault_text, speaks);
+      break;
+    }
+    std::this_thread::sleep_for(kBeat);
+  }
+  for (const Seen& other : seen) {
+    if (other.descriptor >= 0) close(other.descriptor);
+  }
+}
+
+}  // namespace tenon

@@ -1,0 +1,118 @@
+#include "core/parallel/shared_collective.h"
+
+#include <immintrin.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <ctime>
+#include <utility>
+
+namespace tenon {
+namespace {
+
+// A sleeper looks around so often for a fault, which wakes nobody.
+constexpr long kLookAroundNs = 50'000'000;
+
+void sleep_while(std::atomic<uint32_t>& value, uint32_t seen) {
+  const timespec most{.tv_sec = 0, .tv_nsec = kLookAroundNs};
+  syscall(SYS_futex, reinterpret_cast<uint32_t*>(&value), FUTEX_WAIT, seen, &most, nullptr, 0);
+}
+void wake_all(std::atomic<uint32_t>& value) {
+  syscall(SYS_futex, reinterpret_cast<uint32_t*>(&value), FUTEX_WAKE, INT32_MAX, nullptr, nullptr,
+          0);
+}
+
+// Counters wrap.
+bool reached(uint32_t value, uint32_t wanted) { return static_cast<int32_t>(value - wanted) >= 0; }
+
+}  // namespace
+
+SharedCollective::SharedCollective(std::shared_ptr<SharedMemory> memory, Options options)
+    : memory_(std::move(memory)), options_(std::move(options)) {
+  of(rank()).state = RankState::here;
+}
+
+SharedCollective::~SharedCollective() = default;
+
+void SharedCollective::raise(SharedCount& count) const {
+  count.value.fetch_add(1);
+  if (count.sleepers.load() > 0) wake_all(count.value);
+}
+
+Status SharedCollective::wait_for(SharedCount& count, uint32_t wanted) const {
+  for (uint32_t spins = 0; spins < options_.spins; ++spins) {
+    if (reached(count.value.load(std::memory_order_acquire), wanted)) return {};
+    _mm_pause();
+  }
+  for (;;) {
+    const uint32_t seen = count.value.load();
+    if (reached(seen, wanted)) return {};
+    if (Status status = fault(); !status.ok()) return status;
+    count.sleepers.fetch_add(1);
+    if (!reached(count.value.load(), wanted)) sleep_while(count.value, seen);
+    count.sleepers.fetch_sub(1);
+  }
+}
+
+Status SharedCollective::exchange(std::span<const uint64_t>) {
+  ++exchanges_;
+  raise(of(rank()).exchanges);
+  for (uint32_t other = 0; other < size(); ++other) {
+    if (other == rank()) continue;
+    TENON_RETURN_IF_ERROR(wait_for(of(other).exchanges, exchanges_));
+  }
+  return fault();
+}
+
+Status SharedCollective::send(std::span<const std::byte> message) {
+  for (size_t first = 0;; first += SharedHeader::kPartBytes) {
+    // The part before the last one, whose buffer this is, was read by all.
+    for (uint32_t other = 1; other < size(); ++other) {
+      TENON_RETURN_IF_ERROR(wait_for(of(other).messages, parts_ - 1));
+    }
+    SharedHeader::Part& part = memory_->header().parts[parts_ % 2];
+    const size_t bytes = std::min<size_t>(message.size() - first, SharedHeader::kPartBytes);
+    std::memcpy(part.data, message.data() + first, bytes);
+    part.bytes = static_cast<uint32_t>(bytes);
+    part.last = first + bytes == message.size() ? 1 : 0;
+    ++parts_;
+    raise(of(0).messages);
+    if (part.last != 0) return fault();
+  }
+}
+
+Result<std::vector<std::byte>> SharedCollective::receive() {
+  std::vector<std::byte> message;
+  for (;;) {
+    TENON_RETURN_IF_ERROR(wait_for(of(0).messages, parts_ + 1));
+    const SharedHeader::Part& part = memory_->header().parts[parts_ % 2];
+    const bool last = part.last != 0;
+    message.insert(message.end(), part.data, part.data + part.bytes);
+    ++parts_;
+    raise(of(rank()).messages);
+    if (last) return message;
+  }
+}
+
+Status SharedCollective::fault() const {
+  const SharedHeader& header = memory_->header();
+  if (header.fault.load(std::memory_order_acquire) == 0) return {};
+  return failed(std::string(header.fault_text));
+}
+
+void SharedCollective::fail(const std::string& cause) {
+  SharedHeader& header = memory_->header();
+  uint32_t free = 0;
+  if (!header.fault_taken.compare_exchange_strong(free, 1)) return;
+  const size_t bytes = std::min<size_t>(cause.size(), SharedHeader::kMostFaultBytes - 1);
+  std::memcpy(header.fault_text, cause.data(), bytes);
+  header.fault_text[bytes] = '\0';
+  header.fault.store(1, std::memory_order_release);
+}
+
+void SharedCollective::leave() { of(rank()).state = RankState::left; }
+
+}  // namespace tenon
