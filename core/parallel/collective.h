@@ -25,6 +25,7 @@ struct RankPlace {
   std::string host;
   int64_t process = 0;
   uint32_t on_host = 1;  // ranks of the run on that host
+  uint32_t cores = 0;    // that are the rank's; 0: not known
 };
 
 // "rank 1 on alpha (process 4711)"
@@ -60,6 +61,13 @@ class Collective {
   virtual void fail(const std::string& cause) = 0;
   // Takes part in everything so far and leaves in order: nobody misses this rank any more.
   virtual void leave() = 0;
+
+  // Pipelines are numbered from 1 in the order in which all ranks build them.
+  uint64_t count_pipeline() { return ++pipelines_; }
+  uint64_t pipelines() const { return pipelines_; }
+
+ private:
+  uint64_t pipelines_ = 0;
 };
 
 // A text of every rank, at every rank: [size]. Texts are cut to what a slot holds. All ranks call

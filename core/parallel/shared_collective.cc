@@ -100,6 +100,7 @@ Result<std::vector<std::byte>> SharedCollective::receive() {
 Status SharedCollective::fault() const {
   const SharedHeader& header = memory_->header();
   if (header.fault.load(std::memory_order_acquire) == 0) return {};
+  while (options_.parks) pause();
   return failed(std::string(header.fault_text));
 }
 

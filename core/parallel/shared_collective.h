@@ -18,6 +18,9 @@ class SharedCollective final : public Collective {
     uint32_t rank = 0;
     std::vector<RankPlace> places;  // of all ranks
     uint32_t spins = 0;             // looks at a counter before it sleeps
+    // A call that would fail because of another rank never returns: a RankWatch ends the process,
+    // and nobody but it says why.
+    bool parks = false;
   };
   // `memory` is for as many ranks as there are places.
   SharedCollective(std::shared_ptr<SharedMemory> memory, Options options);

@@ -49,7 +49,8 @@ std::string or_less(const Asked& asked, uint64_t fits) {
 uint64_t memory_beside_weights(const PipelineRequest& request, const OpenedModels& pipeline) {
   const bool held =
       request.shared_weights != nullptr && request.shared_weights->holds(weight_files(pipeline));
-  const uint64_t weights = held ? 0 : pipeline.weight_bytes();  // below 2^51
+  // A rank packs its part of them alone.
+  const uint64_t weights = held ? 0 : pipeline.weight_bytes() / pipeline.cut.ranks;  // below 2^51
   return request.available_memory_bytes - std::min(request.available_memory_bytes, weights);
 }
 

@@ -141,6 +141,24 @@ Status learn_eviction(StrategyPlugins& pipeline);
 std::vector<GroupId> scored_groups(const ModelShape& shape);
 Status bind_kv_cache(PlannedMemory& pipeline);
 
+// Several ranks (ranks.cc); each does nothing where there is one.
+//
+// Whether parallel.tensor and the ranks that there are agree, and the executor and what else is
+// configured can be run by several.
+Status check_ranks(const PipelineRequest& request);
+// Ranks of one host share what memory it has.
+void share_memory_with_ranks(PipelineRequest& request);
+// The heads of the model that are this rank's; of a plan that is only shown, rank 0's.
+ModelCut cut_for_rank(const PipelineRequest& request, Model& model);
+Status join_ranks(PlacedModels& pipeline);
+Status check_what_ranks_run(const StrategyPlugins& pipeline);
+// `planned`: how far this rank came. All ranks go on with what the least of them has room for, or
+// none goes on: the error is that of the first rank that has one.
+Status agree_on_plan(PlannedMemory& pipeline, Status planned);
+Status agree_on_load(PlannedMemory& pipeline, Status loaded);
+// The last step of loading: rank 0's executor leads from now on. All have the same numerics id.
+Status lead_or_follow(Pipeline& pipeline);
+
 // The best kernel of each format; others are made when a weight asks for them.
 Status create_linear(BoundPlugins& pipeline, const ChosenPlugins& chosen);
 

@@ -65,6 +65,8 @@ Status open_inputs(const PipelineRequest& request, OpenedModels& pipeline) {
   pipeline.config = request.config;
   pipeline.host = request.host;
   pipeline.shared_weights = request.shared_weights;
+  pipeline.ranks = request.ranks;
+  TENON_RETURN_IF_ERROR(check_ranks(request));
   if (request.clock != nullptr) pipeline.clock = request.clock;
   if (const auto isa = request.config.isa.value) {
     pipeline.host.cpu = lowered(pipeline.host.cpu, features_of(*isa));
@@ -81,6 +83,7 @@ Status open_inputs(const PipelineRequest& request, OpenedModels& pipeline) {
   if (!model.ok()) return with_context(path.origin.text(), model.status());
   pipeline.model = *std::move(model);
   TENON_RETURN_IF_ERROR(open_adapters(pipeline));
+  pipeline.cut = cut_for_rank(request, *pipeline.model);
   TENON_RETURN_IF_ERROR(refuse_drafter(request.config, *pipeline.model));
   Result<std::unique_ptr<Tokenizer>> tokenizer = Tokenizer::load(path.value);
   if (tokenizer.ok()) {
@@ -173,7 +176,7 @@ Status make_executor(const PipelineRequest& request, PlacedModels& pipeline) {
   if (pipeline.second) {
     TENON_ASSIGN_OR_RETURN(pipeline.second->executor, pipeline.executor->sibling());
   }
-  return {};
+  return join_ranks(pipeline);
 }
 
 NamedState state_kernel_of(BoundPlugins& pipeline) {
@@ -204,12 +207,12 @@ Status load_executor(const PipelineRequest& request, Pipeline& pipeline, ChosenP
     setup.sharing = {pipeline.shared_weights, weight_files(pipeline)};
   }
   if (pipeline.scores != nullptr) setup.scored = scored_groups(*setup.shape);
-  TENON_RETURN_IF_ERROR(pipeline.executor->load(setup));
+  TENON_RETURN_IF_ERROR(agree_on_load(pipeline, pipeline.executor->load(setup)));
   if (pipeline.second) TENON_RETURN_IF_ERROR(load_second_model(pipeline, setup.linear));
   pipeline.numerics =
       pipeline.executor->numerics() + " kv=" + std::string(dtype_name(pipeline.kv_dtype));
   if (pipeline.eviction) pipeline.numerics += "," + pipeline.evicts;
-  return {};
+  return lead_or_follow(pipeline);
 }
 
 // A row's bits are the same as part of a prompt and alone only where both kernels make the same.
@@ -367,6 +370,28 @@ std::vector<std::pair<std::string, const PluginObject*>> Pipeline::plugins() con
   return all;
 }
 
+namespace {
+
+// Up to the plan of memory, on which ranks agree.
+Status plan_memory(const PipelineRequest& request, Pipeline& pipeline, ChosenPlugins& chosen) {
+  TENON_RETURN_IF_ERROR(open_inputs(request, pipeline));
+  TENON_RETURN_IF_ERROR(set_limits(pipeline));
+  TENON_RETURN_IF_ERROR(make_executor(request, pipeline));
+  TENON_ASSIGN_OR_RETURN(chosen, choose_plugins(request, pipeline));
+  TENON_RETURN_IF_ERROR(check_second_model(request.config, chosen));
+  TENON_ASSIGN_OR_RETURN(pipeline.facts,
+                         negotiate_pipeline(request, pipeline.host, *pipeline.model,
+                                            *pipeline.executor, pipeline.limits.context_tokens,
+                                            chosen));
+  if (pipeline.second) TENON_RETURN_IF_ERROR(fit_second_model(request, pipeline, chosen));
+  pipeline.fact_view = pipeline.facts.facts();
+  TENON_RETURN_IF_ERROR(create_strategies(pipeline, chosen));
+  TENON_RETURN_IF_ERROR(check_what_ranks_run(pipeline));
+  return plan_kv_memory(request, pipeline);
+}
+
+}  // namespace
+
 Result<std::unique_ptr<Pipeline>> build_pipeline(PipelineRequest request) {
   auto pipeline = std::make_unique<Pipeline>();
   if (request.available_memory_bytes == 0) {
@@ -374,19 +399,9 @@ Result<std::unique_ptr<Pipeline>> build_pipeline(PipelineRequest request) {
   }
   if (request.total_memory_bytes == 0) request.total_memory_bytes = total_memory_bytes();
   guard_registry(request);
-  TENON_RETURN_IF_ERROR(open_inputs(request, *pipeline));
-  TENON_RETURN_IF_ERROR(set_limits(*pipeline));
-  TENON_RETURN_IF_ERROR(make_executor(request, *pipeline));
-  TENON_ASSIGN_OR_RETURN(ChosenPlugins chosen, choose_plugins(request, *pipeline));
-  TENON_RETURN_IF_ERROR(check_second_model(request.config, chosen));
-  TENON_ASSIGN_OR_RETURN(
-      pipeline->facts,
-      negotiate_pipeline(request, pipeline->host, *pipeline->model, *pipeline->executor,
-                         pipeline->limits.context_tokens, chosen));
-  if (pipeline->second) TENON_RETURN_IF_ERROR(fit_second_model(request, *pipeline, chosen));
-  pipeline->fact_view = pipeline->facts.facts();
-  TENON_RETURN_IF_ERROR(create_strategies(*pipeline, chosen));
-  TENON_RETURN_IF_ERROR(plan_kv_memory(request, *pipeline));
+  share_memory_with_ranks(request);
+  ChosenPlugins chosen;
+  TENON_RETURN_IF_ERROR(agree_on_plan(*pipeline, plan_memory(request, *pipeline, chosen)));
   TENON_RETURN_IF_ERROR(create_others(*pipeline, chosen));
   pipeline->advice = followed_advice(*pipeline);
   warn_of_unused(pipeline->advice);

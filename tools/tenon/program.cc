@@ -10,6 +10,7 @@
 #include "tools/tenon/process/standard_output.h"
 #include "tools/tenon/process/watchdog.h"
 #include "tools/tenon/shell/examples.h"
+#include "tools/tenon/shell/ranks.h"
 #include "tools/tenon/shell/unknown_words.h"
 
 namespace tenon {
@@ -53,6 +54,7 @@ int run_command(int argc, char** argv, AddCommands add_commands) {
     const std::span<const char* const> words(argv, static_cast<size_t>(argc));
     return answer_parser(app, error, words.empty() ? words : words.subspan(1));
   }
+  if (asked_to_launch() > 0) return launch_ranks(argc, argv);
   return action ? action() : 2;
 }
 
@@ -64,7 +66,7 @@ int run_program(int argc, char** argv, AddCommands add_commands) {
   try {
     start_watchdog();
     watch_interrupts();
-    status = run_command(argc, argv, add_commands);
+    status = run_as_rank([&] { return run_command(argc, argv, add_commands); });
   } catch (const std::exception& error) {
     tell(error.what());
   }

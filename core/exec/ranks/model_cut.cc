@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/base/sha256.h"
+#include "core/model/tensors/tensor_values.h"
+
 namespace tenon {
 namespace {
 
@@ -141,6 +144,22 @@ ColumnStarts attended_starts(const LayerPlan& layer, uint32_t ranks) {
   return starts;
 }
 
+// Its config, its size, and some of its numbers: all of them would take as long as loading.
+std::string fingerprint_of(const Model& model) {
+  constexpr size_t kLookedAtBytes = 64 << 10;
+  std::string text = model.config_json + std::to_string(model.weight_bytes());
+  const auto add = [&](const void* from, size_t bytes) {
+    text.append(static_cast<const char*>(from), std::min(bytes, kLookedAtBytes));
+  };
+  add(model.final_norm.data(), model.final_norm.size() * sizeof(float));
+  for (const Weight* weight : {&model.embedding, &model.head}) {
+    if (weight->parts.empty() || weight->parts.front().stride[1] != 1) continue;
+    const std::span<const std::byte> bytes = bytes_of(weight->parts.front());
+    add(bytes.data(), bytes.size());
+  }
+  return sha256_hex(text).substr(0, 16);
+}
+
 }  // namespace
 
 bool ModelCut::any_by_heads() const {
@@ -148,8 +167,9 @@ bool ModelCut::any_by_heads() const {
 }
 
 ModelCut cut_heads(Model& model, uint32_t rank, uint32_t ranks, const std::string& whole) {
-  ModelCut cut{.rank = rank, .ranks = ranks, .layers = {}, .orders = {}};
+  ModelCut cut{.rank = rank, .ranks = ranks, .layers = {}, .fingerprint = {}, .orders = {}};
   if (ranks <= 1) return cut;
+  cut.fingerprint = fingerprint_of(model);
   cut.layers.resize(model.layers.size());
   for (size_t index = 0; index < model.layers.size(); ++index) {
     HeadsCut& made = cut.layers[index];

@@ -34,6 +34,7 @@ struct ModelCut {
   uint32_t rank = 0;
   uint32_t ranks = 1;
   std::vector<HeadsCut> layers;  // [layers]; empty without ranks
+  std::string fingerprint;       // of the model before it was cut: equal where models are
   RowOrders orders;              // of the matrices that were cut
 
   bool by_heads(uint32_t layer) const {

@@ -16,6 +16,7 @@
 #include "tools/tenon/process/interrupt.h"
 #include "tools/tenon/shell/flags.h"
 #include "tools/tenon/shell/pipeline_flags.h"
+#include "tools/tenon/shell/ranks.h"
 
 namespace tenon {
 namespace {
@@ -155,6 +156,7 @@ void add_bench_command(Command app, Action& action) {
   for (Option option : work) limits.excludes(option);
   command.add_flag("--json", flags->json, "machine-readable output");
   flags->pipeline.add_to(command);
+  add_launch(command);
   for (const char* of_a_pipeline : {"--config", "--set", "--model", "--plugin-path"}) {
     limits.excludes(command.get_option(of_a_pipeline));
   }

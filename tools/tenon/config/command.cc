@@ -2,10 +2,12 @@
 
 #include "core/base/quote.h"
 #include "core/pipeline/advice.h"
+#include "core/pipeline/ranks_text.h"
 #include "core/pipeline/text_ends.h"
 #include "tools/tenon/commands.h"
 #include "tools/tenon/process/standard_output.h"
 #include "tools/tenon/shell/flags.h"
+
 #include "tools/tenon/shell/pipeline_flags.h"
 
 namespace tenon {
@@ -58,6 +60,8 @@ Status explain(const PipelineFlags& flags) {
   putf("# negotiated facts: who said what, and what was chosen\n%s\n",
        printable(pipeline.facts.table(), kMostExplained).c_str());
   put_memory(pipeline);
+  TENON_ASSIGN_OR_RETURN(const std::string ranks, ranks_text(pipeline));
+  put(ranks);
   putf("# hash: %s\n", pipeline.hash.c_str());
   return {};
 }

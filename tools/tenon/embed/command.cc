@@ -16,6 +16,7 @@
 #include "tools/tenon/shell/flags.h"
 #include "tools/tenon/shell/generation_flags.h"
 #include "tools/tenon/shell/pipeline_flags.h"
+#include "tools/tenon/shell/ranks.h"
 #include "tools/tenon/shell/prompts.h"
 
 namespace tenon {
@@ -177,6 +178,7 @@ void add_embed_command(Command app, Action& action) {
   command.add_flag("--similarity", flags->similarity, "print the cosine of each two texts instead")
       .excludes(json);
   flags->pipeline.add_to(command);
+  add_launch(command);
   command.callback([flags, &action] {
     action = [flags] {
       const Result<int> status = run(*flags);

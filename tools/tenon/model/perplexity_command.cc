@@ -15,6 +15,7 @@
 #include "tools/tenon/process/standard_output.h"
 #include "tools/tenon/shell/flags.h"
 #include "tools/tenon/shell/pipeline_flags.h"
+#include "tools/tenon/shell/ranks.h"
 
 namespace tenon {
 namespace {
@@ -141,6 +142,7 @@ void add_perplexity(Command model, Action& action) {
            "low-rank adapter, one of the pipeline's (default: the base model)");
   command.add_flag("--json", flags->json, "machine-readable output");
   flags->pipeline.add_to_with_model(command);
+  add_launch(command);
   command.callback([flags, &action] {
     action = [flags] {
       const Result<int> status = run_perplexity(*flags);

@@ -18,6 +18,7 @@
 #include "tools/tenon/shell/flags.h"
 #include "tools/tenon/shell/generation_flags.h"
 #include "tools/tenon/shell/pipeline_flags.h"
+#include "tools/tenon/shell/ranks.h"
 #include "tools/tenon/shell/prompts.h"
 
 namespace tenon {
@@ -237,6 +238,7 @@ void add_run_command(Command app, Action& action) {
     command.get_option(name).needs(json);
   }
   flags->pipeline.add_to(command);
+  add_launch(command);
   command.callback([flags, &action] {
     if (flags->check_plugins) flags->pipeline.guard_at_least = GuardLevel::checks;
     action = [flags] {

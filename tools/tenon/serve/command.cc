@@ -18,6 +18,7 @@
 #include "tools/tenon/process/standard_output.h"
 #include "tools/tenon/shell/flags.h"
 #include "tools/tenon/shell/pipeline_flags.h"
+#include "tools/tenon/shell/ranks.h"
 
 namespace tenon {
 namespace {
@@ -314,6 +315,7 @@ void add_serve_command(Command app, Action& action) {
   command.add_flag("--random-seeds", flags->random_seeds,
                    "requests without a seed get one by chance, not 0");
   flags->pipeline.add_to(command);
+  add_launch(command);
   command.get_option("--config").excludes(pipelines);
   command.callback([flags, &action] {
     action = [flags] {

@@ -1,0 +1,38 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "core/parallel/mpi/launch_line.h"
+#include "core/parallel/mpi/mpi_library.h"
+
+namespace tenon {
+namespace {
+
+TEST(MpiLibraryTest, an_absent_library_is_named_with_the_package_that_brings_it) {
+  const auto library = load_mpi("libnobody-has-this.so.40");
+  ASSERT_FALSE(library.ok());
+  EXPECT_EQ(library.status().message(),
+            "Open MPI's library libnobody-has-this.so.40 is not installed; Debian's package "
+            "openmpi-bin brings it");
+}
+
+TEST(MpiLibraryTest, a_library_that_is_not_open_mpi_is_refused) {
+  const auto library = load_mpi("libm.so.6");
+  ASSERT_FALSE(library.ok());
+  EXPECT_EQ(library.status().message(),
+            "the library libm.so.6 is not Open MPI's, since it has no MPI_Init_thread; install "
+            "Debian's package openmpi-bin");
+}
+
+TEST(LaunchLineTest, without_a_launcher_its_package_is_named) {
+  const std::string before = std::getenv("PATH") != nullptr ? std::getenv("PATH") : "";
+  setenv("PATH", "/nowhere", 1);
+  const auto line = launch_line(2, {"run", "--launch", "2", "Once"});
+  setenv("PATH", before.c_str(), 1);
+  ASSERT_FALSE(line.ok());
+  EXPECT_THAT(std::string(line.status().message()), testing::HasSubstr("openmpi-bin"));
+}
+
+}  // namespace
+}  // namespace tenon

@@ -1,0 +1,181 @@
+#include "core/parallel/shared_collective.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <functional>
+#include <mutex>
+#include <condition_variable>
+#include <thread>
+
+#include "core/parallel/column_cut.h"
+#include "core/parallel/message.h"
+#include "core/parallel/rank_watch.h"
+
+namespace tenon {
+namespace {
+
+using testing::HasSubstr;
+
+std::vector<RankPlace> places_of(uint32_t ranks) {
+  return std::vector<RankPlace>(ranks, {"alpha", getpid(), ranks, 1});
+}
+
+std::shared_ptr<SharedMemory> memory_for(uint32_t ranks) {
+  auto memory = SharedMemory::create(ranks, 1 << 16);
+  EXPECT_TRUE(memory.ok());
+  return *std::move(memory);
+}
+
+// Every rank a thread.
+void run_ranks(uint32_t ranks, uint32_t spins, const std::function<void(Collective&)>& function) {
+  const std::shared_ptr<SharedMemory> memory = memory_for(ranks);
+  std::vector<std::jthread> threads;
+  for (uint32_t rank = 0; rank < ranks; ++rank) {
+    threads.emplace_back([&, rank] {
+      SharedCollective collective(memory,
+                                  {.rank = rank, .places = places_of(ranks), .spins = spins});
+      function(collective);
+    });
+  }
+}
+
+TEST(SharedCollectiveTest, every_rank_sees_what_all_gave_exchange_after_exchange) {
+  for (const uint32_t spins : {0u, 100u}) {
+    run_ranks(4, spins, [](Collective& ranks) {
+      const std::vector<uint64_t> bytes(4, sizeof(uint64_t));
+      for (uint64_t turn = 0; turn < 500; ++turn) {
+        const uint64_t own = turn * 100 + ranks.rank();
+        std::memcpy(ranks.outgoing(), &own, sizeof(own));
+        ASSERT_TRUE(ranks.exchange(bytes).ok());
+        for (uint32_t rank = 0; rank < 4; ++rank) {
+          uint64_t given = 0;
+          std::memcpy(&given, ranks.incoming(rank), sizeof(given));
+          ASSERT_EQ(given, turn * 100 + rank);
+        }
+      }
+    });
+  }
+}
+
+TEST(SharedCollectiveTest, messages_of_any_length_arrive_whole_and_in_order) {
+  run_ranks(3, 0, [](Collective& ranks) {
+    for (const size_t length : {0u, 1u, 1000u, SharedHeader::kPartBytes, 900'001u, 3u}) {
+      std::vector<std::byte> message(length, std::byte(length % 251));
+      if (ranks.rank() == 0) {
+        ASSERT_TRUE(ranks.send(message).ok());
+        continue;
+      }
+      const auto received = ranks.receive();
+      ASSERT_TRUE(received.ok());
+      EXPECT_EQ(*received, message);
+    }
+  });
+}
+
+TEST(SharedCollectiveTest, texts_of_all_ranks_come_to_all_and_long_ones_are_cut) {
+  run_ranks(3, 0, [](Collective& ranks) {
+    const std::string own = ranks.rank() == 2 ? std::string(5000, 'x')
+                                              : "rank " + std::to_string(ranks.rank());
+    const auto texts = gather_texts(ranks, own);
+    ASSERT_TRUE(texts.ok());
+    EXPECT_EQ((*texts)[0], "rank 0");
+    EXPECT_EQ((*texts)[1], "rank 1");
+    EXPECT_EQ((*texts)[2], std::string(2040, 'x'));
+  });
+}
+
+TEST(SharedCollectiveTest, a_rank_that_fails_ends_the_others_wait_with_its_words) {
+  run_ranks(3, 0, [](Collective& ranks) {
+    const std::vector<uint64_t> bytes(3, 8);
+    if (ranks.rank() == 1) return ranks.fail("rank 1 on alpha has no memory");
+    const Status met = ranks.exchange(bytes);
+    EXPECT_EQ(met.message(), "rank 1 on alpha has no memory");
+    EXPECT_EQ(ranks.exchange(bytes).message(), "rank 1 on alpha has no memory");
+  });
+}
+
+// What a watch says of another process that `act` is done to.
+std::string said_of_child(const std::function<void(pid_t)>& act) {
+  const std::shared_ptr<SharedMemory> memory = memory_for(2);
+  const pid_t child = fork();
+  if (child == 0) {
+    for (;;) pause();  // without a beat, as a stopped process
+  }
+  std::vector<RankPlace> places = places_of(2);
+  places[1] = {"beta", child, 1, 1};
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::string said;
+  std::string expected;
+  act(child);
+  {
+    const RankWatch watch(memory, 0, places, [&](const std::string& fault, bool speaks) {
+      const std::lock_guard lock(mutex);
+      said = speaks ? fault : "silent";
+      changed.notify_all();
+    });
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [&] { return !said.empty(); });
+  }
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  return said;
+}
+
+TEST(RankWatchTest, a_killed_process_is_named_with_its_host) {
+  const std::string said = said_of_child([](pid_t child) { kill(child, SIGKILL); });
+  EXPECT_THAT(said, HasSubstr("rank 1 on beta (process "));
+  EXPECT_THAT(said, HasSubstr(") has ended: it was killed, or it crashed"));
+}
+
+TEST(RankWatchTest, a_process_without_a_beat_is_named_with_its_host) {
+  const std::string said = said_of_child([](pid_t) {});
+  EXPECT_THAT(said, HasSubstr("rank 1 on beta (process "));
+  EXPECT_THAT(said, HasSubstr(") has not run for 5 s: it is stopped, or its machine gives it"));
+}
+
+TEST(RankWatchTest, a_rank_that_left_is_not_missed) {
+  const std::shared_ptr<SharedMemory> memory = memory_for(2);
+  memory->header().ranks[1].state = RankState::left;
+  memory->header().ranks[0].state = RankState::here;
+  std::vector<RankPlace> places = places_of(2);
+  places[1].process = 0x3fffffff;  // no process has this number
+  bool said = false;
+  {
+    const RankWatch watch(memory, 0, places, [&](const std::string&, bool) { said = true; });
+    // Its thread has looked at the others before its second beat.
+    while (memory->header().ranks[0].beats < 2) std::this_thread::yield();
+  }
+  EXPECT_FALSE(said);
+}
+
+TEST(ColumnCutTest, shares_are_whole_units_that_cover_all_columns) {
+  EXPECT_EQ(cut_columns(64, 16, 2), (ColumnStarts{0, 32, 64}));
+  EXPECT_EQ(cut_columns(101, 16, 3), (ColumnStarts{0, 32, 64, 101}));
+  EXPECT_EQ(cut_columns(20, 16, 4), (ColumnStarts{0, 0, 16, 16, 20}));
+  EXPECT_EQ(cut_columns(1, 16, 2), (ColumnStarts{0, 0, 1}));
+}
+
+TEST(MessageTest, what_was_written_is_read_and_a_cut_message_is_not_whole) {
+  MessageWriter writer;
+  writer.number<uint32_t>(7);
+  writer.array(std::span<const float>(std::vector<float>{1.5f, -2.0f}));
+  writer.text("pipeline");
+  MessageReader reader(writer.bytes());
+  EXPECT_EQ(reader.number<uint32_t>(), 7u);
+  EXPECT_EQ(reader.array<float>(), (std::vector<float>{1.5f, -2.0f}));
+  EXPECT_EQ(reader.text(), "pipeline");
+  EXPECT_TRUE(reader.is_whole());
+  MessageReader cut(writer.bytes().first(15));
+  EXPECT_EQ(cut.number<uint32_t>(), 7u);
+  EXPECT_TRUE(cut.array<float>().empty());
+  EXPECT_FALSE(cut.is_whole());
+}
+
+}  // namespace
+}  // namespace tenon

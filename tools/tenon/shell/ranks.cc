@@ -1,0 +1,131 @@
+#include "tools/tenon/shell/ranks.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/log.h"
+#include "core/llm/open/ranks.h"
+#include "core/parallel/mpi/launch_line.h"
+#include "core/parallel/mpi/rank_session.h"
+#include "tools/tenon/commands.h"
+#include "tools/tenon/process/standard_output.h"
+#include "tools/tenon/process/watchdog.h"
+#include "tools/tenon/shell/flags.h"
+
+namespace tenon {
+namespace {
+
+constexpr uint32_t kMostRanks = 64;
+
+uint32_t& launched() {
+  static uint32_t count = 0;
+  return count;
+}
+
+std::atomic<bool> asked_to_end{false};
+void note_signal(int) { asked_to_end = true; }
+
+// Rank 0 decides what a signal does, and ends the others.
+void leave_signals_to_rank_0() {
+  struct sigaction action {};
+  action.sa_handler = note_signal;
+  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) {
+    ::sigaction(number, &action, nullptr);
+  }
+}
+
+void end_with_fault(const std::string& fault, bool speaks) {
+  if (!speaks || asked_to_end) end_at_once(1, {});
+  end_at_once(1, "tenon: " + fault + "; the run ends\n");
+}
+
+// What a process that rank 0 starts sees must not make it a rank.
+void forget_launcher() {
+  std::vector<std::string> names;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text(*entry);
+    for (const std::string_view prefix : {"OMPI_", "PMIX_", "PMI_", "ORTE_", "PRTE_"}) {
+      if (text.starts_with(prefix)) names.emplace_back(text.substr(0, text.find('=')));
+    }
+  }
+  for (const std::string& name : names) unsetenv(name.c_str());
+}
+
+bool is_first_by_environment() {
+  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"}) {
+    if (const char* value = std::getenv(name)) return std::strcmp(value, "0") == 0;
+  }
+  return true;
+}
+
+struct Dismissal {
+  Collective& ranks;
+  ~Dismissal() { static_cast<void>(llm::dismiss_ranks(ranks)); }
+};
+
+int follow(Collective& ranks) {
+  leave_signals_to_rank_0();
+  // What a pipeline is warned of, rank 0 says as well.
+  set_log_level(std::max(log_level(), LogLevel::error));
+  const std::string name = name_of_rank(ranks.rank(), ranks.places()[ranks.rank()]);
+  set_log_sink([name](LogLevel, std::string_view component, std::string_view text) {
+    say(name + ": " + std::string(component) + ": " + std::string(text));
+  });
+  const Status followed = llm::follow_ranks(ranks);
+  if (followed.ok()) return 0;
+  if (!asked_to_end) tell(name + ": " + message_of(followed));
+  return 1;
+}
+
+}  // namespace
+
+void add_launch(Command command) {
+  add_number(command, whole_number("--launch", 1, kMostRanks), launched(),
+             "run as so many processes, each with a part of the model, by Open MPI's mpirun")
+      .group("Pipeline");
+}
+
+uint32_t asked_to_launch() { return launched(); }
+
+int launch_ranks(int argc, char** argv) {
+  std::vector<std::string> words(argv + 1, argv + argc);
+  Result<std::vector<std::string>> line = launch_line(launched(), words);
+  if (!line.ok()) return report_failure(line.status());
+  std::vector<char*> arguments;
+  for (std::string& word : *line) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  flush_output();
+  ::execvp(arguments.front(), arguments.data());
+  tell(arguments.front() + std::string(" cannot be started: ") + std::strerror(errno));
+  return 1;
+}
+
+int run_as_rank(const std::function<int()>& command) {
+  if (const Status launcher = check_launcher(); !launcher.ok()) {
+    if (is_first_by_environment()) tell(message_of(launcher));
+    return 2;
+  }
+  if (!is_started_as_rank()) return command();
+  auto joined = RankSession::join({.on_fault = end_with_fault});
+  if (!joined.ok()) {
+    if (is_first_by_environment()) tell(message_of(joined.status()));
+    return 1;
+  }
+  forget_launcher();
+  Collective& ranks = (*joined)->ranks();
+  if (ranks.rank() > 0) return follow(ranks);
+  llm::set_ranks_of_program(&ranks);
+  const Dismissal when_done{ranks};
+  return command();
+}
+
+}  // namespace tenon
