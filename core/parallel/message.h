@@ -1,5 +1,5 @@
-// Numbers, arrays and texts one after the other in a message between ranks, which are one program on
-// machines of one kind.
+// Numbers, arrays and texts one after the other in a message between ranks, which are one program
+// on machines of one kind.
 #pragma once
 
 #include <cstddef>

@@ -14,7 +14,7 @@
 namespace tenon {
 namespace {
 
-constexpr std::chrono::milliseconds kBeat{100};
+constexpr int kBeatMs = 100;
 // Who wakes up later than that did not run itself, and knows nothing about the others.
 constexpr int64_t kOwnSilenceNs = 1'000'000'000;
 
@@ -38,11 +38,12 @@ bool has_ended(int descriptor, int64_t process) {
 }  // namespace
 
 RankWatch::RankWatch(std::shared_ptr<SharedMemory> memory, uint32_t rank,
-                     std::vector<RankPlace> places, OnFault on_fault)
+                     std::vector<RankPlace> places, OnFault on_fault, std::function<void()> on_beat)
     : memory_(std::move(memory)),
       rank_(rank),
       places_(std::move(places)),
       on_fault_(std::move(on_fault)),
+      on_beat_(std::move(on_beat)),
       thread_([this](const std::stop_token& stop) { watch(stop); }) {}
 
 RankWatch::~RankWatch() = default;
@@ -64,6 +65,17 @@ std::string RankWatch::fault_of(uint32_t rank, Seen& seen, int64_t now_ns) const
   if (now_ns - seen.changed_ns < kSilenceNs) return {};
   return name + " has not run for " + std::to_string(kSilenceNs / 1'000'000'000) +
          " s: it is stopped, or its machine gives it no time";
+}
+
+// A launcher ends the other processes as soon as it misses one: whoever tells why must be as quick.
+void RankWatch::wait(const std::vector<Seen>& seen) const {
+  std::vector<pollfd> asked;
+  for (uint32_t rank = 0; rank < seen.size(); ++rank) {
+    if (seen[rank].descriptor < 0) continue;
+    if (memory_->header().ranks[rank].state.load() == RankState::left) continue;
+    asked.push_back({.fd = seen[rank].descriptor, .events = POLLIN, .revents = 0});
+  }
+  poll(asked.data(), asked.size(), kBeatMs);
 }
 
 // True for the one that reports first, in any process.
@@ -103,7 +115,8 @@ void RankWatch::watch(const std::stop_token& stop) {
       on_fault_(header.fault_text, speaks);
       break;
     }
-    std::this_thread::sleep_for(kBeat);
+    if (on_beat_) on_beat_();
+    wait(seen);
   }
   for (const Seen& other : seen) {
     if (other.descriptor >= 0) close(other.descriptor);

@@ -21,9 +21,10 @@ class RankWatch {
   // `speaks`: this process is the one to tell people; `fault` names rank, host and cause.
   using OnFault = std::function<void(const std::string& fault, bool speaks)>;
 
-  // `on_fault` is called once at most, on the watch's thread.
+  // `on_fault` is called once at most, `on_beat` (may be empty) ten times a second after a look
+  // that found nothing wrong; both on the watch's thread.
   RankWatch(std::shared_ptr<SharedMemory> memory, uint32_t rank, std::vector<RankPlace> places,
-            OnFault on_fault);
+            OnFault on_fault, std::function<void()> on_beat = {});
   ~RankWatch();
   RankWatch(const RankWatch&) = delete;
   RankWatch& operator=(const RankWatch&) = delete;
@@ -37,12 +38,15 @@ class RankWatch {
   void watch(const std::stop_token& stop);
   // What is wrong with a rank now; empty: nothing.
   std::string fault_of(uint32_t rank, Seen& seen, int64_t now_ns) const;
+  // Until the next beat, or until one of the processes ends.
+  void wait(const std::vector<Seen>& seen) const;
   bool report(const std::string& fault) const;
 
   std::shared_ptr<SharedMemory> memory_;
   uint32_t rank_;
   std::vector<RankPlace> places_;
   OnFault on_fault_;
+  std::function<void()> on_beat_;
   std::jthread thread_;
 };
 

@@ -26,7 +26,9 @@ void wake_all(std::atomic<uint32_t>& value) {
 }
 
 // Counters wrap.
-bool reached(uint32_t value, uint32_t wanted) { return static_cast<int32_t>(value - wanted) >= 0; }
+bool reached(uint32_t value, uint32_t wanted) {
+  return static_cast<int32_t>(value - wanted) >= 0;
+}
 
 }  // namespace
 
@@ -114,6 +116,8 @@ void SharedCollective::fail(const std::string& cause) {
   header.fault.store(1, std::memory_order_release);
 }
 
-void SharedCollective::leave() { of(rank()).state = RankState::left; }
+void SharedCollective::leave() {
+  of(rank()).state = RankState::left;
+}
 
 }  // namespace tenon

@@ -55,8 +55,7 @@ Result<std::unique_ptr<SharedMemory>> SharedMemory::create(uint32_t ranks, uint6
 
 Result<std::unique_ptr<SharedMemory>> SharedMemory::open(int64_t process, int descriptor,
                                                          uint32_t ranks, uint64_t slot_bytes) {
-  const std::string path =
-      "/proc/" + std::to_string(process) + "/fd/" + std::to_string(descriptor);
+  const std::string path = "/proc/" + std::to_string(process) + "/fd/" + std::to_string(descriptor);
   const int own = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
   if (own < 0) {
     return failed("the memory of rank 0 (process " + std::to_string(process) +

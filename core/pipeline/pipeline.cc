@@ -379,10 +379,10 @@ Status plan_memory(const PipelineRequest& request, Pipeline& pipeline, ChosenPlu
   TENON_RETURN_IF_ERROR(make_executor(request, pipeline));
   TENON_ASSIGN_OR_RETURN(chosen, choose_plugins(request, pipeline));
   TENON_RETURN_IF_ERROR(check_second_model(request.config, chosen));
-  TENON_ASSIGN_OR_RETURN(pipeline.facts,
-                         negotiate_pipeline(request, pipeline.host, *pipeline.model,
-                                            *pipeline.executor, pipeline.limits.context_tokens,
-                                            chosen));
+  TENON_ASSIGN_OR_RETURN(
+      pipeline.facts,
+      negotiate_pipeline(request, pipeline.host, *pipeline.model, *pipeline.executor,
+                         pipeline.limits.context_tokens, chosen));
   if (pipeline.second) TENON_RETURN_IF_ERROR(fit_second_model(request, pipeline, chosen));
   pipeline.fact_view = pipeline.facts.facts();
   TENON_RETURN_IF_ERROR(create_strategies(pipeline, chosen));

@@ -18,9 +18,10 @@ std::string number_of_processes(uint32_t count) {
 }
 
 std::string setting_of(const PipelineConfig& config) {
-  return (config.tensor_ranks.origin.text().empty() ? ""
-                                                    : config.tensor_ranks.origin.text() + ": ") +
-         "parallel.tensor is " + std::to_string(config.tensor_ranks.value);
+  const std::string setting = "parallel.tensor is " + std::to_string(config.tensor_ranks.value);
+  // Nobody set a default.
+  return config.tensor_ranks.value == 1 ? setting
+                                        : config.tensor_ranks.origin.text() + ": " + setting;
 }
 
 // What ranks must have in common before anything of the model is used, a line each.
@@ -121,7 +122,8 @@ Status check_ranks(const PipelineRequest& request) {
   const uint32_t here = request.ranks != nullptr ? request.ranks->size() : 1;
   if (here == wanted || !request.load_weights) return {};
   if (here == 1) {
-    return invalid_argument(setting_of(config) + ", but this is one process; start it with --launch " +
+    return invalid_argument(setting_of(config) +
+                            ", but this is one process; start it with --launch " +
                             std::to_string(wanted) + ", or by mpirun -n " + std::to_string(wanted));
   }
   return invalid_argument(setting_of(config) + ", but " + number_of_processes(here) +

@@ -104,9 +104,8 @@ std::string whole_layers_text(const ModelCut& cut) {
   }
   std::string text;
   for (const auto& [reason, layers] : reasons) {
-    text += "#   attention of " + std::to_string(layers) +
-            (layers == 1 ? " layer" : " layers") + " is computed whole by every rank, since " +
-            reason + "\n";
+    text += "#   attention of " + std::to_string(layers) + (layers == 1 ? " layer" : " layers") +
+            " is computed whole by every rank, since " + reason + "\n";
   }
   return text;
 }

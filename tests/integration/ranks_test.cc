@@ -1,5 +1,5 @@
-// Models cut over ranks: a rank is a thread here, with an executor of its own, and all of them share
-// memory as processes do. What they compute together has the bits of one executor alone.
+// Models cut over ranks: a rank is a thread here, with an executor of its own, and all of them
+// share memory as processes do. What they compute together has the bits of one executor alone.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/exec/ranks/model_cut.h"
+#include "core/exec/ranks/step_message.h"
 #include "core/parallel/shared_collective.h"
 #include "tests/support/executor_case.h"
 #include "tests/support/folders.h"
@@ -29,7 +30,7 @@ Logits logits_of(StepDriver& driver, const Model& model) {
 
 // One rank's model, kernels and executor.
 Logits run_rank(const std::string& path, const ExecutorCase& executor_case, Collective& ranks,
-                bool heads_are_cut) {
+                bool heads_are_cut, uint64_t& weight_bytes) {
   auto model = open_model(path);
   if (!model.ok()) return {};
   const ModelCut cut = cut_heads(**model, ranks.rank(), ranks.size(),
@@ -50,26 +51,36 @@ Logits run_rank(const std::string& path, const ExecutorCase& executor_case, Coll
     ranks.fail("a rank could not load");
     return {};
   }
+  weight_bytes = executor->weight_bytes();
   return logits_of(driver, **model);
 }
 
 // Of every rank.
-std::vector<Logits> run_ranks(const std::string& path, const ExecutorCase& executor_case,
-                              uint32_t ranks, uint64_t slot_bytes, bool heads_are_cut = true) {
+struct RankRun {
+  std::vector<Logits> logits;
+  std::vector<uint64_t> weight_bytes;
+};
+RankRun run_all_ranks(const std::string& path, const ExecutorCase& executor_case, uint32_t ranks,
+                      uint64_t slot_bytes, bool heads_are_cut = true) {
   auto memory = SharedMemory::create(ranks, slot_bytes);
   EXPECT_TRUE(memory.ok());
   const std::shared_ptr<SharedMemory> shared = *std::move(memory);
-  std::vector<Logits> logits(ranks);
+  RankRun run{std::vector<Logits>(ranks), std::vector<uint64_t>(ranks)};
   std::vector<std::jthread> threads;
   for (uint32_t rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&, rank] {
       SharedCollective collective(
           shared, {.rank = rank, .places = std::vector<RankPlace>(ranks, {"here", 1, ranks})});
-      logits[rank] = run_rank(path, executor_case, collective, heads_are_cut);
+      run.logits[rank] =
+          run_rank(path, executor_case, collective, heads_are_cut, run.weight_bytes[rank]);
     });
   }
   threads.clear();
-  return logits;
+  return run;
+}
+std::vector<Logits> run_ranks(const std::string& path, const ExecutorCase& executor_case,
+                              uint32_t ranks, uint64_t slot_bytes, bool heads_are_cut = true) {
+  return run_all_ranks(path, executor_case, ranks, slot_bytes, heads_are_cut).logits;
 }
 
 Logits run_alone(const std::string& path, const ExecutorCase& executor_case) {
@@ -155,6 +166,98 @@ TEST(RanksTest, kernels_without_epilogues_have_the_same_bits_on_three_ranks) {
     const std::string path = golden_models() + name;
     EXPECT_EQ(run_ranks(path, plain, 3, kWideSlot)[0], run_alone(path, plain)) << name;
   }
+}
+
+TEST(RanksTest, a_rank_packs_its_part_alone) {
+  const std::string path = source_folder() + "/configs/models/tale";
+  const uint64_t alone = run_all_ranks(path, best_case(1), 1, kWideSlot).weight_bytes[0];
+  for (const uint32_t ranks : {2u, 4u}) {
+    for (const uint64_t bytes : run_all_ranks(path, best_case(1), ranks, kWideSlot).weight_bytes) {
+      EXPECT_LE(bytes, alone / ranks * 105 / 100) << ranks;
+      EXPECT_GE(bytes, alone / ranks * 95 / 100) << ranks;
+    }
+  }
+}
+
+TEST(ModelCutTest, queries_are_divided_once_among_ranks_that_keep_what_they_read) {
+  for (const char* name : {"llama_gqa", "qwen3", "deepseek_v2_experts"}) {
+    const auto whole = open_model(golden_models() + name);
+    ASSERT_TRUE(whole.ok());
+    const SelfAttentionPlan& all = (*whole)->plan.layers[0].attention;
+    for (uint32_t ranks = 2; ranks <= all.heads; ++ranks) {
+      uint32_t heads = 0;
+      for (uint32_t rank = 0; rank < ranks; ++rank) {
+        const auto model = open_model(golden_models() + name);
+        const ModelCut cut = cut_heads(**model, rank, ranks);
+        ASSERT_TRUE(cut.by_heads(0)) << cut.layers[0].whole_because;
+        const LayerPlan& own = (*model)->plan.layers[0];
+        EXPECT_EQ(own.attention.heads % own.attention.kv_heads, 0u);
+        EXPECT_EQ(cut.layers[0].attended[rank], heads * own.attended_width() / own.attention.heads);
+        EXPECT_EQ((*model)->layers[0].q.n_out * all.heads,
+                  (*whole)->layers[0].q.n_out * own.attention.heads);
+        EXPECT_LE(own.attention.kv_heads, (all.kv_heads + ranks - 1) / ranks);
+        heads += own.attention.heads;
+      }
+      EXPECT_EQ(heads, all.heads) << name << " over " << ranks;
+    }
+  }
+}
+
+TEST(ModelCutTest, attention_that_cannot_be_cut_is_whole_and_says_why) {
+  const auto reason = [](const std::string& name, uint32_t ranks) {
+    const auto model = open_model(golden_models() + name);
+    const uint32_t heads = (*model)->plan.layers[0].attention.heads;
+    const ModelCut cut = cut_heads(**model, 0, ranks);
+    EXPECT_FALSE(cut.by_heads(0));
+    EXPECT_EQ((*model)->plan.layers[0].attention.heads, heads);
+    return cut.layers[0].whole_because;
+  };
+  EXPECT_EQ(reason("olmo2", 2), "its norm of q and k spans all heads");
+  EXPECT_EQ(reason("mpt", 2), "its biases by distance follow from all heads");
+  EXPECT_EQ(reason("llama_gqa", 64), "it has too few heads for every rank to have one");
+}
+
+TEST(StepMessageTest, a_batch_arrives_with_all_its_arrays) {
+  const std::vector<TokenId> tokens = {5, kNoToken, 7};
+  const std::vector<uint32_t> positions = {3, 4, 0}, slots = {3, 4, 0}, kv_tokens = {5, 1},
+                              logits_rows = {1, 2}, ends = {2, 5};
+  const std::vector<int32_t> parents = {-1, 0, -1};
+  const std::vector<BatchSequence> sequences = {{.seq = 4, .first_row = 0, .rows = 2, .drafts = 1},
+                                                {.seq = 9, .first_row = 2, .rows = 1}};
+  const std::vector<BlockId> blocks = {8, 2};
+  const std::vector<KvTableView> tables = {{blocks, ends, 3}, {std::span(blocks).first(1), {}, 0}};
+  const std::vector<BatchGroup> groups = {{slots, kv_tokens, tables}};
+  const std::vector<float> inputs = {1, 2, 3, 4, 5, 6, 7, 8, 9};  // rows of two, three apart
+  BatchView batch;
+  batch.step_id = 41;
+  batch.rows = 3;
+  batch.tokens = tokens;
+  batch.positions = positions;
+  batch.tree_parents = parents;
+  batch.sequences = sequences;
+  batch.groups = groups;
+  batch.logits_rows = logits_rows;
+  batch.inputs = {.data = inputs.data(), .rank = 2, .shape = {3, 2, 1, 1}, .stride = {3, 1, 1, 1}};
+  MessageWriter writer;
+  write_step(writer, batch);
+  MessageReader reader(writer.bytes());
+  const ReceivedStep step(reader);
+  EXPECT_TRUE(reader.is_whole());
+  const BatchView& got = step.batch();
+  EXPECT_EQ(got.step_id, 41u);
+  EXPECT_TRUE(std::ranges::equal(got.tokens, tokens));
+  EXPECT_TRUE(std::ranges::equal(got.tree_parents, parents));
+  EXPECT_TRUE(std::ranges::equal(got.logits_rows, logits_rows));
+  EXPECT_EQ(got.sequences[0].drafts, 1u);
+  EXPECT_EQ(got.sequences[1].seq, 9u);
+  ASSERT_EQ(got.groups.size(), 1u);
+  EXPECT_TRUE(std::ranges::equal(got.groups[0].slots, slots));
+  EXPECT_TRUE(std::ranges::equal(got.groups[0].tables[0].blocks, blocks));
+  EXPECT_TRUE(std::ranges::equal(got.groups[0].tables[0].ends, ends));
+  EXPECT_EQ(got.groups[0].tables[0].evicted, 3u);
+  EXPECT_EQ(got.groups[0].tables[1].blocks.size(), 1u);
+  const auto* rows = static_cast<const float*>(got.inputs.data);
+  EXPECT_EQ(std::vector<float>(rows, rows + 6), (std::vector<float>{1, 2, 4, 5, 7, 8}));
 }
 
 }  // namespace

@@ -223,9 +223,9 @@ void CpuWorker::attention_output(uint32_t layer) {
   const LayerWeights& w = vectors(layer);
   const float* x = (plan(layer).latent ? step_.buffers.expanded : step_.buffers.attended).floats();
   if (step_.cut.by_heads(layer)) x = attended_by_all(layer, x);
-  add_to_stream(plan(layer).attention_scale(), x,
-                step_.weights.layer(layer)[&LayerWeights::output], w.output_bias,
-                plan(layer).attention_post_norm, w.attention_post_norm, w.attention_post_norm_bias);
+  add_to_stream(plan(layer).attention_scale(), x, step_.weights.layer(layer)[&LayerWeights::output],
+                w.output_bias, plan(layer).attention_post_norm, w.attention_post_norm,
+                w.attention_post_norm_bias);
 }
 
 }  // namespace tenon

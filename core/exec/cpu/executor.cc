@@ -121,10 +121,9 @@ Status CpuExecutor::load(const ExecutorSetup& setup) {
   step_.scores.load(*setup.shape, setup.scored);
   TENON_RETURN_IF_ERROR(step_.states.load(setup.state, *setup.model, *setup.shape, kv_.states(),
                                           {setup.max_rows, setup.max_sequences, pool_->size()}));
-  TENON_RETURN_IF_ERROR(step_.weights.load(*setup.model, setup.adapters, setup.linear, *pool_,
-                                           setup.progress, setup.sharing,
-                                           step_.head == nullptr ? nullptr : &step_.head->fc,
-                                           step_.cut));
+  TENON_RETURN_IF_ERROR(step_.weights.load(
+      *setup.model, setup.adapters, setup.linear, *pool_, setup.progress, setup.sharing,
+      step_.head == nullptr ? nullptr : &step_.head->fc, step_.cut));
   TENON_RETURN_IF_ERROR(load_workers(setup.max_rows));
   prefault_memory();
   loaded_ = true;
@@ -132,7 +131,8 @@ Status CpuExecutor::load(const ExecutorSetup& setup) {
 }
 
 Status CpuExecutor::load_workers(uint32_t max_rows) {
-  TENON_RETURN_IF_ERROR(step_.buffers.allocate(*step_.model, step_.head, step_.weights, max_rows, step_.cut));
+  TENON_RETURN_IF_ERROR(
+      step_.buffers.allocate(*step_.model, step_.head, step_.weights, max_rows, step_.cut));
   TENON_RETURN_IF_ERROR(step_.index.allocate(*step_.model, *step_.shape, kv_.storage(),
                                              step_.indexed, max_rows, pool_->size()));
   step_.reserve(max_rows);

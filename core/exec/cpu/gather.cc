@@ -119,8 +119,8 @@ void CpuProducts::gather_embedding(std::span<const TokenId> tokens, float* out) 
   const uint64_t fit =
       std::max<uint64_t>((step_.ranks->slot_bytes() - kMarkBytes) / (width * sizeof(float)), 1);
   const auto owner = [&](TokenId token) {
-    return static_cast<uint32_t>(
-        std::ranges::upper_bound(starts, static_cast<uint32_t>(token)) - starts.begin() - 1);
+    return static_cast<uint32_t>(std::ranges::upper_bound(starts, static_cast<uint32_t>(token)) -
+                                 starts.begin() - 1);
   };
   for (size_t first = 0; slice_.index == 0 && first < tokens.size(); first += fit) {
     const std::span<const TokenId> piece =

@@ -220,8 +220,8 @@ Status PackedWeights::add_experts(const std::vector<ExpertWeights>& from,
 }
 
 // Who has which columns follows from their number alone, so that matrices which are multiplied
-// together, such as gate and up, are cut alike. Rows that are stored in an order across the cut stay
-// together.
+// together, such as gate and up, are cut alike. Rows that are stored in an order across the cut
+// stay together.
 const Weight& PackedWeights::cut_columns_of(const Weight& weight, PackedMatrix& matrix) {
   auto& starts = starts_[weight.n_out];
   if (starts.empty()) starts = cut_columns(weight.n_out, kCutColumns, ranks_);
@@ -323,8 +323,7 @@ Status PackedWeights::embed(std::span<const TokenId> tokens, float* out, Slice s
   const uint32_t width = embedding_source_->k_in;
   if (embedding_.kernel != nullptr) {
     // The same numbers without a sign, which no token here has.
-    std::span<const uint32_t> rows(reinterpret_cast<const uint32_t*>(tokens.data()),
-                                   tokens.size());
+    std::span<const uint32_t> rows(reinterpret_cast<const uint32_t*>(tokens.data()), tokens.size());
     // Of several ranks a token comes alone.
     const uint32_t own_row = rows.empty() ? 0 : rows.front() - embedding_.first;
     if (embedding_.starts != nullptr) rows = {&own_row, 1};

@@ -161,9 +161,9 @@ class PackedWeights {
   uint32_t highest_rank_ = 0;
   uint32_t widest_beside_ = 0;
   uint32_t rank_ = 0, ranks_ = 1;
-  std::map<uint32_t, ColumnStarts> starts_;  // by the number of columns
-  std::deque<Weight> slices_;                // of matrices that are cut
-  RowOrders orders_;                         // theirs
+  std::map<uint32_t, ColumnStarts> starts_;   // by the number of columns
+  std::deque<Weight> slices_;                 // of matrices that are cut
+  RowOrders orders_;                          // theirs
   std::shared_ptr<const HostMemory> memory_;  // written while it is packed alone
   bool shared_ = false;                       // somebody else packed it
 };

@@ -129,7 +129,7 @@ class CpuProducts {
   std::vector<LinearJob> jobs_;
   std::vector<Gathered> gathered_;         // of the products at hand
   std::vector<uint64_t> exchanged_bytes_;  // [ranks]
-  std::vector<LinearJob> head_jobs_;  // room for one a head
+  std::vector<LinearJob> head_jobs_;       // room for one a head
   std::vector<Low> low_;
   uint32_t low_targets_ = 0;
   std::vector<uint32_t> plain_, changed_;  // rows of a gate

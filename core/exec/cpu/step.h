@@ -66,9 +66,9 @@ struct CpuBuffers {
   HostMemory k, v;      // [rows, kv_heads, head_dim]
   HostMemory attended;  // [rows, heads, head_dim]
   HostMemory attended_by_all;  // … of all ranks, where each attends for heads of its own
-  HostMemory attention_gate;  // … or [rows, heads], of layers whose attention has one
-  HostMemory inputs;          // [rows, layers, width]: per-layer embeddings
-  HostMemory beside;          // [rows, hidden]: an MLP's result next to experts
+  HostMemory attention_gate;   // … or [rows, heads], of layers whose attention has one
+  HostMemory inputs;           // [rows, layers, width]: per-layer embeddings
+  HostMemory beside;           // [rows, hidden]: an MLP's result next to experts
   // [rows, q_rank]; [rows, rank] of each product of low rank that enters a recurrence, or Mamba's
   // [rows, step_rank]; or what latent experts read.
   HostMemory low;
@@ -156,11 +156,11 @@ struct CpuStep {
   std::vector<CpuRope> ropes;            // as the plan's
   std::unique_ptr<ExpertChoice> choice;  // of the layer at hand
   uint32_t max_rows = 0;
-  uint32_t layers_with_mixers = 0;  // up to the last that has one
-  uint32_t adapters = 0;            // that are loaded
-  std::vector<uint32_t> counting;   // [max_rows] 0, 1, 2 …
-  uint64_t low_bytes = 0;           // of a product's part of CpuBuffers::low_prepared
-  uint64_t low_bytes_of_a_row = 0;  // … where a worker has one for itself
+  uint32_t layers_with_mixers = 0;               // up to the last that has one
+  uint32_t adapters = 0;                         // that are loaded
+  std::vector<uint32_t> counting;                // [max_rows] 0, 1, 2 …
+  uint64_t low_bytes = 0;                        // of a product's part of CpuBuffers::low_prepared
+  uint64_t low_bytes_of_a_row = 0;               // … where a worker has one for itself
   mutable std::atomic<bool> has_failed = false;  // of the step at hand, in any worker
 
   // The step's.

@@ -62,8 +62,8 @@ void cut_rows(Weight& weight, RowRange range, RowOrders& orders) {
 
 void cut_vector(std::vector<float>& values, RowRange range) {
   if (values.empty()) return;
-  values = std::vector<float>(values.begin() + range.first,
-                              values.begin() + range.first + range.count);
+  values =
+      std::vector<float>(values.begin() + range.first, values.begin() + range.first + range.count);
 }
 
 template <typename T>
@@ -202,9 +202,8 @@ ModelCut cut_heads(Model& model, uint32_t rank, uint32_t ranks, const std::strin
 
 bool are_together(const Weight& weight, uint32_t first, uint32_t count) {
   if (weight.row_order.empty()) return true;
-  return std::ranges::all_of(weight.row_order.subspan(first, count), [&](uint32_t row) {
-    return row >= first && row < first + count;
-  });
+  return std::ranges::all_of(weight.row_order.subspan(first, count),
+                             [&](uint32_t row) { return row >= first && row < first + count; });
 }
 
 Weight rows_of(const Weight& weight, uint32_t first, uint32_t count, RowOrders& orders) {

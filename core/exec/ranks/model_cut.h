@@ -1,7 +1,7 @@
 // Which part of a model is a rank's (docs/parallel.md).
 //
-// Two things are cut. Heads: a layer's queries, keys and values, so that a rank keeps K and V of its
-// own heads alone; that changes the model's plan and matrices, hence its shape, before anything
+// Two things are cut. Heads: a layer's queries, keys and values, so that a rank keeps K and V of
+// its own heads alone; that changes the model's plan and matrices, hence its shape, before anything
 // else sees them. Columns: of every other matrix, by the executor as it packs; what comes out is
 // gathered, so K is never split and all bits are those of one process.
 #pragma once

@@ -79,8 +79,12 @@ void ReceivedStep::read_group(MessageReader& from) {
   group_views_.push_back({group.slots, group.kv_tokens, group.tables});
 }
 
-void write_moves(MessageWriter& to, std::span<const KvMove> moves) { to.array(moves); }
+void write_moves(MessageWriter& to, std::span<const KvMove> moves) {
+  to.array(moves);
+}
 
-std::vector<KvMove> read_moves(MessageReader& from) { return from.array<KvMove>(); }
+std::vector<KvMove> read_moves(MessageReader& from) {
+  return from.array<KvMove>();
+}
 
 }  // namespace tenon

@@ -33,9 +33,9 @@ OpenMessage read_open(MessageReader& message) {
 // Rank 0 alone plans, drafts and samples; what serves that is made here only because a pipeline
 // has it.
 Result<OpenedPipeline> open_to_follow(const OpenMessage& message) {
-  TENON_ASSIGN_OR_RETURN(PipelineConfig config,
-                         parse_pipeline_config(message.text, "rank 0's pipeline", message.folder,
-                                               {}));
+  TENON_ASSIGN_OR_RETURN(
+      PipelineConfig config,
+      parse_pipeline_config(message.text, "rank 0's pipeline", message.folder, {}));
   config.path = message.path;
   config.drafter.reset();
   config.draft_model_path = {};
@@ -46,8 +46,12 @@ Result<OpenedPipeline> open_to_follow(const OpenMessage& message) {
 
 }  // namespace
 
-void set_ranks_of_program(Collective* ranks) { program_ranks() = ranks; }
-Collective* ranks_of_program() { return program_ranks(); }
+void set_ranks_of_program(Collective* ranks) {
+  program_ranks() = ranks;
+}
+Collective* ranks_of_program() {
+  return program_ranks();
+}
 
 Status tell_ranks(const PipelineRequest& request, const std::vector<std::string>& plugin_path) {
   if (request.ranks == nullptr || request.ranks->rank() != 0) return {};

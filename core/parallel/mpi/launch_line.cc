@@ -47,8 +47,8 @@ Result<std::vector<std::string>> launch_line(uint32_t ranks,
   TENON_ASSIGN_OR_RETURN(const std::string mpirun, find_mpirun());
   // Ranks share out cores and wait for each other by themselves; what mpirun says of an end that
   // they have explained would be noise.
-  std::vector<std::string> line = {mpirun, "-n", std::to_string(ranks), "--oversubscribe",
-                                   "--bind-to", "none", "--quiet"};
+  std::vector<std::string> line = {
+      mpirun, "-n", std::to_string(ranks), "--oversubscribe", "--bind-to", "none", "--quiet"};
   if (::geteuid() == 0) line.emplace_back("--allow-run-as-root");
   if (!has_a_core_each(ranks)) {
     line.insert(line.end(), {"--mca", "mpi_yield_when_idle", "1"});

@@ -90,8 +90,7 @@ Status MpiCollective::exchange(std::span<const uint64_t> bytes) {
   if (!fault_.empty()) return failed(fault_);
   for (uint32_t other = 0; other < size(); ++other) {
     if (other == rank_) continue;
-    TENON_RETURN_IF_ERROR(
-        start_receive(slot(incoming_, other), bytes[other], other, kExchangeTag));
+    TENON_RETURN_IF_ERROR(start_receive(slot(incoming_, other), bytes[other], other, kExchangeTag));
     TENON_RETURN_IF_ERROR(start_send(outgoing(), bytes[rank_], other, kExchangeTag));
   }
   std::memcpy(slot(incoming_, rank_), outgoing(), bytes[rank_]);

@@ -35,8 +35,8 @@ struct MpiLibrary {
   std::string version() const;  // "Open MPI v4.1.4"
 };
 
-// Errors: not_found, with the Debian package that brings the library; unsupported, where the library
-// of that name is another MPI.
+// Errors: not_found, with the Debian package that brings the library; unsupported, where the
+// library of that name is another MPI.
 Result<std::unique_ptr<MpiLibrary>> load_mpi(const std::string& name = "libmpi.so.40");
 
 }  // namespace tenon

@@ -31,7 +31,9 @@ bool says_several(const char* name) {
   return value != nullptr && std::strtol(value, nullptr, 10) > 1;
 }
 
-bool is_open_mpi() { return variable("OMPI_COMM_WORLD_SIZE") != nullptr; }
+bool is_open_mpi() {
+  return variable("OMPI_COMM_WORLD_SIZE") != nullptr;
+}
 
 // What a rank tells the others of itself.
 struct Introduction {
@@ -56,8 +58,8 @@ uint32_t online_cores() {
   return static_cast<uint32_t>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
 }
 
-// Ranks that were given the same cores share them out, each a row of its own where there are enough:
-// workers that stay on their cores must not meet there.
+// Ranks that were given the same cores share them out, each a row of its own where there are
+// enough: workers that stay on their cores must not meet there.
 void take_share_of_cores(const cpu_set_t& all, uint32_t place, uint32_t sharing, bool is_own,
                          RankPlace& to) {
   const auto count = static_cast<uint32_t>(CPU_COUNT(&all));
@@ -154,8 +156,9 @@ Status RankSession::share_memory(const std::vector<RankPlace>& places, const Opt
   const bool crowded = cores > online_cores();
   const uint32_t spins = crowded ? 0 : kSpins;
   collective_ = std::make_unique<SharedCollective>(
-      memory_, SharedCollective::Options{.rank = rank_, .places = places, .spins = spins, .parks = true});
-  watch_ = std::make_unique<RankWatch>(memory_, rank_, places, options.on_fault);
+      memory_,
+      SharedCollective::Options{.rank = rank_, .places = places, .spins = spins, .parks = true});
+  watch_ = std::make_unique<RankWatch>(memory_, rank_, places, options.on_fault, options.on_beat);
   return {};
 }
 

@@ -28,6 +28,8 @@ class RankSession {
     // Called once at most, by a thread of the session, when a rank of this host is gone: tells
     // people if `speaks`, and ends the process.
     RankWatch::OnFault on_fault;
+    // As RankWatch's; may be empty.
+    std::function<void()> on_beat;
   };
   // Blocks until all ranks have come. Errors: those of load_mpi; failed, where MPI does not start.
   static Result<std::unique_ptr<RankSession>> join(Options options);

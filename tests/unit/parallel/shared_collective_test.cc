@@ -6,10 +6,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <condition_variable>
 #include <cstring>
 #include <functional>
 #include <mutex>
-#include <condition_variable>
 #include <thread>
 
 #include "core/parallel/column_cut.h"
@@ -79,8 +79,8 @@ TEST(SharedCollectiveTest, messages_of_any_length_arrive_whole_and_in_order) {
 
 TEST(SharedCollectiveTest, texts_of_all_ranks_come_to_all_and_long_ones_are_cut) {
   run_ranks(3, 0, [](Collective& ranks) {
-    const std::string own = ranks.rank() == 2 ? std::string(5000, 'x')
-                                              : "rank " + std::to_string(ranks.rank());
+    const std::string own =
+        ranks.rank() == 2 ? std::string(5000, 'x') : "rank " + std::to_string(ranks.rank());
     const auto texts = gather_texts(ranks, own);
     ASSERT_TRUE(texts.ok());
     EXPECT_EQ((*texts)[0], "rank 0");

@@ -7,7 +7,6 @@
 #include "tools/tenon/commands.h"
 #include "tools/tenon/process/standard_output.h"
 #include "tools/tenon/shell/flags.h"
-
 #include "tools/tenon/shell/pipeline_flags.h"
 
 namespace tenon {

@@ -18,8 +18,8 @@
 #include "tools/tenon/shell/flags.h"
 #include "tools/tenon/shell/generation_flags.h"
 #include "tools/tenon/shell/pipeline_flags.h"
-#include "tools/tenon/shell/ranks.h"
 #include "tools/tenon/shell/prompts.h"
+#include "tools/tenon/shell/ranks.h"
 
 namespace tenon {
 namespace {

@@ -31,21 +31,38 @@ uint32_t& launched() {
   return count;
 }
 
-std::atomic<bool> asked_to_end{false};
-void note_signal(int) { asked_to_end = true; }
+// A launcher that misses a rank ends the others by SIGTERM: before a signal counts, the watch looks
+// whether that is why. Other ranks leave it to rank 0, which ends them.
+std::atomic<int> signal_to_weigh{0};
+std::atomic<bool> leads{false};
+struct sigaction before_ranks[NSIG];
+void note_signal(int number) {
+  signal_to_weigh = number;
+}
 
-// Rank 0 decides what a signal does, and ends the others.
-void leave_signals_to_rank_0() {
+void weigh_signals_first() {
   struct sigaction action {};
   action.sa_handler = note_signal;
-  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) {
-    ::sigaction(number, &action, nullptr);
-  }
+  for (const int number : {SIGINT, SIGTERM}) ::sigaction(number, &action, &before_ranks[number]);
+}
+
+// Between machines nobody watches.
+void let_signals_count() {
+  for (const int number : {SIGINT, SIGTERM}) ::sigaction(number, &before_ranks[number], nullptr);
+}
+
+// Nobody is missing.
+void pass_signal_on(Collective* ranks) {
+  if (!leads || ranks == nullptr) return;
+  const int number = signal_to_weigh.exchange(0);
+  if (number == 0) return;
+  ranks->leave();
+  ::sigaction(number, &before_ranks[number], nullptr);
+  ::kill(::getpid(), number);
 }
 
 void end_with_fault(const std::string& fault, bool speaks) {
-  if (!speaks || asked_to_end) end_at_once(1, {});
-  end_at_once(1, "tenon: " + fault + "; the run ends\n");
+  end_at_once(1, speaks ? "tenon: " + fault + "; the run ends\n" : std::string());
 }
 
 // What a process that rank 0 starts sees must not make it a rank.
@@ -73,7 +90,6 @@ struct Dismissal {
 };
 
 int follow(Collective& ranks) {
-  leave_signals_to_rank_0();
   // What a pipeline is warned of, rank 0 says as well.
   set_log_level(std::max(log_level(), LogLevel::error));
   const std::string name = name_of_rank(ranks.rank(), ranks.places()[ranks.rank()]);
@@ -82,7 +98,7 @@ int follow(Collective& ranks) {
   });
   const Status followed = llm::follow_ranks(ranks);
   if (followed.ok()) return 0;
-  if (!asked_to_end) tell(name + ": " + message_of(followed));
+  tell(name + ": " + message_of(followed));
   return 1;
 }
 
@@ -94,7 +110,9 @@ void add_launch(Command command) {
       .group("Pipeline");
 }
 
-uint32_t asked_to_launch() { return launched(); }
+uint32_t asked_to_launch() {
+  return launched();
+}
 
 int launch_ranks(int argc, char** argv) {
   std::vector<std::string> words(argv + 1, argv + argc);
@@ -115,7 +133,9 @@ int run_as_rank(const std::function<int()>& command) {
     return 2;
   }
   if (!is_started_as_rank()) return command();
-  auto joined = RankSession::join({.on_fault = end_with_fault});
+  weigh_signals_first();
+  auto joined = RankSession::join(
+      {.on_fault = end_with_fault, .on_beat = [] { pass_signal_on(llm::ranks_of_program()); }});
   if (!joined.ok()) {
     if (is_first_by_environment()) tell(message_of(joined.status()));
     return 1;
@@ -123,6 +143,8 @@ int run_as_rank(const std::function<int()>& command) {
   forget_launcher();
   Collective& ranks = (*joined)->ranks();
   if (ranks.rank() > 0) return follow(ranks);
+  if (ranks.carrier() == "MPI") let_signals_count();
+  leads = true;
   llm::set_ranks_of_program(&ranks);
   const Dismissal when_done{ranks};
   return command();
