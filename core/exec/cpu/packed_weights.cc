@@ -231,7 +231,11 @@ const Weight& PackedWeights::cut_columns_of(const Weight& weight, PackedMatrix& 
   matrix.starts = &starts;
   matrix.first = starts[rank_];
   matrix.columns = starts[rank_ + 1] - starts[rank_];
-  return slices_.emplace_back(rows_of(weight, matrix.first, matrix.columns, orders_));
+  Weight& slice = slices_.emplace_back(rows_of(weight, matrix.first, matrix.columns, orders_));
+  // It begins where the whole may begin, and is another matrix all the same.
+  slice.name += ", columns " + std::to_string(matrix.first) + " to " +
+                std::to_string(matrix.first + matrix.columns);
+  return slice;
 }
 
 // Kernels are chosen for the whole matrix, so that all ranks, and one alone, have the same.
