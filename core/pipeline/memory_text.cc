@@ -29,8 +29,11 @@ std::string memory_line(const PlannedMemory& pipeline) {
   const uint64_t whole = sequences_in(pipeline.kv_needs, kv, context, most);
   const std::string length = " of " + std::to_string(context) + " tokens";
   const std::string all = std::to_string(most) + (most == 1 ? " sequence" : " sequences");
-  return "memory: weights " + approximate_bytes(pipeline.weight_bytes()) + ", K/V " +
-         approximate_bytes(kv) + " for " + all +
+  const uint32_t ranks = pipeline.cut.ranks;
+  return (ranks == 1 ? "memory: weights "
+                     : "memory of each of " + std::to_string(ranks) + " ranks: weights about ") +
+         approximate_bytes(pipeline.weight_bytes() / ranks) + ", K/V " + approximate_bytes(kv) +
+         " for " + all +
          (whole == most ? length : ", or " + std::to_string(whole) + length + " each");
 }
 

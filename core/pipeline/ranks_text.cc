@@ -90,7 +90,8 @@ uint64_t kv_bytes_of(const PlannedMemory& pipeline, const ModelShape& shape) {
 std::string heads_text(const Model& model) {
   for (const LayerPlan& layer : model.plan.layers) {
     if (!layer.attends()) continue;
-    return std::to_string(layer.attention.heads) + " heads, " +
+    const std::string heads = std::to_string(layer.attention.heads);
+    return heads + (layer.attention.heads == 1 ? " head, " : " heads, ") +
            (layer.latent ? std::string("one latent row")
                          : std::to_string(layer.attention.kv_heads) + " of K and V");
   }

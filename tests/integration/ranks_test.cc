@@ -237,7 +237,11 @@ TEST(StepMessageTest, a_batch_arrives_with_all_its_arrays) {
   batch.sequences = sequences;
   batch.groups = groups;
   batch.logits_rows = logits_rows;
-  batch.inputs = {.data = inputs.data(), .rank = 2, .shape = {3, 2, 1, 1}, .stride = {3, 1, 1, 1}};
+  batch.inputs.data = inputs.data();
+  batch.inputs.rank = 2;
+  batch.inputs.shape[0] = 3;
+  batch.inputs.shape[1] = 2;
+  batch.inputs.stride[0] = 3;
   MessageWriter writer;
   write_step(writer, batch);
   MessageReader reader(writer.bytes());
