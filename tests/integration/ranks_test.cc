@@ -171,10 +171,18 @@ TEST(RanksTest, kernels_without_epilogues_have_the_same_bits_on_three_ranks) {
 TEST(RanksTest, a_rank_packs_its_part_alone) {
   const std::string path = source_folder() + "/configs/models/tale";
   const uint64_t alone = run_all_ranks(path, best_case(1), 1, kWideSlot).weight_bytes[0];
+  // Its two KV heads are one for each of two ranks; of four, two share one.
+  const auto model = open_model(path);
+  ASSERT_TRUE(model.ok());
+  uint64_t one_kv_head = 0;  // its part of k and v, bf16
+  for (const LayerWeights& layer : (*model)->layers) {
+    one_kv_head += uint64_t{layer.k.n_out} * layer.k.k_in * 2;
+  }
   for (const uint32_t ranks : {2u, 4u}) {
+    const uint64_t shared = ranks == 4 ? one_kv_head / 2 : 0;
     for (const uint64_t bytes : run_all_ranks(path, best_case(1), ranks, kWideSlot).weight_bytes) {
-      EXPECT_LE(bytes, alone / ranks * 105 / 100) << ranks;
-      EXPECT_GE(bytes, alone / ranks * 95 / 100) << ranks;
+      EXPECT_LE(bytes, alone / ranks * 102 / 100 + shared) << ranks;
+      EXPECT_GE(bytes, alone / ranks * 98 / 100) << ranks;
     }
   }
 }
