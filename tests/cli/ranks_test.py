@@ -9,7 +9,7 @@ import signal
 import subprocess
 import unittest
 
-from program import BINARY, MODEL, SANITIZED, run, run_json
+from program import BINARY, MODEL, SANITIZED, run, run_json, settings
 
 MPIRUN = shutil.which("mpirun.openmpi") or shutil.which("mpirun")
 TEXT = ["--model", MODEL, "--max-tokens", "12", "--threads", "1", "Once upon a time"]
@@ -39,6 +39,14 @@ class Refusals(unittest.TestCase):
     def test_an_executor_that_runs_in_one_process(self):
         said = self.refused("--set", "parallel.tensor=2", "--set", "executor.plugin=ref")
         self.assertIn('parallel.tensor is 2, but executor "ref" runs a model in one process', said)
+
+    def test_eviction_by_the_weights_of_all_heads(self):
+        done = run("config", "check", "--model", MODEL, *settings(
+            parallel__tensor=2, kv_cache__plugin="heavy_hitters", kv_cache__options__heavy_tokens=32,
+            kv_cache__options__window_tokens=64))
+        self.assertEqual(done.returncode, 1)
+        self.assertIn('parallel.tensor is 2, but kv_cache "heavy_hitters" evicts by the weight that all heads give',
+                      done.stderr)
 
     def test_a_launcher_that_is_not_installed(self):
         said = self.refused("--launch", "2", PATH="/nowhere")
