@@ -296,16 +296,17 @@ void Composition::check_tiers() {
     const bool is_there = tier.kind.value != TierKind::none;
     const auto unused = [&](const char* key, const Origin& origin) {
       if (!origin.file.empty() && tier.kind.origin.file.empty()) {
-        error(origin, in_quotes(name + "." + key) +
-                          " is set, but the tier has no kind; set " + name +
-                          ".kind to \"host\" or \"disk\"");
+        error(origin, in_quotes(name + "." + key) + " is set, but the tier has no kind; set " +
+                          name + ".kind to \"host\" or \"disk\"");
       }
     };
     unused("path", tier.path.origin);
     unused("memory", tier.memory_bytes.origin);
     if (is_there && i > 0 && before == nullptr) {
-      error(tier.kind.origin, in_quotes(name) + " is set, but there is no tier before it; set "
-                              "kv_cache.tiers." + std::to_string(i) + " first");
+      error(tier.kind.origin, in_quotes(name) +
+                                  " is set, but there is no tier before it; set "
+                                  "kv_cache.tiers." +
+                                  std::to_string(i) + " first");
     }
     if (is_there && tier.memory_bytes.value == 0) {
       error(tier.kind.origin, in_quotes(name) + " has no memory; set " + name +
@@ -316,9 +317,10 @@ void Composition::check_tiers() {
             in_quotes(name) + " is on a disk and has no path; set " + name + ".path to a folder");
     }
     if (tier.kind.value == TierKind::host && !tier.path.value.empty()) {
-      error(tier.path.origin, in_quotes(name + ".path") +
-                                  " is set, but a tier of kind \"host\" is in memory; remove it, or "
-                                  "set its kind to \"disk\"");
+      error(tier.path.origin,
+            in_quotes(name + ".path") +
+                " is set, but a tier of kind \"host\" is in memory; remove it, or "
+                "set its kind to \"disk\"");
     }
     before = is_there ? &tier : nullptr;
   }

@@ -313,8 +313,8 @@ ConfigKey tier_key(std::string_view name, OptionType type, std::string_view sent
 
 template <size_t index>
 void add_tier_keys(std::vector<ConfigKey>& keys) {
-  ConfigKey kind = tier_key<index, &TierConfig::kind>(
-      "kind", OptionType::choice, "where K/V lies that outlives its sequence");
+  ConfigKey kind = tier_key<index, &TierConfig::kind>("kind", OptionType::choice,
+                                                      "where K/V lies that outlives its sequence");
   kind.spec.choices = kTierKinds;
   kind.spec.choice_count = std::size(kTierKinds);
   keys.push_back(kind);

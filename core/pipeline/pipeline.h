@@ -42,9 +42,9 @@ struct PipelineRequest {
 struct Pipeline : BoundPlugins {
   ~Pipeline();
 
-  GenerationDefaults advice;  // of the model's files, as far as it is followed
-  std::string hash;           // config_hash
-  std::string numerics;       // the numerics id
+  GenerationDefaults advice;     // of the model's files, as far as it is followed
+  std::string hash;              // config_hash
+  std::string numerics;          // the numerics id
   std::unique_ptr<Tiers> tiers;  // of K/V; null where none are configured
 
   uint64_t kv_bytes() const;

@@ -82,8 +82,7 @@ Result<std::unique_ptr<KvStore>> open_store(const TierConfig& tier, const std::s
   if (tier.kind.value == TierKind::host) {
     return std::unique_ptr<KvStore>(std::make_unique<HostStore>(tier.memory_bytes.value));
   }
-  auto opened =
-      DiskStore::open(tier.path.value, tier.memory_bytes.value, world, make_file_layer());
+  auto opened = DiskStore::open(tier.path.value, tier.memory_bytes.value, world, make_file_layer());
   if (!opened.ok()) return with_context(tier.path.origin.text(), opened.status());
   return std::unique_ptr<KvStore>(*std::move(opened));
 }
@@ -121,8 +120,8 @@ Status open_tiers(Pipeline& pipeline) {
     TENON_ASSIGN_OR_RETURN(std::unique_ptr<KvStore> store, open_store(tier, world.text));
     stores.push_back(std::move(store));
   }
-  pipeline.tiers = std::make_unique<Tiers>(std::move(world), std::move(stores),
-                                           config.kv_io_budget_bytes.value);
+  pipeline.tiers =
+      std::make_unique<Tiers>(std::move(world), std::move(stores), config.kv_io_budget_bytes.value);
   return {};
 }
 

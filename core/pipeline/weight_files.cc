@@ -40,8 +40,8 @@ void name_files(const std::string& path, std::string& out) {
 bool has_weights(const fs::path& path) {
   const std::string name = path.filename().string(), ending = path.extension().string();
   if (ending == ".safetensors" || ending == ".gguf") return true;
-  constexpr std::string_view kOthers[] = {"tokenizer", "vocab",    "merges", "generation_config",
-                                          "special",   "added",    "chat",   "preprocessor",
+  constexpr std::string_view kOthers[] = {"tokenizer", "vocab",   "merges", "generation_config",
+                                          "special",   "added",   "chat",   "preprocessor",
                                           "processor", "template"};
   return ending == ".json" && std::ranges::none_of(kOthers, [&](std::string_view other) {
            return name.starts_with(other);
@@ -64,8 +64,8 @@ Result<std::string> weight_contents(const std::string& path) {
   std::string all;
   for (const fs::path& file : files) {
     TENON_ASSIGN_OR_RETURN(const MappedFile mapped, MappedFile::open(file.string()));
-    all += std::to_string(mapped.bytes().size()) + " " + std::to_string(xxh64(mapped.bytes())) +
-           "\n";
+    all +=
+        std::to_string(mapped.bytes().size()) + " " + std::to_string(xxh64(mapped.bytes())) + "\n";
   }
   return sha256_hex(all);
 }

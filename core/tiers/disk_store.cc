@@ -77,9 +77,8 @@ void DiskStore::make_room(uint64_t bytes) {
   std::erase_if(files, [](const FileEntry& file) {
     return !is_kv_file_name(file.name) || is_unfinished(file.name);
   });
-  std::ranges::sort(files, {}, [](const FileEntry& file) {
-    return std::pair(file.used_ns, file.name);
-  });
+  std::ranges::sort(files, {},
+                    [](const FileEntry& file) { return std::pair(file.used_ns, file.name); });
   const uint64_t target = quota_bytes_ - quota_bytes_ / kFreedPart;
   for (const FileEntry& file : files) {
     if (held_bytes_ + bytes <= target || held_bytes_ == 0) break;
@@ -108,8 +107,8 @@ std::optional<KvBlob> DiskStore::read(const KvKey& key, uint64_t bytes) {
   const auto payload = kv_payload(*file, key, world_digest_);
   if (payload.ok() && payload->size() == bytes) {
     files_->touch(path_of(name));
-    KvBlob blob(payload->begin(), payload->end());
-    return blob;
+    file->erase(file->begin(), file->begin() + kKvHeaderBytes);
+    return *std::move(file);
   }
   if (!payload.ok() && payload.status().code() == StatusCode::unsupported) return std::nullopt;
   files_->remove(path_of(name));

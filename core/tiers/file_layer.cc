@@ -58,8 +58,8 @@ class SystemFiles final : public FileLayer {
     struct stat status = {};
     if (::fstat(file.get(), &status) != 0) return file_error("reading", path, errno);
     if (!S_ISREG(status.st_mode)) return failed(path_in_quotes(path) + " is no regular file");
-    std::vector<std::byte> bytes(std::min<uint64_t>(static_cast<uint64_t>(status.st_size),
-                                                    limit_bytes));
+    std::vector<std::byte> bytes(
+        std::min<uint64_t>(static_cast<uint64_t>(status.st_size), limit_bytes));
     size_t have = 0;
     while (have < bytes.size()) {
       const ssize_t got = ::read(file.get(), bytes.data() + have, bytes.size() - have);

@@ -93,8 +93,8 @@ TierTotals Tiers::totals() const {
   const std::lock_guard lock(mutex_);
   totals.refused_blocks = refused_;
   for (size_t i = 0; i < stores_.size(); ++i) {
-    totals.stores.push_back({std::string(stores_[i]->kind()), stores_[i]->totals(), read_bytes_[i],
-                             written_bytes_[i]});
+    totals.stores.push_back(
+        {std::string(stores_[i]->kind()), stores_[i]->totals(), read_bytes_[i], written_bytes_[i]});
   }
   return totals;
 }

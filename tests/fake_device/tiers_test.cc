@@ -12,20 +12,19 @@
 namespace tenon {
 namespace {
 
-constexpr uint32_t kVocabulary = 61;
+constexpr uint32_t kTierVocabulary = 61;
 
-std::vector<TokenId> prompt_of(uint64_t seed, uint32_t tokens) {
-  return TestRandom(seed).tokens(tokens, kVocabulary);
+std::vector<TokenId> tier_prompt(uint64_t seed, uint32_t tokens) {
+  return TestRandom(seed).tokens(tokens, kTierVocabulary);
 }
 
-RigOptions options_on(MemoryDisk& disk) {
+RigOptions options_with_tiers(MemoryDisk& disk) {
   RigOptions options;
   options.kv_cache = "prefix";
   options.block_tokens = 4;
   options.tiers = [&disk](const std::string& world) {
     std::vector<std::unique_ptr<KvStore>> stores;
-    stores.push_back(
-        *DiskStore::open("/kv", 1 << 24, world, std::make_unique<MemoryFiles>(disk)));
+    stores.push_back(*DiskStore::open("/kv", 1 << 24, world, std::make_unique<MemoryFiles>(disk)));
     return stores;
   };
   return options;
@@ -33,7 +32,8 @@ RigOptions options_on(MemoryDisk& disk) {
 
 // Runs the prompts one after another, each with its tokens checked; returns how many tokens came
 // from tiers.
-uint64_t run_all(const RigOptions& options, const std::vector<std::vector<TokenId>>& prompts) {
+uint64_t run_with_tiers(const RigOptions& options,
+                        const std::vector<std::vector<TokenId>>& prompts) {
   Rig rig(options);
   for (const std::vector<TokenId>& prompt : prompts) {
     const Request request = greedy_request(prompt, 6);
@@ -52,44 +52,44 @@ TEST(KvTiers, let_a_restart_find_yesterdays_prompts) {
   for (const char* manager : {"prefix", "radix"}) {
     SCOPED_TRACE(manager);
     MemoryDisk disk;
-    RigOptions options = options_on(disk);
+    RigOptions options = options_with_tiers(disk);
     options.kv_cache = manager;
-    EXPECT_EQ(run_all(options, {prompt_of(1, 41)}), 0u);
-    EXPECT_EQ(run_all(options, {prompt_of(1, 41)}), 40u);
+    EXPECT_EQ(run_with_tiers(options, {tier_prompt(1, 41)}), 0u);
+    EXPECT_EQ(run_with_tiers(options, {tier_prompt(1, 41)}), 40u);
   }
 }
 
 TEST(KvTiers, bring_as_much_as_a_prompt_has_in_common) {
   MemoryDisk disk;
-  const RigOptions options = options_on(disk);
-  std::vector<TokenId> other = prompt_of(1, 20);
-  const std::vector<TokenId> tail = prompt_of(2, 21);
+  const RigOptions options = options_with_tiers(disk);
+  std::vector<TokenId> other = tier_prompt(1, 20);
+  const std::vector<TokenId> tail = tier_prompt(2, 21);
   other.insert(other.end(), tail.begin(), tail.end());
-  run_all(options, {prompt_of(1, 41)});
-  EXPECT_EQ(run_all(options, {other}), 20u);
+  run_with_tiers(options, {tier_prompt(1, 41)});
+  EXPECT_EQ(run_with_tiers(options, {other}), 20u);
 }
 
 TEST(KvTiers, keep_answers_for_the_next_turn) {
   MemoryDisk disk;
-  const RigOptions options = options_on(disk);
-  std::vector<TokenId> turn = prompt_of(1, 10);
+  const RigOptions options = options_with_tiers(disk);
+  std::vector<TokenId> turn = tier_prompt(1, 10);
   const std::vector<TokenId> answer =
       oracle(options.model(), greedy_request(turn, 6), 0, options.context_tokens).ids;
-  run_all(options, {turn});
+  run_with_tiers(options, {turn});
   turn.insert(turn.end(), answer.begin(), answer.end());
   turn.push_back(3);
   turn.push_back(4);
-  EXPECT_EQ(run_all(options, {turn}), 12u);
+  EXPECT_EQ(run_with_tiers(options, {turn}), 12u);
 }
 
 TEST(KvTiers, keep_groups_with_windows_and_without) {
   for (const uint32_t window : {3u, 9u}) {
     MemoryDisk disk;
-    RigOptions options = options_on(disk);
+    RigOptions options = options_with_tiers(disk);
     options.window_tokens = window;
     options.second_window = 0;
-    run_all(options, {prompt_of(1, 41)});
-    EXPECT_EQ(run_all(options, {prompt_of(1, 41), prompt_of(1, 41)}), 40u) << window;
+    run_with_tiers(options, {tier_prompt(1, 41)});
+    EXPECT_EQ(run_with_tiers(options, {tier_prompt(1, 41), tier_prompt(1, 41)}), 40u) << window;
   }
 }
 
@@ -97,34 +97,34 @@ TEST(KvTiers, keep_recurrent_states_with_attention_beside_them_and_without) {
   for (const bool attends : {true, false}) {
     SCOPED_TRACE(attends ? "hybrid" : "recurrent alone");
     MemoryDisk disk;
-    RigOptions options = options_on(disk);
+    RigOptions options = options_with_tiers(disk);
     options.recurrent = true;
     options.attends = attends;
     if (!attends) options.block_tokens = 16;
-    const auto long_prompt = prompt_of(1, 99);
-    run_all(options, {long_prompt});
-    EXPECT_EQ(run_all(options, {long_prompt}), attends ? 96u : 96u);
+    const auto long_prompt = tier_prompt(1, 99);
+    run_with_tiers(options, {long_prompt});
+    EXPECT_EQ(run_with_tiers(options, {long_prompt}), attends ? 96u : 96u);
   }
 }
 
 TEST(KvTiers, serve_what_a_small_cache_has_evicted) {
   MemoryDisk disk;
-  RigOptions options = options_on(disk);
+  RigOptions options = options_with_tiers(disk);
   options.kv_tokens = 64;
   options.context_tokens = 64;
   std::vector<std::vector<TokenId>> prompts;
   for (int round = 0; round < 3; ++round) {
-    for (uint64_t seed = 1; seed <= 5; ++seed) prompts.push_back(prompt_of(seed, 41));
+    for (uint64_t seed = 1; seed <= 5; ++seed) prompts.push_back(tier_prompt(seed, 41));
   }
-  EXPECT_EQ(run_all(options, prompts), 10u * 40u);
+  EXPECT_EQ(run_with_tiers(options, prompts), 10u * 40u);
 }
 
 TEST(KvTiers, leave_other_salts_alone) {
   MemoryDisk disk;
-  const RigOptions options = options_on(disk);
-  run_all(options, {prompt_of(1, 41)});
+  const RigOptions options = options_with_tiers(disk);
+  run_with_tiers(options, {tier_prompt(1, 41)});
   Rig rig(options);
-  Request request = greedy_request(prompt_of(1, 41), 3);
+  Request request = greedy_request(tier_prompt(1, 41), 3);
   request.cache_salt = 5;
   rig.submit(request);
   rig.run();
@@ -133,14 +133,14 @@ TEST(KvTiers, leave_other_salts_alone) {
 
 TEST(KvTiers, cost_no_token_when_their_files_are_damaged) {
   MemoryDisk disk;
-  const RigOptions options = options_on(disk);
-  run_all(options, {prompt_of(1, 41)});
+  const RigOptions options = options_with_tiers(disk);
+  run_with_tiers(options, {tier_prompt(1, 41)});
   size_t number = 0;
   for (auto& [path, file] : disk.files) {
     if (number++ % 3 == 0 && !file.bytes.empty()) file.bytes.back() ^= std::byte{1};
   }
-  EXPECT_LT(run_all(options, {prompt_of(1, 41)}), 40u);
-  EXPECT_EQ(run_all(options, {prompt_of(1, 41)}), 40u) << "what was lost is written again";
+  EXPECT_LT(run_with_tiers(options, {tier_prompt(1, 41)}), 40u);
+  EXPECT_EQ(run_with_tiers(options, {tier_prompt(1, 41)}), 40u) << "what was lost is written again";
 }
 
 // A store that answers only when it is let.
@@ -181,7 +181,7 @@ TEST(KvTiers, are_not_waited_for_longer_than_computing_takes) {
     return stores;
   };
   Rig rig(options);
-  const Request request = greedy_request(prompt_of(1, 41), 6);
+  const Request request = greedy_request(tier_prompt(1, 41), 6);
   const RequestId id = rig.submit(request);
   for (int step = 0; step < 5; ++step) ASSERT_TRUE(rig.engine().step().ok());
   EXPECT_TRUE(rig.result(id).ids().empty());
@@ -202,9 +202,10 @@ TEST(KvTiers, let_others_run_while_one_is_waited_for_and_a_cancelled_one_go) {
     return stores;
   };
   Rig rig(options);
-  const Request brief = greedy_request(prompt_of(2, 5), 30);  // less than a block: nothing to seek
+  const Request brief =
+      greedy_request(tier_prompt(2, 5), 30);  // less than a block: nothing to seek
   const RequestId first = rig.submit(brief);
-  const RequestId waits = rig.submit(greedy_request(prompt_of(1, 41), 6));
+  const RequestId waits = rig.submit(greedy_request(tier_prompt(1, 41), 6));
   for (int step = 0; step < 50; ++step) ASSERT_TRUE(rig.engine().step().ok());
   EXPECT_EQ(rig.result(first).ids(), oracle(options.model(), brief, 0, options.context_tokens).ids);
   rig.engine().cancel(waits);

@@ -49,9 +49,9 @@ Tiering::Entry& Tiering::entry_of(const Sequence& sequence) {
   const RequestState& request = *sequence.request;
   const std::vector<std::string>& adapters = tiers_->world().adapters;
   const std::string none;
-  const std::string& adapter =
-      request.adapter == 0 || request.adapter > adapters.size() ? none
-                                                                : adapters[request.adapter - 1];
+  const std::string& adapter = request.adapter == 0 || request.adapter > adapters.size()
+                                   ? none
+                                   : adapters[request.adapter - 1];
   place->second.root = root_digest(tiers_->world().text, request.request.cache_salt, adapter);
   return place->second;
 }
@@ -109,8 +109,9 @@ void Tiering::seek_waiting() {
 
 bool Tiering::too_late(const Entry& entry) const {
   const int64_t worth_ns =
-      row_ns_ == 0 ? kUnknownPatienceNs
-                   : std::max(kLeastPatienceNs, static_cast<int64_t>(row_ns_ * entry.sought_tokens));
+      row_ns_ == 0
+          ? kUnknownPatienceNs
+          : std::max(kLeastPatienceNs, static_cast<int64_t>(row_ns_ * entry.sought_tokens));
   return context_.parts.clock->now_ns() - entry.since_ns > worth_ns;
 }
 
@@ -171,9 +172,8 @@ void Tiering::before_plan(Planning planning) {
 }
 
 bool Tiering::has_arrivals() const {
-  return std::ranges::any_of(context_.awaiting_kv, [this](SeqId id) {
-    return entries_.at(id).found != nullptr;
-  });
+  return std::ranges::any_of(context_.awaiting_kv,
+                             [this](SeqId id) { return entries_.at(id).found != nullptr; });
 }
 
 void Tiering::give_back(Sequence& sequence) {

@@ -46,9 +46,10 @@ TEST(HostStore, evicts_what_was_not_used_for_longest) {
   EXPECT_FALSE(store.has(key_of(1)));
   EXPECT_EQ(store.totals().held_bytes, 1000u);
   EXPECT_EQ(store.totals().evicted_bytes, 200u);
-  EXPECT_EQ(store.write(key_of(6), blob_of(6, 2000)).message(),
-            "an entry of 2000 bytes does not fit into the tier \"host\", which has 1000 – raise its "
-            "memory");
+  EXPECT_EQ(
+      store.write(key_of(6), blob_of(6, 2000)).message(),
+      "an entry of 2000 bytes does not fit into the tier \"host\", which has 1000 – raise its "
+      "memory");
 }
 
 TEST(HostStore, has_nothing_of_another_size) {

@@ -33,7 +33,8 @@ KvBlob blob(uint32_t number) {
   return KvBlob(kBytes, static_cast<std::byte>(number));
 }
 
-std::unique_ptr<Tiers> host_tier(TierWorld of, uint64_t budget = 1 << 20, uint64_t quota = 1 << 20) {
+std::unique_ptr<Tiers> host_tier(TierWorld of, uint64_t budget = 1 << 20,
+                                 uint64_t quota = 1 << 20) {
   std::vector<std::unique_ptr<KvStore>> stores;
   stores.push_back(std::make_unique<HostStore>(quota));
   return std::make_unique<Tiers>(std::move(of), std::move(stores), budget);
@@ -72,6 +73,7 @@ TEST(Tiers, need_every_group_of_a_block) {
   const auto tiers = host_tier(world(true, false));
   put_blocks(*tiers, 0, 2);
   EXPECT_TRUE(tiers->put({contents(3)[2], 0}, blob(2)));
+  tiers->settle();
   EXPECT_EQ(found(*tiers, 0, 3)->end, 2u);
 }
 
@@ -81,6 +83,7 @@ TEST(Tiers, end_where_a_state_is_and_bring_those_on_the_way) {
   EXPECT_EQ(found(*tiers, 0, 6)->end, 0u);
   EXPECT_TRUE(tiers->put({contents(2)[1], 2}, blob(50)));
   EXPECT_TRUE(tiers->put({contents(4)[3], 2}, blob(51)));
+  tiers->settle();
   const auto all = found(*tiers, 0, 6);
   EXPECT_EQ(all->end, 4u);
   ASSERT_EQ(all->states.size(), 2u);

@@ -300,8 +300,8 @@ std::string run_summary(const Pipeline& pipeline, const RunOutput& output,
     line += drafts;
   }
   if (pipeline.tiers != nullptr) {
-    line += " · " + std::to_string(pipeline.tiers->totals().found_tokens) +
-            " tokens from tiers of K/V";
+    line +=
+        " · " + std::to_string(pipeline.tiers->totals().found_tokens) + " tokens from tiers of K/V";
   }
   if (!figures.ended_by.empty()) line += " · partial: ended by " + figures.ended_by;
   return line;
