@@ -149,7 +149,7 @@ class Tiers(unittest.TestCase):
         self.assertLessEqual(held, 300 * 1024)
 
     def refused(self, *flags):
-        done = run("run", "--prompt", "x", "--max-tokens", 1, *flags)
+        done = run("run", "x", "--max-tokens", 1, *flags)
         self.assertNotEqual(done.returncode, 0)
         return done.stderr
 

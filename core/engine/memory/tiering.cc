@@ -201,13 +201,16 @@ Tiering::Brought Tiering::bring(Sequence& sequence, const FoundKv& found) {
     KvRequest request;
     request.seq = sequence.id;
     request.tokens = sequence.known_tokens().first(size_t{end} + 1);
-    request.known_tokens = end;
+    request.known_tokens = end + 1;  // the last one is left to compute
     request.at_least = 1;
     request.at_most = end - match.ready;
     const Status grown = kv_cache.grow(request, grant);
     if (!grown.ok()) {
       (void)kv_cache.step_done(step_.id);
-      return grown.code() == StatusCode::out_of_kv ? Brought::no_room : Brought::no;
+      if (grown.code() == StatusCode::out_of_kv) return Brought::no_room;
+      context_.fault(plugin_fault("kv_cache", context_.parts.kv_cache_name,
+                                  "granted no place for K/V of a tier", grown));
+      return Brought::no;
     }
   }
   const Brought brought = fill(sequence, found, grant);
