@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "core/base/log.h"
 #include "core/base/quote.h"
@@ -51,7 +52,7 @@ Result<std::unique_ptr<DiskStore>> DiskStore::open(const std::string& folder, ui
 
 // What is there, and what nobody will ever finish.
 void DiskStore::look_around() {
-  known_.clear();
+  const std::unordered_map<std::string, Known> before = std::exchange(known_, {});
   held_bytes_ = written_bytes_ = 0;
   looked_around_ = true;
   const int64_t now_ns = files_->now_ns();
@@ -61,7 +62,8 @@ void DiskStore::look_around() {
       if (now_ns - file.used_ns > kForgottenNs) files_->remove(path_of(file.name));
       continue;
     }
-    known_.emplace(file.name, file.bytes);
+    const auto seen = before.find(file.name);
+    known_[file.name] = {file.bytes, seen != before.end() && seen->second.sound};
     held_bytes_ += file.bytes;
   }
   count([this](KvStoreTotals& totals) { totals.held_bytes = held_bytes_; });
@@ -107,6 +109,7 @@ std::optional<KvBlob> DiskStore::read(const KvKey& key, uint64_t bytes) {
   const auto payload = kv_payload(*file, key, world_digest_);
   if (payload.ok() && payload->size() == bytes) {
     files_->touch(path_of(name));
+    if (const auto seen = known_.find(name); seen != known_.end()) seen->second.sound = true;
     file->erase(file->begin(), file->begin() + kKvHeaderBytes);
     return *std::move(file);
   }
@@ -149,7 +152,7 @@ void DiskStore::give_up_for_a_while(const Status& why) {
 
 Status DiskStore::write(const KvKey& key, const KvBlob& blob) {
   const std::string name = kv_file_name(key);
-  if (known_.contains(name)) return {};
+  if (const auto seen = known_.find(name); seen != known_.end() && seen->second.sound) return {};
   const uint64_t bytes = kKvHeaderBytes + blob.size();
   if (bytes > quota_bytes_) {
     return failed("an entry of " + std::to_string(bytes) +
@@ -165,7 +168,8 @@ Status DiskStore::write(const KvKey& key, const KvBlob& blob) {
     give_up_for_a_while(status);
     return status;
   }
-  if (known_.emplace(name, bytes).second) held_bytes_ += bytes;
+  const bool is_new = known_.insert_or_assign(name, Known{bytes, true}).second;
+  if (is_new) held_bytes_ += bytes;
   written_bytes_ += bytes;
   count([this](KvStoreTotals& totals) { totals.held_bytes = held_bytes_; });
   return {};

@@ -49,7 +49,13 @@ class DiskStore final : public KvStore {
   const std::string world_;
   const ContentDigest world_digest_;
   const std::unique_ptr<FileLayer> files_;
-  std::unordered_map<std::string, uint64_t> known_;  // files by name, with their bytes
+  // A file by its name. Whether this process wrote it, or read it as it was written: else it is
+  // written again by whoever computed it, for it may be damaged.
+  struct Known {
+    uint64_t bytes = 0;
+    bool sound = false;
+  };
+  std::unordered_map<std::string, Known> known_;
   bool looked_around_ = false;
   uint64_t held_bytes_ = 0;     // of `known_`
   uint64_t written_bytes_ = 0;  // since it looked around
