@@ -1,5 +1,5 @@
-// A FileLayer in memory whose operations can be made to fail, which can run full, and which loses
-// at a power cut what was never brought to the disk.
+// A FileLayer in memory whose operations can be made to fail, and which can run full. Its files can
+// be cut or overwritten, as a power cut leaves what was never brought to the disk.
 #pragma once
 
 #include <algorithm>

@@ -271,7 +271,7 @@ TEST(DiskStore, never_gives_what_was_not_written_whatever_fails) {
   EXPECT_GT(found, kOperations) << "reading is to find something";
 }
 
-// A power cut after each operation of a write: nothing is there, or all of it.
+// Every operation fails from some point of a write on: nothing is there, or all of it.
 TEST(DiskStore, is_whole_after_a_fault_at_each_operation) {
   for (int failing = 0; failing < 6; ++failing) {
     MemoryDisk disk;
