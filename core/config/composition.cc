@@ -287,6 +287,45 @@ void Composition::check_drafter_keys() {
   }
 }
 
+// Each tier says how much may lie in it, and one on a disk where. They are numbered without gaps.
+void Composition::check_tiers() {
+  const TierConfig* before = nullptr;
+  for (size_t i = 0; i < config_.kv_tiers.size(); ++i) {
+    const TierConfig& tier = config_.kv_tiers[i];
+    const std::string name = "kv_cache.tiers." + std::to_string(i + 1);
+    const bool is_there = tier.kind.value != TierKind::none;
+    const auto unused = [&](const char* key, const Origin& origin) {
+      if (!origin.file.empty() && tier.kind.origin.file.empty()) {
+        error(origin, in_quotes(name + "." + key) + " is set, but the tier has no kind; set " +
+                          name + ".kind to \"host\" or \"disk\"");
+      }
+    };
+    unused("path", tier.path.origin);
+    unused("memory", tier.memory_bytes.origin);
+    if (is_there && i > 0 && before == nullptr) {
+      error(tier.kind.origin, in_quotes(name) +
+                                  " is set, but there is no tier before it; set "
+                                  "kv_cache.tiers." +
+                                  std::to_string(i) + " first");
+    }
+    if (is_there && tier.memory_bytes.value == 0) {
+      error(tier.kind.origin, in_quotes(name) + " has no memory; set " + name +
+                                  ".memory to how much may lie there, such as \"8 GiB\"");
+    }
+    if (tier.kind.value == TierKind::disk && tier.path.value.empty()) {
+      error(tier.kind.origin,
+            in_quotes(name) + " is on a disk and has no path; set " + name + ".path to a folder");
+    }
+    if (tier.kind.value == TierKind::host && !tier.path.value.empty()) {
+      error(tier.path.origin,
+            in_quotes(name + ".path") +
+                " is set, but a tier of kind \"host\" is in memory; remove it, or "
+                "set its kind to \"disk\"");
+    }
+    before = is_there ? &tier : nullptr;
+  }
+}
+
 // Names become the places in the cache that they mean; a name that is not there stays, and whoever
 // opens the model says so.
 void Composition::find_models() {
@@ -306,6 +345,7 @@ Result<PipelineConfig> Composition::finish() && {
   });
   for (const Setting& setting : merged_) apply(setting);
   check_drafter_keys();
+  check_tiers();
   find_models();
   if (errors_.empty()) return std::move(config_);
   const size_t more = errors_.size() > kMostErrors ? errors_.size() - kMostErrors : 0;

@@ -33,6 +33,7 @@ class Composition {
   void check_format(const Setting* format, const std::string& name);
   void check_tables(FlatToml& flat);
   void check_drafter_keys();
+  void check_tiers();
   void find_models();
   void apply(const Setting& setting);
   void apply_option(std::string_view section, Setting setting);

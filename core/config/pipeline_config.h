@@ -52,6 +52,15 @@ enum class DraftVerify : uint8_t { exact = 0, rejection = 1 };
 //   isolate  and those of untrusted origin that can run in a process of their own do
 enum class GuardLevel : uint8_t { off = 0, checks = 1, isolate = 2 };
 
+// [[kv_cache.tiers]]: a place below the cache where K/V lies that outlives its sequence.
+enum class TierKind : uint8_t { none = 0, host = 1, disk = 2 };
+struct TierConfig {
+  Configured<TierKind> kind;  // none = there is no such tier
+  Configured<std::string> path;
+  Configured<uint64_t> memory_bytes;  // how much may lie there; 0 = nobody said
+};
+inline constexpr size_t kMostTiers = 4;
+
 struct PipelineConfig {
   std::string path;  // of the outermost file; empty when it was read from text
 
@@ -97,6 +106,9 @@ struct PipelineConfig {
   Configured<std::optional<DType>> kv_dtype;            // null = auto: the weights' own type
   Configured<std::optional<uint32_t>> kv_block_tokens;  // null = auto
   Configured<uint64_t> kv_swap_bytes;                   // 0 = no swap pool
+
+  std::array<TierConfig, kMostTiers> kv_tiers;  // the nearest first
+  Configured<uint64_t> kv_io_budget_bytes{uint64_t{256} << 20, {}};
 
   Configured<std::optional<uint32_t>> context_tokens;  // null = auto: the model's
   Configured<bool> exceed_model_context;               // context_tokens may be more than that

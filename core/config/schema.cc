@@ -23,6 +23,7 @@ constexpr std::string_view kIsas[] = {"portable", "avx2", "avx512", "avx512_vnni
 constexpr std::string_view kVerifies[] = {"exact", "rejection"};
 constexpr std::string_view kPolicies[] = {"open", "locked", "signed"};
 constexpr std::string_view kGuards[] = {"off", "checks", "isolate"};
+constexpr std::string_view kTierKinds[] = {"none", "host", "disk"};
 constexpr std::string_view kDTypes[] = {"f32", "f16", "bf16", "i8", "i4"};
 
 // A checked value as the type of a member, and back.
@@ -284,6 +285,55 @@ ConfigKey with_default(ConfigKey made, std::string_view value) {
   return made;
 }
 
+// A key of one tier, "kv_cache.tiers.2.path", which stays away where there is no such tier, or
+// nothing to say.
+template <size_t index, auto member>
+ConfigKey tier_key(std::string_view name, OptionType type, std::string_view sentence) {
+  using T = std::remove_cvref_t<decltype((std::declval<TierConfig&>().*member).value)>;
+  static const std::string kName =
+      "kv_cache.tiers." + std::to_string(index + 1) + "." + std::string(name);
+  ConfigKey made;
+  made.spec.key = kName;
+  made.spec.type = type;
+  made.spec.sentence = sentence;
+  made.optional = true;
+  made.set = [](PipelineConfig& config, const OptionValue& value, const Origin& origin) {
+    config.kv_tiers[index].*member = {Member<T>::from(value), origin};
+  };
+  made.get = [](const PipelineConfig& config) -> std::optional<OptionValue> {
+    const TierConfig& tier = config.kv_tiers[index];
+    if (tier.kind.value == TierKind::none || (tier.*member).value == T()) return std::nullopt;
+    return Member<T>::to((tier.*member).value);
+  };
+  made.origin = [](const PipelineConfig& config) {
+    return (config.kv_tiers[index].*member).origin;
+  };
+  return made;
+}
+
+template <size_t index>
+void add_tier_keys(std::vector<ConfigKey>& keys) {
+  ConfigKey kind = tier_key<index, &TierConfig::kind>("kind", OptionType::choice,
+                                                      "where K/V lies that outlives its sequence");
+  kind.spec.choices = kTierKinds;
+  kind.spec.choice_count = std::size(kTierKinds);
+  keys.push_back(kind);
+  keys.push_back(tier_key<index, &TierConfig::path>("path", OptionType::path,
+                                                    "folder of a tier of kind disk"));
+  ConfigKey memory = tier_key<index, &TierConfig::memory_bytes>("memory", OptionType::bytes,
+                                                                "how much may lie there");
+  memory.spec.min = 1;
+  memory.spec.max = int64_t{1} << 50;
+  memory.spec.unit = "bytes";
+  keys.push_back(memory);
+}
+template <size_t... indices>
+std::vector<ConfigKey> tier_keys(std::index_sequence<indices...>) {
+  std::vector<ConfigKey> keys;
+  (add_tier_keys<indices>(keys), ...);
+  return keys;
+}
+
 // The numbers of sampling that have no member of their own.
 template <size_t index>
 void add_sampling_key(std::vector<ConfigKey>& keys) {
@@ -367,6 +417,9 @@ std::vector<ConfigKey> make_keys() {
       whole<&C::kv_swap_bytes>("kv_cache.swap_memory", 0, int64_t{1} << 50, "bytes",
                                "host memory for K and V of preempted sequences; 0 = no pool",
                                OptionType::bytes),
+      unless_default<&C::kv_io_budget_bytes>(whole<&C::kv_io_budget_bytes>(
+          "kv_cache.io_budget", 1, int64_t{1} << 50, "bytes",
+          "K/V on its way to and from tiers at once", OptionType::bytes)),
       plugin<&C::attention>("attention.plugin", "auto", "computes attention"),
       optional_plugin<&C::attention_prefill>("attention.prefill.plugin",
                                              "computes attention of prompts instead"),
@@ -396,6 +449,10 @@ std::vector<ConfigKey> make_keys() {
       generation<&C::top_p>("generation.top_p"),
       generation<&C::seed>("generation.seed"),
   };
+  const auto after = std::ranges::find(keys, "attention.plugin",
+                                       [](const ConfigKey& key) { return key.spec.key; });
+  const std::vector<ConfigKey> tiers = tier_keys(std::make_index_sequence<kMostTiers>());
+  keys.insert(after, tiers.begin(), tiers.end());
   add_sampling_keys(keys, std::make_index_sequence<kSamplingKeyCount>());
   return keys;
 }
@@ -472,7 +529,8 @@ bool known_table(std::string_view name) {
   for (std::string_view section : kSections) {
     if (name == section || name == std::string(section) + ".options") return true;
   }
-  if (name == "engine.fallback") return true;
+  if (name == "engine.fallback" || name == "kv_cache.tiers") return true;
+  if (name.starts_with("kv_cache.tiers.")) return !names_inside(name).empty();
   return name.find('.') == name.npos && !names_inside(name).empty();
 }
 

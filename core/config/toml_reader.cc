@@ -74,12 +74,30 @@ class Flattener {
     } else if (const toml::table* inner = node.as_table()) {
       flat_.tables.push_back({key, origin});
       flatten(*inner, key + ".");
+    } else if (const toml::array* tables = node.as_array(); is_tables(tables)) {
+      flat_.tables.push_back({key, origin});
+      add_tables(key, *tables);
     } else if (auto value = value_of(node)) {
       flat_.values.push_back({key, *std::move(value), origin});
     } else {
       errors_.push_back(origin.text() + ": the value of " + in_quotes(key) +
                         " is a date, a time or a mixed list; expected text, a number, true, false "
                         "or a list of texts");
+    }
+  }
+
+  static bool is_tables(const toml::array* array) {
+    return array != nullptr && !array->empty() &&
+           std::all_of(array->begin(), array->end(),
+                       [](const toml::node& item) { return item.is_table(); });
+  }
+
+  // [[key]] once, and again: key.1, key.2, …
+  void add_tables(const std::string& key, const toml::array& tables) {
+    size_t number = 0;
+    for (const toml::node& item : tables) {
+      const Origin origin{name_, item.source().begin.line, item.source().begin.column};
+      add(key + "." + std::to_string(++number), item, origin);
     }
   }
 

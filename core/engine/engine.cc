@@ -23,6 +23,7 @@ Engine::Engine(EngineParts parts, EngineOptions options)
       drafting_(context_),
       planner_(context_),
       forward_(context_),
+      tiering_(context_, forward_, last_id_),
       results_(context_),
       progress_guard_(context_),
       observing_(context_),

@@ -25,6 +25,7 @@
 
 #include "core/base/result.h"
 #include "core/engine/engine_parts.h"
+#include "core/engine/memory/tiering.h"
 #include "core/engine/records/observing.h"
 #include "core/engine/requests/request_fault.h"
 #include "core/engine/step/admission.h"
@@ -90,17 +91,18 @@ class Engine {
   Result<std::optional<RequestFault>> form_fault(const Request& request) const;
 
   EngineContext context_;
+  uint64_t last_id_ = 0;  // of a step
   Inbox inbox_;
   Admission admission_;
   Drafting drafting_;
   Planner planner_;
   Forward forward_;
+  Tiering tiering_;
   Results results_;
   ProgressGuard progress_guard_;
   Observing observing_;
   Step steps_[2];           // the second for planning ahead
   Step* flying_ = nullptr;  // launched and not collected
-  uint64_t last_id_ = 0;
 };
 
 }  // namespace tenon

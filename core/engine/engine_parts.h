@@ -25,6 +25,7 @@ namespace tenon {
 
 class DraftRunner;
 class StepObserver;
+class Tiers;
 
 // A decoder for one sample; may return null (no text).
 using TextDecoderFactory = std::function<std::unique_ptr<TextDecoder>(const Request& request)>;
@@ -38,6 +39,7 @@ struct EngineParts {
   Sampler* sampler = nullptr;
   Drafter* drafter = nullptr;           // null = no speculation
   DraftRunner* draft_runner = nullptr;  // the second model, where there is one
+  Tiers* tiers = nullptr;               // of K/V; null = none
   bool verify_by_rejection = false;     // else exactly
   bool draft_trees = false;             // drafts may form trees
   Executor* executor = nullptr;

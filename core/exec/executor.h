@@ -33,6 +33,8 @@
 
 namespace tenon {
 
+class KvBytes;
+
 // A linear kernel, and what it offers to end gated products that something was added to.
 struct ChosenLinear {
   LinearKernel* kernel = nullptr;
@@ -165,6 +167,8 @@ class Executor {
     return unsupported("executor " + in_quotes(name()) + " cannot run a second model");
   }
 
+  // The bytes of its blocks (kv_bytes.h), for tiers of K/V; null: it does not hand them out.
+  virtual KvBytes* kv_blocks() { return nullptr; }
   // Carries moves out in order, behind everything launched so far.
   virtual Status apply(std::span<const KvMove> moves) = 0;
   // Of the step that is launched next: rows whose tokens are wanted in place of their logits. An

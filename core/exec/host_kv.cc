@@ -204,4 +204,26 @@ Status HostKv::apply(std::span<const KvMove> moves) {
   return {};
 }
 
+uint64_t HostKv::block_bytes(GroupId group) const {
+  uint64_t bytes = 0;
+  for (const OwnPlane& own : planes_) bytes += own.group == group ? own.plane.block_bytes : 0;
+  return bytes;
+}
+
+void HostKv::read_block(GroupId group, BlockId block, std::span<std::byte> out) const {
+  for (const OwnPlane& own : planes_) {
+    if (own.group != group) continue;
+    std::memcpy(out.data(), own.at({{}, block, 0}), own.plane.block_bytes);
+    out = out.subspan(own.plane.block_bytes);
+  }
+}
+
+void HostKv::write_block(GroupId group, BlockId block, std::span<const std::byte> bytes) {
+  for (const OwnPlane& own : planes_) {
+    if (own.group != group) continue;
+    std::memcpy(own.at({{}, block, 0}), bytes.data(), own.plane.block_bytes);
+    bytes = bytes.subspan(own.plane.block_bytes);
+  }
+}
+
 }  // namespace tenon

@@ -16,10 +16,11 @@
 
 #include "core/base/result.h"
 #include "core/exec/host_memory.h"
+#include "core/exec/kv_bytes.h"
 
 namespace tenon {
 
-class HostKv {
+class HostKv final : public KvBytes {
  public:
   // Errors: invalid_argument (shape and geometry do not fit), out_of_memory.
   Status allocate(const ModelShape& shape, const KvGeometry& geometry);
@@ -38,6 +39,10 @@ class HostKv {
   // move may overlap itself. Nothing is moved when any of the moves is out of range or leaves host
   // memory.
   Status apply(std::span<const KvMove> moves);
+
+  uint64_t block_bytes(GroupId group) const override;
+  void read_block(GroupId group, BlockId block, std::span<std::byte> out) const override;
+  void write_block(GroupId group, BlockId block, std::span<const std::byte> bytes) override;
 
  private:
   // A plane of its own, or the slots of a recurrent group as a plane of one head.

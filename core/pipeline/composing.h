@@ -113,6 +113,14 @@ Status plan_kv_memory(const PipelineRequest& request, PlannedMemory& pipeline);
 std::string weight_files(const Model& model);
 std::string weight_files(const OpenedModels& pipeline);
 
+// What tells weights by their content alone, wherever their files lie. Errors: those of reading.
+Result<std::string> weight_contents(const std::string& path);
+
+// Whether K/V of this pipeline can lie in the tiers that are configured.
+Status check_tiers(const BoundPlugins& pipeline);
+// Opens them. The executor is loaded.
+Status open_tiers(Pipeline& pipeline);
+
 // Whether any layer of the model does.
 bool attends(const ModelPlan& plan);
 bool recurs(const ModelPlan& plan);

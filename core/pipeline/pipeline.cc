@@ -282,6 +282,7 @@ Status create_others(BoundPlugins& pipeline, ChosenPlugins& chosen) {
 
 // Executors use kernels, and a drafter may use the second model: whoever uses another ends first.
 Pipeline::~Pipeline() {
+  tiers.reset();
   executor.reset();
   drafter = {};
   sampler = {};
@@ -305,6 +306,7 @@ EngineParts Pipeline::parts() {
   made.kv_cache = kv_cache.get();
   made.eviction = eviction ? &*eviction : nullptr;
   made.scores = scores;
+  made.tiers = tiers.get();
   made.sampler = sampler.get();
   made.drafter = drafter.get();
   if (second) made.draft_runner = second->runner.get();
@@ -405,9 +407,11 @@ Result<std::unique_ptr<Pipeline>> build_pipeline(PipelineRequest request) {
   TENON_RETURN_IF_ERROR(create_others(*pipeline, chosen));
   pipeline->advice = followed_advice(*pipeline);
   warn_of_unused(pipeline->advice);
+  TENON_RETURN_IF_ERROR(check_tiers(*pipeline));
   if (request.planned) request.planned(*pipeline);
   if (request.load_weights) {
     TENON_RETURN_IF_ERROR(load_executor(request, *pipeline, chosen));
+    TENON_RETURN_IF_ERROR(open_tiers(*pipeline));
   }
   pipeline->hash = config_hash(pipeline->config, pipeline->components);
   return pipeline;

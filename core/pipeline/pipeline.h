@@ -12,6 +12,7 @@
 #include "core/engine/engine_parts.h"
 #include "core/pipeline/stages.h"
 #include "core/plugin/registry.h"
+#include "core/tiers/tiers.h"
 
 namespace tenon {
 
@@ -44,9 +45,10 @@ struct PipelineRequest {
 struct Pipeline : BoundPlugins {
   ~Pipeline();
 
-  GenerationDefaults advice;  // of the model's files, as far as it is followed
-  std::string hash;           // config_hash
-  std::string numerics;       // the numerics id
+  GenerationDefaults advice;     // of the model's files, as far as it is followed
+  std::string hash;              // config_hash
+  std::string numerics;          // the numerics id
+  std::unique_ptr<Tiers> tiers;  // of K/V; null where none are configured
 
   uint64_t kv_bytes() const;
   // Borrowed parts for an engine, its text decoders included.

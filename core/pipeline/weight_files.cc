@@ -2,6 +2,9 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "core/base/files/mapped_file.h"
+#include "core/base/sha256.h"
+#include "core/base/xxh64.h"
 #include "core/files/gguf_parts.h"
 #include "core/pipeline/composing.h"
 
@@ -33,7 +36,39 @@ void name_files(const std::string& path, std::string& out) {
   for (const fs::path& file : files) name_file(file, out);
 }
 
+// Whether what the file says has a part in what a model computes.
+bool has_weights(const fs::path& path) {
+  const std::string name = path.filename().string(), ending = path.extension().string();
+  if (ending == ".safetensors" || ending == ".gguf") return true;
+  constexpr std::string_view kOthers[] = {"tokenizer", "vocab",   "merges", "generation_config",
+                                          "special",   "added",   "chat",   "preprocessor",
+                                          "processor", "template"};
+  return ending == ".json" && std::ranges::none_of(kOthers, [&](std::string_view other) {
+           return name.starts_with(other);
+         });
+}
+
 }  // namespace
+
+Result<std::string> weight_contents(const std::string& path) {
+  std::error_code error;
+  std::vector<fs::path> files;
+  if (fs::is_directory(path, error)) {
+    for (const fs::directory_entry& entry : fs::directory_iterator(path, error)) {
+      if (entry.is_regular_file() && has_weights(entry.path())) files.push_back(entry.path());
+    }
+  } else {
+    for (const std::string& part : gguf_part_paths(path)) files.emplace_back(part);
+  }
+  std::ranges::sort(files, {}, [](const fs::path& file) { return file.filename().string(); });
+  std::string all;
+  for (const fs::path& file : files) {
+    TENON_ASSIGN_OR_RETURN(const MappedFile mapped, MappedFile::open(file.string()));
+    all +=
+        std::to_string(mapped.bytes().size()) + " " + std::to_string(xxh64(mapped.bytes())) + "\n";
+  }
+  return sha256_hex(all);
+}
 
 std::string weight_files(const Model& model) {
   std::string text;

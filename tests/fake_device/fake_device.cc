@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
 
 namespace tenon {
@@ -101,6 +102,27 @@ Status FakeDevice::apply(std::span<const KvMove> moves) {
     for (const KvMove& move : kept) carry_out(move);
   });
   return {};
+}
+
+uint64_t FakeDevice::block_bytes(GroupId group) const {
+  return group < storages_.size() ? storages_[group].geometry.block_tokens * sizeof(uint64_t) : 0;
+}
+
+void FakeDevice::read_block(GroupId group, BlockId block, std::span<std::byte> out) const {
+  auto* device = const_cast<FakeDevice*>(this);
+  device->enqueue([=] {
+    const uint64_t* from = device->cell(group, {{}, block, 0});
+    if (from != nullptr) std::memcpy(out.data(), from, out.size());
+  });
+  device->drain();
+}
+
+void FakeDevice::write_block(GroupId group, BlockId block, std::span<const std::byte> bytes) {
+  enqueue([=, this] {
+    uint64_t* to = cell(group, {{}, block, 0});
+    if (to != nullptr) std::memcpy(to, bytes.data(), bytes.size());
+  });
+  drain();
 }
 
 Status FakeDevice::launch(const BatchView& batch) {

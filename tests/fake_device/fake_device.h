@@ -21,6 +21,7 @@
 
 #include "core/base/clock.h"
 #include "core/exec/executor.h"
+#include "core/exec/kv_bytes.h"
 #include "tests/fake_device/toy_model.h"
 
 namespace tenon {
@@ -48,7 +49,7 @@ struct FakeTime {
   int64_t free_at_ns = -1;
 };
 
-class FakeDevice final : public Executor {
+class FakeDevice final : public Executor, private KvBytes {
  public:
   explicit FakeDevice(ToyModel model) : model_(model) {}
   ~FakeDevice() override;
@@ -60,6 +61,7 @@ class FakeDevice final : public Executor {
   uint32_t workers() const override { return host_workers; }
   void share_out(uint32_t parts, const std::function<void(uint32_t part)>& function) override;
   Status load(const ExecutorSetup& setup) override;
+  KvBytes* kv_blocks() override { return this; }
   Status apply(std::span<const KvMove> moves) override;
   Status launch(const BatchView& batch) override;
   Result<StepOutput> collect(uint64_t step_id) override;
@@ -81,6 +83,11 @@ class FakeDevice final : public Executor {
     KvGroupGeometry geometry;
     uint64_t first = 0;
   };
+
+  // Behind everything launched so far.
+  uint64_t block_bytes(GroupId group) const override;
+  void read_block(GroupId group, BlockId block, std::span<std::byte> out) const override;
+  void write_block(GroupId group, BlockId block, std::span<const std::byte> bytes) override;
 
   void work();  // the queue's thread
   void enqueue(std::function<void()> job);

@@ -66,6 +66,8 @@ Rig::Rig(RigOptions options)
   parts.draft_runner = runner_.get();
   parts.verify_by_rejection = options_.verify_by_rejection;
   parts.draft_trees = options_.draft_trees;
+  if (options_.tiers) make_tiers();
+  parts.tiers = tiers_.get();
   parts.executor = device_.get();
   parts.shape = &shape_;
   parts.geometry = geometry();
@@ -171,6 +173,23 @@ void Rig::make_second_model() {
   parts.max_rows = options_.max_batch_tokens;
   parts.max_sequences = options_.max_sequences;
   runner_ = std::make_unique<DraftRunner>(parts);
+}
+
+// What the toy model's K/V follow from, beside tokens.
+void Rig::make_tiers() {
+  TierWorld world;
+  world.block_tokens = block_tokens_of(options_);
+  world.text = "toy";
+  for (GroupId id = 0; id < shape_.group_count; ++id) {
+    const bool recurs = groups_[id].kind == KvKind::recurrent;
+    const uint64_t bytes = group_geometry_[id].block_tokens * sizeof(uint64_t);
+    world.groups.push_back({id, bytes, recurs});
+    if (!recurs) world.block_tokens = group_geometry_[id].block_tokens;
+    world.text += " " + std::to_string(bytes);
+  }
+  if (!options_.attends) world.block_tokens = 16;  // as managers without a fact have it
+  std::vector<std::unique_ptr<KvStore>> stores = options_.tiers(world.text);
+  tiers_ = std::make_unique<Tiers>(std::move(world), std::move(stores), options_.tier_budget_bytes);
 }
 
 Drafter* Rig::make_drafter() {

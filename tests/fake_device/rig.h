@@ -12,6 +12,7 @@
 
 #include "core/engine/engine.h"
 #include "core/engine/step/draft_runner.h"
+#include "core/tiers/tiers.h"
 #include "tests/fake_device/fake_device.h"
 #include "tests/fake_device/loaded_plugin.h"
 #include "tests/fake_device/strict_sampler.h"
@@ -53,6 +54,9 @@ struct RigOptions {
   std::function<Drafter*(Drafter&)> around_drafter;  // what the engine gets in the plugin's place
   bool verify_by_rejection = false;
   bool draft_trees = false;
+  // Makes the tiers, where there are any; they outlive a rig only in what they write elsewhere.
+  std::function<std::vector<std::unique_ptr<KvStore>>(const std::string& world)> tiers;
+  uint64_t tier_budget_bytes = 1 << 20;
   // Instead of the plugins above.
   Scheduler* own_scheduler = nullptr;
   KVCacheManager* own_kv_cache = nullptr;
@@ -80,6 +84,7 @@ class Rig {
   DraftRunner& runner() { return *runner_; }  // of the second model
   KVCacheManager& kv_cache() { return *kv_; }
   VirtualClock& clock() { return clock_; }
+  Tiers& tiers() { return *tiers_; }
   KvUsage usage() const;  // of the first group
 
   // Fails the test when the engine refuses.
@@ -101,6 +106,7 @@ class Rig {
   std::unique_ptr<FakeDevice> make_device(const ToyModel& model, const ModelShape& shape,
                                           const KvGroupGeometry* geometry);
   void make_second_model();
+  void make_tiers();
   Drafter* make_drafter();
   void bind_drafter(EngineParts& parts);
   KvGeometry geometry() const {
@@ -120,6 +126,7 @@ class Rig {
   std::unique_ptr<DraftRunner> runner_;
   std::unique_ptr<LoadedPlugin<Drafter>> drafter_plugin_;
   VirtualClock clock_;
+  std::unique_ptr<Tiers> tiers_;
   std::unique_ptr<Engine> engine_;
   std::vector<std::shared_ptr<ResultSink>> sinks_;
 };

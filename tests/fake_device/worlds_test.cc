@@ -13,12 +13,16 @@
 #include <string>
 #include <vector>
 
+#include "core/tiers/disk_store.h"
+#include "core/tiers/host_store.h"
 #include "tests/fake_device/rig.h"
+#include "tests/support/memory_files.h"
 
 namespace tenon {
 namespace {
 
 constexpr uint64_t kUsualWorlds = 1000;
+constexpr uint64_t kWorldsPerTiers = 4;  // so many have them once, where their manager can
 constexpr uint32_t kContext = 48;
 constexpr uint32_t kEventful = 160;  // steps in which requests come, or are cancelled
 constexpr uint64_t kMostSteps = 20000;
@@ -161,7 +165,8 @@ class Draw {
 using Sinks = std::vector<std::shared_ptr<ResultSink>>;
 
 // What each request got; null = it was refused.
-Sinks answers(const World& world, RigOptions options, uint32_t drafts, bool cancels) {
+Sinks answers(const World& world, RigOptions options, uint32_t drafts, bool cancels,
+              uint64_t* from_tiers = nullptr) {
   ToyDrafter drafter(options.model(), drafts, 4);
   if (drafts > 0) options.drafter = &drafter;
   Rig rig(options);
@@ -184,6 +189,7 @@ Sinks answers(const World& world, RigOptions options, uint32_t drafts, bool canc
   }
   rig.run(kMostSteps);
   EXPECT_EQ(rig.engine().last_fault(), "");
+  if (from_tiers != nullptr) *from_tiers += rig.tiers().totals().found_tokens;
   return sinks;
 }
 
@@ -238,14 +244,26 @@ World recurrent(World world, uint64_t number) {
   return world;
 }
 
+// With little memory and a little disk below the cache, which lose what does not fit. Their thread
+// takes its time, so steps with tiers are not the same twice; tokens are.
+void add_tiers(RigOptions& options, MemoryDisk& disk, uint64_t number) {
+  TestRandom random(number ^ 0x7137);
+  const uint64_t host_bytes = 64 + random.below(4096), disk_bytes = 400 + random.below(40'000);
+  const bool has_host = random.below(2) == 0;
+  options.tier_budget_bytes = 64 + random.below(4096);
+  options.tiers = [&disk, has_host, host_bytes, disk_bytes](const std::string& world) {
+    std::vector<std::unique_ptr<KvStore>> stores;
+    if (has_host) stores.push_back(std::make_unique<HostStore>(host_bytes));
+    stores.push_back(
+        *DiskStore::open("/kv", disk_bytes, world, std::make_unique<MemoryFiles>(disk)));
+    return stores;
+  };
+}
+
 // Returns how many requests were accepted.
-size_t expect_sound(uint64_t number) {
-  World world = Draw(number).world();
-  if (number % 5 == 0) world = streaming(std::move(world), number);
-  if (number % 3 == 0) world = recurrent(std::move(world), number);
-  SCOPED_TRACE("TENON_TEST_WORLD=" + std::to_string(number) + ": " + said(world));
-  const Sinks found = answers(world, world.options, world.drafts, true);
-  const Sinks expected = answers(world, roomy(world.options), 0, false);
+size_t expect_like(const World& world, const RigOptions& options, const Sinks& expected,
+                   uint64_t* from_tiers = nullptr) {
+  const Sinks found = answers(world, options, world.drafts, true, from_tiers);
   size_t accepted = 0;
   for (size_t i = 0; i < found.size(); ++i) {
     SCOPED_TRACE("request " + std::to_string(i));
@@ -256,18 +274,41 @@ size_t expect_sound(uint64_t number) {
   return accepted;
 }
 
+size_t expect_sound(uint64_t number, uint64_t& from_tiers) {
+  World world = Draw(number).world();
+  if (number % 5 == 0) world = streaming(std::move(world), number);
+  if (number % 3 == 0) world = recurrent(std::move(world), number);
+  SCOPED_TRACE("TENON_TEST_WORLD=" + std::to_string(number) + ": " + said(world));
+  const Sinks expected = answers(world, roomy(world.options), 0, false);
+  const size_t accepted = expect_like(world, world.options, expected);
+  const std::string& manager = world.options.kv_cache;
+  const bool keeps = manager == "prefix" || manager == "radix";
+  if (!keeps || number % kWorldsPerTiers != 0) return accepted;
+  MemoryDisk disk;
+  RigOptions options = world.options;
+  add_tiers(options, disk, number);
+  for (const char* day : {"tiers, the first day", "tiers, after a restart"}) {
+    SCOPED_TRACE(day);
+    EXPECT_EQ(expect_like(world, options, expected, &from_tiers), accepted);
+  }
+  return accepted;
+}
+
 TEST(Worlds, let_everything_end_that_they_accepted_and_with_its_tokens) {
   if (const uint64_t one = number_in("TENON_TEST_WORLD", 0); one > 0) {
     std::cout << said(Draw(one).world()) << "\n";
-    expect_sound(one);
+    uint64_t from_tiers = 0;
+    expect_sound(one, from_tiers);
     return;
   }
   const uint64_t worlds = number_in("TENON_TEST_WORLDS", kUsualWorlds);
   size_t accepted = 0;
+  uint64_t from_tiers = 0;
   for (uint64_t number = 1; number <= worlds && !HasFailure(); ++number) {
-    accepted += expect_sound(number);
+    accepted += expect_sound(number, from_tiers);
   }
   EXPECT_GT(accepted, worlds) << "most requests are to be accepted";
+  EXPECT_GT(from_tiers, worlds) << "tiers are to have found something";
 }
 
 }  // namespace

@@ -12,6 +12,7 @@ namespace tenon {
 bool Engine::may_plan_ahead(const Step& step) const {
   const EngineParts& parts = context_.parts;
   if (step.empty() || parts.draft_runner != nullptr || context_.alone) return false;
+  if (tiering_.has_arrivals()) return false;
   // What goes where a manager evicts by weight follows from what this step's rows see.
   const auto evicts_after = [&parts](const Share& share) {
     return share.rows() == tokens_alike(parts.eviction, share.base);

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "core/base/machine/floating_point_state.h"
@@ -53,6 +54,8 @@ struct EngineContext {
   EngineTotals totals;
   std::string last_fault;  // of a plugin; empty when there was none
   std::optional<RunsAlone> alone;
+  // Waiting ones whose K/V may come from a tier (memory/tiering.h): no scheduler sees them yet.
+  std::unordered_set<SeqId> awaiting_kv;
 
   // The pass over the phases at hand.
   uint64_t step_id = 0;  // whose results come in it

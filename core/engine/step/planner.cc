@@ -51,7 +51,8 @@ void Planner::regroup() {
 }
 
 bool Planner::may_be_seen(const Sequence& sequence) const {
-  return !sequence.answer->held_back() && context_.may_run(sequence);
+  return !sequence.answer->held_back() && context_.may_run(sequence) &&
+         !context_.awaiting_kv.contains(sequence.id);
 }
 
 // Where one runs alone it finds everything free.

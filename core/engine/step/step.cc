@@ -18,6 +18,7 @@ Status Engine::step_plain() {
   forward_.collect(step);
   results_.sample(step);  // and appends the tokens to what is known
   drafting_.observe(step);
+  tiering_.keep(step);
   results_.resolve(step);  // what the KV cache keeps of the step
   observing_.look(step);
   results_.deliver(step);
@@ -38,6 +39,7 @@ Status Engine::step_overlapped() {
   results_.sample(step);
   drafting_.observe(step);
   flying_ = next != nullptr && launch_ahead(step, *next) ? next : nullptr;
+  tiering_.keep(step);
   results_.resolve(step);
   observing_.look(step);
   results_.deliver(step);
@@ -47,9 +49,10 @@ Status Engine::step_overlapped() {
 
 // Everything before the device's part.
 void Engine::prepare(Step& step, Planning planning) {
+  admission_.admit();
+  tiering_.before_plan(planning);
   step.begin(++last_id_, context_.parts.clock->now_ns());
   if (planning == Planning::now) context_.step_id = step.id;
-  admission_.admit();
   drafting_.offer();
   planner_.plan(step, planning);
   forward_.move(step);
@@ -80,6 +83,7 @@ Status Engine::record(Step& step) {
     const StepCost cost{step.id, record.rows, record.sequences, record.logits_rows,
                         record.end_ns - record.start_ns};
     planner_.measured(cost);
+    tiering_.measured(cost);
     drafting_.tell_cost(cost, record);
   }
   if (context_.options.on_step) context_.options.on_step(record);

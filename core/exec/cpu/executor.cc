@@ -68,6 +68,7 @@ class CpuExecutor final : public Executor, public HeadHost, public RankHost {
   Result<std::unique_ptr<Executor>> sibling() const override {
     return std::unique_ptr<Executor>(std::make_unique<CpuExecutor>(pool_, isa_));
   }
+  KvBytes* kv_blocks() override { return &kv_; }
   Status apply(std::span<const KvMove> moves) override { return kv_.apply(moves); }
   Status launch(const BatchView& batch) override;
   Result<StepOutput> collect(uint64_t step_id) override;

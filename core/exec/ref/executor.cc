@@ -43,6 +43,7 @@ class RefExecutor final : public Executor, public HeadHost {
   Result<std::unique_ptr<Executor>> sibling() const override {
     return make_ref_executor(step_.products());
   }
+  KvBytes* kv_blocks() override { return &step_.kv(); }
   Status apply(std::span<const KvMove> moves) override { return step_.kv().apply(moves); }
   Status launch(const BatchView& batch) override { return step_.run(batch); }
   Result<StepOutput> collect(uint64_t step_id) override;

@@ -230,6 +230,41 @@ void ModelMetrics::write_histograms(const MetricsText::Labels& labels, MetricsTe
   out.histogram("vllm:iteration_tokens_total", "Tokens that a step computed.", labels, step_sizes_);
 }
 
+namespace {
+
+// Of each tier of K/V, and of all.
+void write_tiers(const std::string& model, const Tiers& tiers, MetricsText& out) {
+  const TierTotals totals = tiers.totals();
+  const auto counter = [&](std::string_view name, std::string_view help, uint64_t value) {
+    out.value(name, "counter", help, {{"model_name", model}}, static_cast<double>(value));
+  };
+  counter("tenon:kv_tier_found_tokens_total", "Tokens whose K/V came from a tier.",
+          totals.found_tokens);
+  counter("tenon:kv_tier_late_total", "Prompts whose K/V would have come too late.", totals.late);
+  counter("tenon:kv_tier_refused_blocks_total", "Blocks not kept, as too much was under way.",
+          totals.refused_blocks);
+  const auto each = [&](std::string_view name, const char* type, std::string_view help,
+                        uint64_t (*value)(const TierTotals::Store&)) {
+    for (const TierTotals::Store& store : totals.stores) {
+      out.value(name, type, help, {{"model_name", model}, {"tier", store.kind}},
+                static_cast<double>(value(store)));
+    }
+  };
+  using Store = TierTotals::Store;
+  each("tenon:kv_tier_read_bytes_total", "counter", "K/V read from a tier.",
+       [](const Store& store) { return store.read_bytes; });
+  each("tenon:kv_tier_written_bytes_total", "counter", "K/V written to a tier.",
+       [](const Store& store) { return store.written_bytes; });
+  each("tenon:kv_tier_held_bytes", "gauge", "K/V that lies in a tier.",
+       [](const Store& store) { return store.totals.held_bytes; });
+  each("tenon:kv_tier_damaged_total", "counter", "Entries that were not what was written.",
+       [](const Store& store) { return store.totals.damaged; });
+  each("tenon:kv_tier_faults_total", "counter", "Reads and writes that failed.",
+       [](const Store& store) { return store.totals.faults; });
+}
+
+}  // namespace
+
 void ModelMetrics::write(const std::string& model, const llm::EngineHost& host,
                          const Pipeline& pipeline, MetricsText& out) const {
   const llm::HostFigures now = host.figures();
@@ -261,6 +296,7 @@ void ModelMetrics::write(const std::string& model, const llm::EngineHost& host,
   counter("tenon:plan_faults_total", "Plans that failed.", totals.plan_faults);
   counter("tenon:forward_faults_total", "Steps whose forward pass failed.", totals.forward_faults);
   write_cache_config(model, host.parts(), pipeline.kv_dtype, out);
+  if (pipeline.tiers != nullptr) write_tiers(model, *pipeline.tiers, out);
   const uint64_t shared = pipeline.executor->shared_weight_bytes();
   const auto weights = [&](const char* kind, uint64_t bytes) {
     out.value("tenon:weight_bytes", "gauge", "Memory of weights: its own, or another model's.",

@@ -163,6 +163,24 @@ Json kv_json(const Pipeline& pipeline, const EngineTotals& totals, const RunFigu
           {"unused_fraction", totals.kv_unused_fraction()}};
 }
 
+Json tiers_json(const Tiers& tiers) {
+  const TierTotals totals = tiers.totals();
+  Json stores = Json::array();
+  for (const TierTotals::Store& store : totals.stores) {
+    stores.push_back({{"kind", store.kind},
+                      {"held_bytes", store.totals.held_bytes},
+                      {"read_bytes", store.read_bytes},
+                      {"written_bytes", store.written_bytes},
+                      {"evicted_bytes", store.totals.evicted_bytes},
+                      {"damaged", store.totals.damaged},
+                      {"faults", store.totals.faults}});
+  }
+  return {{"found_tokens", totals.found_tokens},
+          {"late", totals.late},
+          {"refused_blocks", totals.refused_blocks},
+          {"stores", stores}};
+}
+
 int64_t time_of(const PartTimes& times, std::string_view word) {
   if (word == "scheduler") return times.scheduler_ns;
   if (word == "kv_cache") return times.kv_cache_ns;
@@ -226,6 +244,10 @@ std::string run_json(const Pipeline& pipeline, const RunOutput& output, const Ru
                     {"tpot_ms", quantiles_json(latencies.mean_gap_ms)},
                     {"gap_ms", quantiles_json(latencies.gap_ms)}};
   out["kv"] = kv_json(pipeline, totals, figures);
+  if (pipeline.tiers != nullptr) {
+    pipeline.tiers->settle();  // what was put last counts as well
+    out["kv_tiers"] = tiers_json(*pipeline.tiers);
+  }
   out["plugins"] = plugins_json(pipeline, totals.times);
   return json_text(out);
 }
@@ -276,6 +298,10 @@ std::string run_summary(const Pipeline& pipeline, const RunOutput& output,
                   100.0 * totals.drafts.acceptance(),
                   static_cast<unsigned long long>(totals.drafts.tokens));
     line += drafts;
+  }
+  if (pipeline.tiers != nullptr) {
+    line +=
+        " · " + std::to_string(pipeline.tiers->totals().found_tokens) + " tokens from tiers of K/V";
   }
   if (!figures.ended_by.empty()) line += " · partial: ended by " + figures.ended_by;
   return line;

@@ -19,7 +19,7 @@ constexpr int64_t kTellOfWaitNs = int64_t{5} * 1'000'000'000;
 void StallGuard::watch(const PlanOut& plan, const Step& step, Planning planning) {
   wake_ns_ = plan.grant_count == 0 ? plan.wake_ns : 0;
   if (planning == Planning::ahead) return;
-  if (!step.empty() || context_.table.empty()) {
+  if (!step.empty() || context_.table.empty() || !context_.awaiting_kv.empty()) {
     empty_plans_ = 0;
     waiting_since_ns_.reset();
     return;

@@ -1,0 +1,95 @@
+// K/V that outlives its sequence: what goes down to the pipeline's tiers and what comes up again.
+//
+// Down: behind each step, whole blocks that it made final are copied and handed to the tiers'
+// thread; of recurrent layers the states at the ends of blocks that a prompt passes.
+//
+// Up: a sequence that waits is hidden from the scheduler while the tiers look for its prompt. What
+// they find is brought in as a step that computes nothing: the manager grants slots, their bytes
+// come from the tiers instead of from the executor, the manager resolves the step and takes the
+// memory back. From then on it finds that prompt in its own cache, as it finds every other. So any
+// manager that keeps blocks of what was released serves tiers, and none of them has to know it.
+//
+// What is not there in time is computed. Nothing here can change a token.
+//
+// Threads: the step thread.
+#pragma once
+
+#include <tenon/kv_cache.h>
+
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "core/engine/step/context.h"
+#include "core/engine/step/forward.h"
+#include "core/engine/step/step.h"
+#include "core/tiers/tiers.h"
+
+namespace tenon {
+
+class Tiering {
+ public:
+  // `last_id` numbers steps. Without EngineParts::tiers nothing here does anything.
+  Tiering(EngineContext& context, Forward& forward, uint64_t& last_id);
+  ~Tiering();
+  Tiering(const Tiering&) = delete;
+  Tiering& operator=(const Tiering&) = delete;
+
+  // Before a plan: looks for prompts that wait, and brings in what was found where no step is in
+  // flight. With nothing else to plan it waits for an answer, briefly.
+  void before_plan(Planning planning);
+  // Whether something was found that a plan made ahead could not bring in.
+  bool has_arrivals() const;
+  // Behind a step, before it is resolved.
+  void keep(const Step& step);
+  // What a step cost, for how long a prompt is worth waiting for.
+  void measured(const StepCost& cost);
+
+ private:
+  struct Entry {
+    ContentDigest root = {};
+    std::vector<ContentDigest> contents;  // [blocks] after each whole block of known tokens
+    uint32_t kept_blocks = 0;             // leading blocks that were handed down, or are gone
+    bool sought = false;
+    uint32_t preemptions = 0;  // when it was sought
+    uint64_t seek = 0;         // under way; 0 = none
+    uint32_t sought_tokens = 0;
+    int64_t since_ns = 0;
+    std::unique_ptr<FoundKv> found;
+  };
+  enum class Brought : uint8_t { yes, no, no_room };
+
+  Entry& entry_of(const Sequence& sequence);
+  void extend(Entry& entry, const Sequence& sequence, uint32_t blocks);
+  bool may_seek(const Sequence& sequence) const;
+  void seek(const Sequence& sequence);
+  void seek_waiting();
+  void collect(Planning planning);
+  bool settle(Sequence& sequence, Entry& entry, Planning planning);
+  bool too_late(const Entry& entry) const;
+  bool nothing_else() const;
+  void forget_ended();
+  Brought bring(Sequence& sequence, const FoundKv& found);
+  Brought fill(Sequence& sequence, const FoundKv& found, const KvGrant& grant);
+  bool has_states(const FoundKv& found) const;
+  void write(const FoundKv& found, uint32_t base, uint32_t end);
+  void give_back(Sequence& sequence);
+  void keep_share(const Step& step, const Share& share);
+  bool keep_block(const Step& step, const Share& share, const Entry& entry, uint32_t block);
+  void keep_states(const Step& step, const Share& share, const Entry& entry, uint32_t end);
+  bool put(const KvKey& key, const TierGroup& group, BlockId block);
+
+  EngineContext& context_;
+  Forward& forward_;
+  uint64_t& last_id_;
+  Tiers* const tiers_;
+  KvBytes* const bytes_;
+  const uint32_t block_tokens_;
+  bool recurs_ = false;
+  Step step_;  // that brings in
+  std::vector<uint32_t> kept_;
+  std::unordered_map<SeqId, Entry> entries_;
+  double row_ns_ = 0;  // that computing a token takes; 0 = not known yet
+};
+
+}  // namespace tenon

@@ -1,0 +1,128 @@
+// Tiers of K/V: whether a pipeline can have them, what its K/V follow from, and opening them.
+#include <algorithm>
+#include <memory>
+
+#include "core/base/quote.h"
+#include "core/exec/kv_bytes.h"
+#include "core/pipeline/composing.h"
+#include "core/tiers/disk_store.h"
+#include "core/tiers/host_store.h"
+
+namespace tenon {
+namespace {
+
+bool has_tiers(const PipelineConfig& config) {
+  return config.kv_tiers.front().kind.value != TierKind::none;
+}
+
+Status refuse(const PipelineConfig& config, const std::string& why) {
+  return unsupported(config.kv_tiers.front().kind.origin.text() +
+                     ": there are [[kv_cache.tiers]], but " + why);
+}
+
+std::string_view kind_name(KvKind kind) {
+  switch (kind) {
+    case KvKind::latent:
+      return "latent";
+    case KvKind::recurrent:
+      return "state";
+    default:
+      return "attention";
+  }
+}
+
+std::string group_line(const BoundPlugins& pipeline, GroupId id, uint64_t bytes) {
+  const KvGroup& group = pipeline.shape->shape().groups[id];
+  const KvGroupGeometry& sizes = pipeline.geometry.groups[id];
+  const auto number = [](std::string_view name, uint64_t value) {
+    return " " + std::string(name) + "=" + std::to_string(value);
+  };
+  return "group " + std::to_string(id) + " " + std::string(kind_name(group.kind)) +
+         number("layers", group.layers) + number("heads", group.kv_heads) +
+         number("k", group.k_dim) + number("v", group.v_dim) +
+         number("window", group.window_tokens) + " dtype=" + std::string(dtype_name(sizes.dtype)) +
+         number("block", sizes.block_tokens) + number("bytes", bytes) + "\n";
+}
+
+// Where no group has blocks of tokens, managers keep states after so many.
+uint32_t node_tokens(const BoundPlugins& pipeline) {
+  constexpr uint32_t kUsual = 16;
+  const ResolvedFact* agreed = pipeline.facts.find("kv.block_tokens");
+  return agreed == nullptr ? kUsual : static_cast<uint32_t>(std::max<int64_t>(agreed->number, 1));
+}
+
+Result<TierWorld> world_of(const Pipeline& pipeline) {
+  TierWorld world;
+  const KvBytes& blocks = *pipeline.executor->kv_blocks();
+  TENON_ASSIGN_OR_RETURN(const std::string weights, weight_contents(pipeline.model->path));
+  world.text = "Tenon K/V, version 1\nmodel " + weights + "\n";
+  if (!pipeline.config.model_as.value.empty()) {
+    world.text += "as " + pipeline.config.model_as.value + "\n";
+  }
+  world.text += "numerics " + pipeline.numerics + "\ncontext " +
+                std::to_string(pipeline.limits.context_tokens) + "\n";
+  world.block_tokens = node_tokens(pipeline);
+  const ModelShape& shape = pipeline.shape->shape();
+  for (GroupId id = 0; id < shape.group_count; ++id) {
+    const bool recurs = shape.groups[id].kind == KvKind::recurrent;
+    const uint64_t bytes = blocks.block_bytes(id);
+    world.groups.push_back({id, bytes, recurs});
+    world.text += group_line(pipeline, id, bytes);
+    if (!recurs) world.block_tokens = pipeline.geometry.groups[id].block_tokens;
+  }
+  world.text += "states every " + std::to_string(world.block_tokens) + "\n";
+  for (const NamedAdapter& adapter : pipeline.config.adapters) {
+    TENON_ASSIGN_OR_RETURN(std::string contents, weight_contents(adapter.path.value));
+    world.adapters.push_back(std::move(contents));
+  }
+  return world;
+}
+
+Result<std::unique_ptr<KvStore>> open_store(const TierConfig& tier, const std::string& world) {
+  if (tier.kind.value == TierKind::host) {
+    return std::unique_ptr<KvStore>(std::make_unique<HostStore>(tier.memory_bytes.value));
+  }
+  auto opened = DiskStore::open(tier.path.value, tier.memory_bytes.value, world, make_file_layer());
+  if (!opened.ok()) return with_context(tier.path.origin.text(), opened.status());
+  return std::unique_ptr<KvStore>(*std::move(opened));
+}
+
+}  // namespace
+
+Status check_tiers(const BoundPlugins& pipeline) {
+  const PipelineConfig& config = pipeline.config;
+  if (!has_tiers(config)) return {};
+  const PluginDescriptor& manager = pipeline.kv_cache.object().descriptor();
+  if (most_provided(manager, "kv.snapshots") == 0) {
+    return refuse(config, "kv_cache " + in_quotes(manager.id) +
+                              " keeps nothing of sequences that ended, and what comes from a tier "
+                              "would be lost – set kv_cache.plugin to \"prefix\" or \"radix\"");
+  }
+  if (pipeline.model->plan.mask_token) {
+    return refuse(config, "the " + pipeline.model->plan.architecture +
+                              " model generates by diffusion, which keeps no K/V – remove them");
+  }
+  if (pipeline.executor->kv_blocks() == nullptr) {
+    return refuse(config, "the executor " + in_quotes(pipeline.executor->name()) +
+                              " does not hand out the bytes of its blocks – remove them, or set "
+                              "executor.plugin to \"cpu\"");
+  }
+  return {};
+}
+
+Status open_tiers(Pipeline& pipeline) {
+  const PipelineConfig& config = pipeline.config;
+  if (!has_tiers(config)) return {};
+  TENON_ASSIGN_OR_RETURN(TierWorld world, world_of(pipeline));
+  std::vector<std::unique_ptr<KvStore>> stores;
+  for (const TierConfig& tier : config.kv_tiers) {
+    if (tier.kind.value == TierKind::none) continue;
+    TENON_ASSIGN_OR_RETURN(std::unique_ptr<KvStore> store, open_store(tier, world.text));
+    stores.push_back(std::move(store));
+  }
+  pipeline.tiers =
+      std::make_unique<Tiers>(std::move(world), std::move(stores), config.kv_io_budget_bytes.value);
+  return {};
+}
+
+}  // namespace tenon

@@ -1,0 +1,183 @@
+#include "core/tiers/disk_store.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "core/base/log.h"
+#include "core/base/quote.h"
+#include "core/base/sha256.h"
+#include "core/tiers/kv_file.h"
+
+namespace tenon {
+namespace {
+
+constexpr int64_t kSecondNs = 1'000'000'000;
+// After a write that failed, others most likely fail as well.
+constexpr int64_t kRestNs = 30 * kSecondNs;
+// A file that was never renamed belongs to a process that ended, once it is this old.
+constexpr int64_t kForgottenNs = 600 * kSecondNs;
+// Making room frees this part of the quota at once, since it looks at every file.
+constexpr uint64_t kFreedPart = 8;
+// Other processes write too: so much of the quota is written between two looks at the folder.
+constexpr uint64_t kLookPart = 16;
+constexpr std::string_view kBeside = ".new-";
+
+bool is_unfinished(const std::string& name) {
+  return name.find(kBeside) != name.npos;
+}
+
+std::span<const std::byte> bytes_of(const std::string& text) {
+  return std::as_bytes(std::span(text));
+}
+
+}  // namespace
+
+DiskStore::DiskStore(std::string folder, uint64_t quota_bytes, const std::string& world,
+                     std::unique_ptr<FileLayer> files)
+    : folder_(std::move(folder)),
+      quota_bytes_(quota_bytes),
+      world_(world),
+      world_digest_(sha256(bytes_of(world))),
+      files_(std::move(files)) {}
+
+Result<std::unique_ptr<DiskStore>> DiskStore::open(const std::string& folder, uint64_t quota_bytes,
+                                                   const std::string& world,
+                                                   std::unique_ptr<FileLayer> files) {
+  TENON_RETURN_IF_ERROR(files->make_folder(folder));
+  return std::unique_ptr<DiskStore>(new DiskStore(folder, quota_bytes, world, std::move(files)));
+}
+
+// What is there, and what nobody will ever finish.
+void DiskStore::look_around() {
+  const std::unordered_map<std::string, Known> before = std::exchange(known_, {});
+  held_bytes_ = written_bytes_ = 0;
+  looked_around_ = true;
+  const int64_t now_ns = files_->now_ns();
+  for (const FileEntry& file : files_->list(folder_)) {
+    if (!is_kv_file_name(file.name)) continue;
+    if (is_unfinished(file.name)) {
+      if (now_ns - file.used_ns > kForgottenNs) files_->remove(path_of(file.name));
+      continue;
+    }
+    const auto seen = before.find(file.name);
+    known_[file.name] = {file.bytes, seen != before.end() && seen->second.sound};
+    held_bytes_ += file.bytes;
+  }
+  count([this](KvStoreTotals& totals) { totals.held_bytes = held_bytes_; });
+}
+
+// Files that were not used for longest go, whichever process wrote them.
+void DiskStore::make_room(uint64_t bytes) {
+  const bool full = held_bytes_ + bytes > quota_bytes_;
+  if (!full && looked_around_ && written_bytes_ <= quota_bytes_ / kLookPart) return;
+  look_around();
+  if (held_bytes_ + bytes <= quota_bytes_) return;
+  std::vector<FileEntry> files = files_->list(folder_);
+  std::erase_if(files, [](const FileEntry& file) {
+    return !is_kv_file_name(file.name) || is_unfinished(file.name);
+  });
+  std::ranges::sort(files, {},
+                    [](const FileEntry& file) { return std::pair(file.used_ns, file.name); });
+  const uint64_t target = quota_bytes_ - quota_bytes_ / kFreedPart;
+  for (const FileEntry& file : files) {
+    if (held_bytes_ + bytes <= target || held_bytes_ == 0) break;
+    files_->remove(path_of(file.name));
+    if (known_.erase(file.name) == 0) continue;
+    held_bytes_ -= std::min(held_bytes_, file.bytes);
+    count([&](KvStoreTotals& totals) { totals.evicted_bytes += file.bytes; });
+  }
+}
+
+bool DiskStore::has(const KvKey& key) {
+  if (!looked_around_) look_around();
+  const std::string name = kv_file_name(key);
+  return known_.contains(name) || files_->exists(path_of(name));
+}
+
+std::optional<KvBlob> DiskStore::read(const KvKey& key, uint64_t bytes) {
+  const std::string name = kv_file_name(key);
+  Result<std::vector<std::byte>> file = files_->read(path_of(name), kKvHeaderBytes + bytes + 1);
+  if (!file.ok()) {
+    known_.erase(name);
+    const bool gone = file.status().code() == StatusCode::not_found;
+    if (!gone) count([](KvStoreTotals& totals) { ++totals.faults; });
+    return std::nullopt;
+  }
+  const auto payload = kv_payload(*file, key, world_digest_);
+  if (payload.ok() && payload->size() == bytes) {
+    files_->touch(path_of(name));
+    if (const auto seen = known_.find(name); seen != known_.end()) seen->second.sound = true;
+    file->erase(file->begin(), file->begin() + kKvHeaderBytes);
+    return *std::move(file);
+  }
+  if (!payload.ok() && payload.status().code() == StatusCode::unsupported) return std::nullopt;
+  files_->remove(path_of(name));
+  known_.erase(name);
+  count([](KvStoreTotals& totals) { ++totals.damaged; });
+  return std::nullopt;
+}
+
+Status DiskStore::write_beside(const std::string& name,
+                               std::span<const std::span<const std::byte>> parts) {
+  const std::string path = path_of(name);
+  const std::string beside = path + std::string(kBeside) + std::to_string(::getpid()) + "-" +
+                             std::to_string(files_->now_ns()) + "-" + std::to_string(++beside_);
+  Status status = files_->write(beside, parts);
+  if (!status.ok() && status.code() == StatusCode::not_found) {
+    TENON_RETURN_IF_ERROR(files_->make_folder(path.substr(0, path.rfind('/'))));
+    status = files_->write(beside, parts);
+  }
+  if (status.ok()) status = files_->rename(beside, path);
+  if (!status.ok()) files_->remove(beside);
+  return status;
+}
+
+// For people who look into the folder: of what these K/V are.
+void DiskStore::describe_world() {
+  const std::string name = "world-" + sha256_hex(world_).substr(0, 16) + ".txt";
+  if (files_->exists(path_of(name))) return;
+  const std::array<std::span<const std::byte>, 1> parts = {bytes_of(world_)};
+  (void)write_beside(name, parts);
+}
+
+void DiskStore::give_up_for_a_while(const Status& why) {
+  count([](KvStoreTotals& totals) { ++totals.faults; });
+  resting_until_ns_ = files_->now_ns() + kRestNs;
+  log(LogLevel::warning, "kv_cache",
+      "the tier in " + path_in_quotes(folder_) + " takes no K/V for 30 s: " + message_of(why));
+}
+
+Status DiskStore::write(const KvKey& key, const KvBlob& blob) {
+  const std::string name = kv_file_name(key);
+  if (const auto seen = known_.find(name); seen != known_.end() && seen->second.sound) return {};
+  const uint64_t bytes = kKvHeaderBytes + blob.size();
+  if (bytes > quota_bytes_) {
+    return failed("an entry of " + std::to_string(bytes) +
+                  " bytes does not fit into the tier \"disk\", which has " +
+                  std::to_string(quota_bytes_) + " – raise its memory");
+  }
+  if (files_->now_ns() < resting_until_ns_) return failed("an earlier write failed");
+  make_room(bytes);
+  if (written_bytes_ == 0) describe_world();
+  const KvHeader header = kv_header(key, world_digest_, blob);
+  const std::array<std::span<const std::byte>, 2> parts = {std::span(header), std::span(blob)};
+  if (Status status = write_beside(name, parts); !status.ok()) {
+    give_up_for_a_while(status);
+    return status;
+  }
+  const bool is_new = known_.insert_or_assign(name, Known{bytes, true}).second;
+  if (is_new) held_bytes_ += bytes;
+  written_bytes_ += bytes;
+  count([this](KvStoreTotals& totals) { totals.held_bytes = held_bytes_; });
+  return {};
+}
+
+KvStoreTotals DiskStore::totals() const {
+  const std::lock_guard lock(mutex_);
+  return totals_;
+}
+
+}  // namespace tenon

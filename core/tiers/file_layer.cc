@@ -1,0 +1,127 @@
+#include "core/tiers/file_layer.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+
+#include "core/base/quote.h"
+
+namespace tenon {
+namespace {
+
+namespace fs = std::filesystem;
+
+Status file_error(const char* what, const std::string& path, int error) {
+  const std::string text =
+      std::string(what) + " " + path_in_quotes(path) + " failed: " + std::strerror(error);
+  return error == ENOENT ? not_found(text) : failed(text);
+}
+
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  ~Descriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+int64_t nanoseconds(const timespec& time) {
+  return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+}
+
+class SystemFiles final : public FileLayer {
+ public:
+  Status make_folder(const std::string& path) override {
+    std::error_code error;
+    fs::create_directories(path, error);
+    if (!error || fs::is_directory(path)) return {};
+    return file_error("making the folder", path, error.value());
+  }
+
+  bool exists(const std::string& path) override { return ::access(path.c_str(), F_OK) == 0; }
+
+  Result<std::vector<std::byte>> read(const std::string& path, uint64_t limit_bytes) override {
+    const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    if (file.get() < 0) return file_error("opening", path, errno);
+    struct stat status = {};
+    if (::fstat(file.get(), &status) != 0) return file_error("reading", path, errno);
+    if (!S_ISREG(status.st_mode)) return failed(path_in_quotes(path) + " is no regular file");
+    std::vector<std::byte> bytes(
+        std::min<uint64_t>(static_cast<uint64_t>(status.st_size), limit_bytes));
+    size_t have = 0;
+    while (have < bytes.size()) {
+      const ssize_t got = ::read(file.get(), bytes.data() + have, bytes.size() - have);
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) return file_error("reading", path, errno);
+      if (got == 0) break;  // cut meanwhile
+      have += static_cast<size_t>(got);
+    }
+    bytes.resize(have);
+    return bytes;
+  }
+
+  Status write(const std::string& path,
+               std::span<const std::span<const std::byte>> parts) override {
+    const Descriptor file(
+        ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644));
+    if (file.get() < 0) return file_error("creating", path, errno);
+    for (std::span<const std::byte> part : parts) {
+      while (!part.empty()) {
+        const ssize_t written = ::write(file.get(), part.data(), part.size());
+        if (written < 0 && errno == EINTR) continue;
+        if (written < 0) return file_error("writing", path, errno);
+        part = part.subspan(static_cast<size_t>(written));
+      }
+    }
+    return {};
+  }
+
+  Status rename(const std::string& from, const std::string& to) override {
+    if (::rename(from.c_str(), to.c_str()) == 0) return {};
+    return file_error("renaming to", to, errno);
+  }
+
+  void remove(const std::string& path) override { ::unlink(path.c_str()); }
+  void touch(const std::string& path) override { ::utimensat(AT_FDCWD, path.c_str(), nullptr, 0); }
+
+  std::vector<FileEntry> list(const std::string& path) override {
+    std::vector<FileEntry> entries;
+    std::error_code error;
+    for (const auto& folder : fs::directory_iterator(path, error)) {
+      if (!folder.is_directory(error) || folder.is_symlink(error)) continue;
+      for (const auto& file : fs::directory_iterator(folder.path(), error)) {
+        struct stat status = {};
+        if (::lstat(file.path().c_str(), &status) != 0 || !S_ISREG(status.st_mode)) continue;
+        entries.push_back(
+            {folder.path().filename().string() + "/" + file.path().filename().string(),
+             static_cast<uint64_t>(status.st_size), nanoseconds(status.st_mtim)});
+      }
+    }
+    return entries;
+  }
+
+  int64_t now_ns() override {
+    const auto now = std::chrono::system_clock::now().time_since_epoch();
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<FileLayer> make_file_layer() {
+  return std::make_unique<SystemFiles>();
+}
+
+}  // namespace tenon

@@ -1,0 +1,34 @@
+// The tier in this process's own memory: entries up to a quota, the one not used for longest goes
+// first.
+#pragma once
+
+#include <list>
+#include <mutex>
+#include <unordered_map>
+#include <utility>
+
+#include "core/tiers/kv_store.h"
+
+namespace tenon {
+
+class HostStore final : public KvStore {
+ public:
+  explicit HostStore(uint64_t quota_bytes) : quota_bytes_(quota_bytes) {}
+
+  std::string_view kind() const override { return "host"; }
+  bool has(const KvKey& key) override { return places_.contains(key); }
+  std::optional<KvBlob> read(const KvKey& key, uint64_t bytes) override;
+  Status write(const KvKey& key, const KvBlob& blob) override;
+  KvStoreTotals totals() const override;
+
+ private:
+  void drop_last();
+
+  const uint64_t quota_bytes_;
+  std::list<std::pair<KvKey, KvBlob>> entries_;  // the latest used first
+  std::unordered_map<KvKey, decltype(entries_)::iterator, KvKeyHash> places_;
+  mutable std::mutex mutex_;
+  KvStoreTotals totals_;
+};
+
+}  // namespace tenon

@@ -1,0 +1,41 @@
+// KvStore: one tier, a place where K/V lies by its content key. It may lose what it was given at
+// any time, and may take as long as it needs; what it gives back is what was written, or nothing.
+//
+// Threads: one thread calls, the tiers' own (tiers.h). `totals` may be asked for by any thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "core/base/result.h"
+#include "core/tiers/kv_key.h"
+
+namespace tenon {
+
+using KvBlob = std::vector<std::byte>;  // one group's bytes of a block, or a state
+
+struct KvStoreTotals {
+  uint64_t held_bytes = 0;     // as far as this process knows
+  uint64_t evicted_bytes = 0;  // that went to make room
+  uint64_t damaged = 0;        // entries that were not what was written, and are gone now
+  uint64_t faults = 0;         // writes and reads that failed
+};
+
+class KvStore {
+ public:
+  virtual ~KvStore() = default;
+
+  virtual std::string_view kind() const = 0;  // "host", "disk"
+  // Whether it is worth reading; may be wrong either way.
+  virtual bool has(const KvKey& key) = 0;
+  // The `bytes` bytes of an entry; nothing where there is none of that size.
+  virtual std::optional<KvBlob> read(const KvKey& key, uint64_t bytes) = 0;
+  // Makes room first. Errors: why it could not be written.
+  virtual Status write(const KvKey& key, const KvBlob& blob) = 0;
+  virtual KvStoreTotals totals() const = 0;  // [any thread]
+};
+
+}  // namespace tenon
