@@ -39,7 +39,8 @@ struct EngineParts {
   Drafter* drafter = nullptr;           // null = no speculation
   DraftRunner* draft_runner = nullptr;  // the second model, where there is one
   bool verify_by_rejection = false;     // else exactly
-  bool draft_trees = false;             // drafts may form trees
+  bool draft_trees = false;             // drafts may form trees …
+  bool trees_by_rejection = false;      // … and be verified by rejection
   Executor* executor = nullptr;
   const ModelShape* shape = nullptr;
   KvGeometry geometry;
