@@ -46,9 +46,8 @@ struct DraftOut {
   std::span<int32_t> parents;
   bool is_tree = false;
   // [max_tokens, vocabulary] if the sampler verifies by rejection, else null. Row d takes what
-  // draft d was drawn from; of a tree (sampler.trees = rejection), what is left without earlier
-  // siblings. A drafter that leaves has_probs as it is has its drafts verified exactly, as certain
-  // ones.
+  // draft d was drawn from; in a tree (sampler.trees = rejection), without earlier siblings. A
+  // drafter that leaves has_probs as it is has its drafts verified exactly, as certain ones.
   float* probs = nullptr;
   bool has_probs = false;
 };

@@ -129,7 +129,7 @@ void TreeDrafts::gather_way(Sequence& sequence) {
     for (; node >= 0; node = nodes[static_cast<size_t>(node)].parent) way.push_back(node);
   }
   std::ranges::sort(way);
-  way.erase(std::ranges::unique(way).begin(), way.end());
+  way.erase(std::unique(way.begin(), way.end()), way.end());
   sequence.tokens.clear();
   sequence.parents.clear();
   sequence.wanted.clear();
