@@ -122,9 +122,6 @@ class StrategyChecks:
             settings = (f"drafter.plugin={drafter}", "drafter.options.adaptive=false", *more)
             yield (f"{bits} with the drafter {drafter}",
                    partial(self.combination, settings, "drafted_tokens"))
-        trees = ("drafter.plugin=draft_model", draft_model, "drafter.options.adaptive=false",
-                 'drafter.options.tree="2,2,1"')
-        yield (f"{bits} with trees of drafts", partial(self.combination, trees, "drafted_tokens"))
         yield "tale: drawn on the device, texts of the host's draws", self.drawn_on_device
         for name in ("mixtral", "deepseek_v3_experts"):
             yield (f"{name}: bits alone and together",
