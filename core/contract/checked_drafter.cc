@@ -148,7 +148,7 @@ void CheckedDrafter::cut_draft(const DraftRequest& request, const DraftOut& give
   out.tokens = given.tokens;
   out.parents = given.parents;
   out.probs = given.probs;
-  out.has_probs = out.has_probs && given.probs != nullptr && !out.is_tree;
+  out.has_probs = out.has_probs && given.probs != nullptr;
   if (out.count > given.tokens.size()) {
     note("draft made " + std::to_string(out.count) + " tokens" + of(request) +
          " – expected at most " + std::to_string(given.tokens.size()));

@@ -41,7 +41,8 @@ struct EngineParts {
   DraftRunner* draft_runner = nullptr;  // the second model, where there is one
   Tiers* tiers = nullptr;               // of K/V; null = none
   bool verify_by_rejection = false;     // else exactly
-  bool draft_trees = false;             // drafts may form trees
+  bool draft_trees = false;             // drafts may form trees …
+  bool trees_by_rejection = false;      // … and be verified by rejection
   Executor* executor = nullptr;
   const ModelShape* shape = nullptr;
   KvGeometry geometry;

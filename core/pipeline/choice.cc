@@ -237,6 +237,34 @@ void add_config_participants(const PipelineConfig& config, std::vector<Participa
   }
 }
 
+// The option by which a drafter that can propose trees is asked for one; null: there is none, or it
+// is empty.
+const Setting* asked_for_trees(const ChosenPlugin& drafter) {
+  const auto found = std::ranges::find(drafter.settings, "tree", &Setting::key);
+  if (found == drafter.settings.end()) return nullptr;
+  const auto* text = std::get_if<std::string>(&found->value);
+  const bool can = provides_word(*drafter.plugin.descriptor, "draft.shape", "tree");
+  return can && text != nullptr && !text->empty() ? &*found : nullptr;
+}
+
+// What a tree asks of everybody: siblings are verified, attended to apart, and the path that is
+// kept may lie anywhere among the slots.
+void add_tree_participant(const PipelineConfig& config, const ChosenPlugin& drafter,
+                          std::vector<Participant>& out) {
+  const Setting* tree = asked_for_trees(drafter);
+  if (tree == nullptr) return;
+  const bool exact = config.draft_verify.value == DraftVerify::exact;
+  out.push_back({.role = "config",
+                 .name = "drafter.options.tree",
+                 .origin = tree->origin,
+                 .provides = {},
+                 .requirements = {{"draft.shape", FactOp::in, 0, "tree"},
+                                  {"sampler.trees", FactOp::in, 0, exact ? "exact" : "rejection"},
+                                  {"attn.mask.tree", FactOp::in, 0, "yes"},
+                                  {"kv.trees", FactOp::in, 0, "yes"}},
+                 .without = "drafter.options.tree = \"\""});
+}
+
 // A linear kernel without its formats: they hold tensor by tensor, not for the pipeline.
 Participant linear_participant(const PluginRef& plugin, const Origin& origin) {
   Participant made = describe("linear", plugin, origin);
@@ -273,6 +301,7 @@ std::vector<Participant> gather(const PipelineRequest& request, const Model& mod
     all.push_back(guest_participant(chosen.guest, "batch", config.linear.plugin.origin));
   }
   add_config_participants(config, all);
+  if (chosen.drafter != nullptr) add_tree_participant(config, *chosen.drafter, all);
   return all;
 }
 
@@ -438,7 +467,8 @@ Result<ResolvedFacts> negotiate_pipeline(const PipelineRequest& request, const H
   negotiation.preferences = {{"kv.dtype", std::string(preferred_kv_dtype(model, executor)), 0},
                              {"kv.dtype", "f32", 0},
                              {"kv.dtype", "bf16", 0},
-                             {"kv.block_tokens", "", 16}};
+                             {"kv.block_tokens", "", 16},
+                             {"draft.shape", "chain", 0}};
   negotiation.alternatives = [&] { return other_plugins(request, host, chosen); };
   return negotiate(negotiation);
 }

@@ -314,6 +314,9 @@ EngineParts Pipeline::parts() {
   made.verify_by_rejection = verify != nullptr && verify->word == "rejection";
   const ResolvedFact* drafts = facts.find("draft.shape");
   made.draft_trees = drafts != nullptr && drafts->word == "tree";
+  const ResolvedFact* trees = facts.find("sampler.trees");
+  made.trees_by_rejection =
+      made.verify_by_rejection && trees != nullptr && trees->word == "rejection";
   made.hidden_layers = hidden_layers;
   made.hidden_drawn_only = hidden_drawn_only;
   for (const auto& adapter : adapters) made.adapters.push_back(adapter->name);

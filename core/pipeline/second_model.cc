@@ -1,5 +1,6 @@
 // The second model of a pipeline: opened, held against the first, made and loaded.
 #include <tenon/extensions/draft_head.h>
+#include <tenon/extensions/model_runner_tree.h>
 
 #include <algorithm>
 #include <optional>
@@ -185,6 +186,8 @@ Status create_second_model(PlannedMemory& pipeline, const ChosenPlugins& chosen,
   second.runner = std::make_unique<DraftRunner>(parts);
   second.runner_view = second.runner.get();
   pipeline.extensions.add(std::string(kModelRunner), &second.runner_view);
+  second.tree_view = second.runner.get();
+  pipeline.extensions.add(std::string(kModelRunnerTree), &second.tree_view);
   pipeline.extensions.add(std::string(kModelRunnerShape), parts.shape);
   if (second.head == nullptr) return {};
   pipeline.extensions.add(std::string(kDraftHead), &second.head_states);

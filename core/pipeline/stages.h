@@ -43,7 +43,8 @@ struct SecondModel {
   PluginInstance<AttentionKernel> attention, attention_decode;
   std::unique_ptr<Executor> executor;
   std::unique_ptr<DraftRunner> runner;
-  ModelRunner* runner_view = nullptr;  // what the extension leads to
+  ModelRunner* runner_view = nullptr;  // what the extensions lead to
+  ModelTreeRunner* tree_view = nullptr;
 };
 
 // The resolved configuration, and the machine as that sees it.

@@ -303,6 +303,8 @@ Status DraftRunner::add(const RunnerRow& row, uint32_t index) {
 
 void DraftRunner::begin_pass() {
   positions_.clear();
+  slots_.clear();
+  tree_parents_.clear();
   logits_rows_.clear();
   wanted_by_.clear();
   inputs_.clear();
@@ -339,7 +341,7 @@ Status DraftRunner::add_input(const RunnerRow& row, uint32_t position) {
 
 BatchView DraftRunner::batch() {
   for (GroupId group = 0; group < groups(); ++group) {
-    group_views_[group] = {positions_, kv_tokens_, tables_[group]};
+    group_views_[group] = {slots_.empty() ? positions_ : slots_, kv_tokens_, tables_[group]};
   }
   BatchView batch;
   batch.step_id = ++pass_id_;
@@ -347,6 +349,7 @@ BatchView DraftRunner::batch() {
   batch.padded_sequences = static_cast<uint32_t>(sequences_.size());
   batch.tokens = tokens_;
   batch.positions = positions_;
+  batch.tree_parents = tree_parents_;
   batch.sequences = sequences_;
   batch.groups = group_views_;
   batch.logits_rows = logits_rows_;

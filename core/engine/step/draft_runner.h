@@ -1,4 +1,5 @@
-// The second model of a pipeline, as drafters see it (model_runner/2), and as the engine keeps it.
+// The second model of a pipeline, as drafters see it (model_runner/2 and model_runner_tree/1), and
+// as the engine keeps it.
 //
 // Its K/V lies in groups of their own behind the target's (KvOwner::draft), in blocks that the same
 // manager hands out: a grant, a prefix hit, a fork, a swap and a rollback concern both models. But
@@ -10,6 +11,7 @@
 #pragma once
 
 #include <tenon/batch.h>
+#include <tenon/extensions/model_runner_tree.h>
 #include <tenon/kv_cache.h>
 #include <tenon/model.h>
 #include <tenon/model_runner.h>
@@ -42,7 +44,7 @@ struct DraftRunnerParts {
   const Head* head = nullptr;
 };
 
-class DraftRunner final : public ModelRunner {
+class DraftRunner final : public ModelRunner, public ModelTreeRunner {
  public:
   explicit DraftRunner(const DraftRunnerParts& parts);
 
@@ -69,6 +71,9 @@ class DraftRunner final : public ModelRunner {
                  std::span<const float*> hidden) noexcept override;
   Status draw(std::span<const RunnerRow> rows, std::span<const float* const> logits,
               std::span<RunnerDraw> draws) noexcept override;
+  // Its rows are never kept: no block counts as filled by them.
+  Status forward_tree(std::span<const RunnerTree> trees, std::span<const float*> logits,
+                      std::span<const float*> hidden) noexcept override;
 
   // Token positions computed so far, those that were missing included.
   uint64_t rows_computed() const { return rows_computed_; }
@@ -85,6 +90,10 @@ class DraftRunner final : public ModelRunner {
                       std::span<const float*> hidden);
   Status forget_other_branch(const RunnerRow& row);
   Status add(const RunnerRow& row, uint32_t index);
+  Status check(const RunnerTree& tree);
+  Status run_trees(std::span<const RunnerTree> trees, std::span<const float*> logits,
+                   std::span<const float*> hidden);
+  Status add(const RunnerTree& tree, uint32_t& index);
   Status add_input(const RunnerRow& row, uint32_t position);
   void begin_pass();
   BatchView batch();
@@ -121,6 +130,8 @@ class DraftRunner final : public ModelRunner {
   // The pass at hand.
   std::vector<TokenId> tokens_;
   std::vector<uint32_t> positions_;
+  std::vector<uint32_t> slots_;        // [rows] of trees; else a row's slot is its position
+  std::vector<int32_t> tree_parents_;  // [rows] of trees
   std::vector<uint32_t> logits_rows_;
   std::vector<uint32_t> wanted_by_;  // [logits_rows] index of the asking row
   std::vector<float> inputs_;        // [rows, input_width_] where histories come with hidden states

@@ -145,7 +145,8 @@ void Drafting::take_drafts(Step& step, Share& share, const DraftOut& out, uint32
   if (!out.is_tree) count = sequence.grammar.legal_drafts(out.tokens.first(count));
   share.drafts = count;
   share.parents = out.is_tree ? out.parents.first(count) : std::span<const int32_t>();
-  share.draft_probs = out.has_probs && !out.is_tree ? out.probs : nullptr;
+  const bool judged = !out.is_tree || context_.parts.trees_by_rejection;
+  share.draft_probs = out.has_probs && judged ? out.probs : nullptr;
   sequence.tokens.resize(sequence.known + count);
   sequence.record.drafted_tokens += count;
   step.record.draft_rows += count;

@@ -45,9 +45,9 @@ struct DraftOut {
   // Siblings are different tokens. Left as it is: each follows the one before it. Empty = no trees.
   std::span<int32_t> parents;
   bool is_tree = false;
-  // [max_tokens, vocabulary] if the sampler verifies by rejection, else null; not for trees. Row d
-  // takes the distribution that token d was drawn from. A drafter without distributions leaves
-  // has_probs as it is: its drafts are verified exactly, as is right for certain ones.
+  // [max_tokens, vocabulary] if the sampler verifies by rejection, else null. Row d takes what
+  // draft d was drawn from; in a tree (sampler.trees = rejection), without earlier siblings. A
+  // drafter that leaves has_probs as it is has its drafts verified exactly, as certain ones.
   float* probs = nullptr;
   bool has_probs = false;
 };

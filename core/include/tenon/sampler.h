@@ -152,10 +152,10 @@ struct VerifyRows {
   std::span<const SampleRow> rows;  // [drafts + 1]
   std::span<const TokenId> drafts;
   // [drafts]: the draft, an earlier one, that each follows; -1 = what is known. Empty: each follows
-  // the one before it. Siblings are different tokens. Only with the fact sampler.trees = exact.
+  // the one before it. Siblings are different tokens. Only where sampler.trees is agreed.
   std::span<const int32_t> parents;
-  // [drafts, vocabulary]: what each draft was drawn from, as `distribution` writes it; null if
-  // the drafter has none. With it, drafts are verified by rejection (sampler.verify = rejection).
+  // [drafts, vocabulary]: what each draft was drawn from, of siblings without earlier ones; null if
+  // the drafter has none. With it, drafts are verified by rejection (sampler.verify, .trees).
   const float* draft_probs = nullptr;
 };
 

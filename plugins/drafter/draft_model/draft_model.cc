@@ -1,5 +1,5 @@
-// A smaller model of the same vocabulary goes ahead, token by token; the target checks its tokens
-// all at once.
+// A smaller model of the same vocabulary goes ahead, as a chain or a tree; the target checks its
+// tokens all at once.
 //
 // After speculative decoding (Leviathan et al., ICML 2023; Chen et al., 2023). The draft draws
 // through the pipeline's sampler with the keys that the target will draw with, so where the two
@@ -8,7 +8,9 @@
 // <tenon/sdk/drafter/adaptive_drafts.h>.
 #include <tenon/model_runner.h>
 #include <tenon/sdk/drafter/adaptive_drafts.h>
+#include <tenon/sdk/drafter/kept_path.h>
 #include <tenon/sdk/drafter/model_drafts.h>
+#include <tenon/sdk/drafter/tree_drafts.h>
 #include <tenon/sdk/plugin.h>
 
 #include <algorithm>
@@ -21,11 +23,13 @@ namespace {
 
 struct Options {
   int64_t max_draft_tokens = 4;
+  std::string_view tree;
   bool adaptive = true;
 };
 constexpr OptionSpec kOptions[] = {
     sdk::integer<&Options::max_draft_tokens>("max_draft_tokens", 4, 1, 32, "tokens",
                                              "proposed for a sequence at a time, at most"),
+    sdk::text<&Options::tree>("tree", "", sdk::kTreeSentence),
     sdk::boolean<&Options::adaptive>(
         "adaptive", true, "proposes only as much as measured acceptance and cost make worth it"),
 };
@@ -33,8 +37,8 @@ TENON_CHECK_OPTIONS(kOptions);
 
 class DraftModel {
  public:
-  DraftModel(const HostServices& host, const PipelineFacts&, const Options& options)
-      : options_(options), adaptive_(options.adaptive, false) {
+  DraftModel(const HostServices& host, const PipelineFacts& facts, const Options& options)
+      : max_draft_tokens_(options.max_draft_tokens), adaptive_(options.adaptive, false) {
     const void* found = sdk::extension_of(host, kModelRunner);
     if (found == nullptr) {
       throw std::runtime_error(
@@ -42,6 +46,10 @@ class DraftModel {
           "folder of a smaller model with the same vocabulary");
     }
     runner_ = *static_cast<ModelRunner* const*>(found);
+    const sdk::TreeShape shape = sdk::agreed_tree(facts, options.tree, options.max_draft_tokens);
+    branches_ = shape.is_tree();
+    if (branches_) max_draft_tokens_ = shape.nodes;
+    trees_ = sdk::TreeDrafts(host, shape, 0);
   }
 
   void begin(SeqId seq, SeqId) {
@@ -50,18 +58,20 @@ class DraftModel {
   }
   void end(SeqId seq) {
     read_.erase(seq);
+    proposed_.end(seq);
     adaptive_.end(seq);
   }
 
   void offer(std::span<const DraftRequest> requests, std::span<uint32_t> offered) {
     for (size_t i = 0; i < requests.size(); ++i) {
-      offered[i] = sdk::room_for(requests[i], *runner_, options_.max_draft_tokens);
+      offered[i] = sdk::room_for(requests[i], *runner_, max_draft_tokens_);
     }
     adaptive_.choose(requests, offered);
   }
 
   Status draft(std::span<const DraftRequest> requests, std::span<DraftOut> drafts) {
     for (const DraftRequest& request : requests) note(request);
+    if (branches_) return draft_trees(requests, drafts);
     Status status;
     for (uint32_t level = 0; status.ok() && collect(requests, drafts, level); ++level) {
       status = draft_level(drafts);
@@ -69,7 +79,10 @@ class DraftModel {
     return status;
   }
 
-  void accept(SeqId seq, std::span<const TokenId>, uint32_t drafted, uint32_t accepted) {
+  void accept(SeqId seq, std::span<const TokenId> history, uint32_t drafted, uint32_t accepted) {
+    if (branches_) {
+      return adaptive_.learn_tree(seq, drafted, proposed_.kept(seq, history, accepted));
+    }
     adaptive_.learn(seq, std::min(accepted + 1, drafted), accepted);
   }
 
@@ -98,14 +111,26 @@ class DraftModel {
     return !rows_.empty();
   }
 
+  Status draft_trees(std::span<const DraftRequest> requests, std::span<DraftOut> drafts) {
+    if (!collect(requests, drafts, 0)) return {};
+    logits_.assign(rows_.size(), nullptr);
+    if (Status status = runner_->forward(rows_, logits_, {}); !status.ok()) return status;
+    Status status = trees_.draft(requests, {who_, logits_, {}, 0}, drafts);
+    for (const uint32_t i : who_) proposed_.note(requests[i], drafts[i]);
+    return status;
+  }
+
   Status draft_level(std::span<DraftOut> drafts) {
     logits_.assign(rows_.size(), nullptr);
     if (Status status = runner_->forward(rows_, logits_, {}); !status.ok()) return status;
     return sdk::draw_next(*runner_, rows_, logits_, who_, drafts, draws_);
   }
 
-  Options options_;
+  int64_t max_draft_tokens_;
+  bool branches_ = false;
   ModelRunner* runner_ = nullptr;
+  sdk::TreeDrafts trees_;
+  sdk::KeptPaths proposed_;  // where drafts form trees
   sdk::AdaptiveDrafts adaptive_;
   std::unordered_map<SeqId, size_t> read_;  // tokens that the model has seen, drafts included
   std::vector<RunnerRow> rows_;
@@ -115,12 +140,14 @@ class DraftModel {
 };
 
 constexpr PluginDescriptor kDraftModel = sdk::with_requirements(
-    sdk::descriptor<Drafter, DraftModel, Options>(
-        {.id = "draft_model",
-         .version = "1.0.0",
-         .summary = "lets a smaller model of the same vocabulary ([drafter] model) go ahead",
-         .license = "Apache-2.0"},
-        kOptions),
+    sdk::with_facts(
+        sdk::descriptor<Drafter, DraftModel, Options>(
+            {.id = "draft_model",
+             .version = "1.1.0",
+             .summary = "lets a smaller model of the same vocabulary ([drafter] model) go ahead",
+             .license = "Apache-2.0"},
+            kOptions),
+        sdk::kTreeFacts),
     sdk::kModelDraftNeeds);
 
 }  // namespace

@@ -1,5 +1,5 @@
-// A head of one layer or few drafts from the target's own hidden states, token by token; the target
-// checks its tokens all at once.
+// A head of one layer or few drafts from the target's own hidden states, as a chain or a tree; the
+// target checks its tokens all at once.
 //
 // After EAGLE-3 (Li et al., 2025). The head is the folder that [drafter] model names; how it drafts
 // is <tenon/sdk/drafter/head_drafts.h>.
@@ -15,6 +15,7 @@ enum class NormBefore : int64_t { as_the_head_says = 0, yes = 1, no = 2 };
 struct Options {
   int64_t max_draft_tokens = 4;
   NormBefore norm_before_residual = NormBefore::as_the_head_says;
+  std::string_view tree;
   bool adaptive = true;
 };
 constexpr std::string_view kNormBefore[] = {"auto", "yes", "no"};
@@ -24,6 +25,7 @@ constexpr OptionSpec kOptions[] = {
     sdk::choice<&Options::norm_before_residual>(
         "norm_before_residual", 0, kNormBefore,
         "of a head whose config.json does not say: its first norm comes before the residual"),
+    sdk::text<&Options::tree>("tree", "", sdk::kTreeSentence),
     sdk::boolean<&Options::adaptive>(
         "adaptive", true, "proposes only as much as measured acceptance and cost make worth it"),
 };
@@ -31,11 +33,12 @@ TENON_CHECK_OPTIONS(kOptions);
 
 class Eagle3 : public sdk::HeadDrafts {
  public:
-  Eagle3(const HostServices& host, const PipelineFacts&, const Options& options)
+  Eagle3(const HostServices& host, const PipelineFacts& facts, const Options& options)
       : HeadDrafts(
             host, "eagle3",
             "set drafter.model to the folder of an EAGLE-3 head that was made for this model",
-            options.max_draft_tokens, options.adaptive) {
+            options.max_draft_tokens, options.adaptive,
+            sdk::agreed_tree(facts, options.tree, options.max_draft_tokens)) {
     settle_norm(*static_cast<int8_t* const*>(sdk::extension_of(host, kHeadNormBeforeResidual)),
                 options.norm_before_residual);
   }
@@ -62,12 +65,15 @@ class Eagle3 : public sdk::HeadDrafts {
 };
 
 constexpr PluginDescriptor kEagle3 = sdk::with_requirements(
-    sdk::descriptor<Drafter, Eagle3, Options>(
-        {.id = "eagle3",
-         .version = "1.0.0",
-         .summary = "an EAGLE-3 head ([drafter] model) goes ahead from the target's hidden states",
-         .license = "Apache-2.0"},
-        kOptions),
+    sdk::with_facts(
+        sdk::descriptor<Drafter, Eagle3, Options>(
+            {.id = "eagle3",
+             .version = "1.1.0",
+             .summary =
+                 "an EAGLE-3 head ([drafter] model) goes ahead from the target's hidden states",
+             .license = "Apache-2.0"},
+            kOptions),
+        sdk::kTreeFacts),
     sdk::kModelDraftNeeds);
 
 }  // namespace

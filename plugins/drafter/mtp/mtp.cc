@@ -1,5 +1,5 @@
-// The layers that a checkpoint has for it draft from the model's own hidden states, token by token;
-// the model checks their tokens all at once.
+// The layers that a checkpoint has for it draft from the model's own hidden states, as a chain
+// or a tree; the model checks their tokens all at once.
 //
 // After multi-token prediction (DeepSeek-V3, 2024). The layers lie in the model's own folder, so
 // nothing is configured; how they draft is <tenon/sdk/drafter/head_drafts.h>.
@@ -11,11 +11,13 @@ namespace {
 
 struct Options {
   int64_t max_draft_tokens = 3;
+  std::string_view tree;
   bool adaptive = true;
 };
 constexpr OptionSpec kOptions[] = {
     sdk::integer<&Options::max_draft_tokens>("max_draft_tokens", 3, 1, 32, "tokens",
                                              "proposed for a sequence at a time, at most"),
+    sdk::text<&Options::tree>("tree", "", sdk::kTreeSentence),
     sdk::boolean<&Options::adaptive>(
         "adaptive", true, "proposes only as much as measured acceptance and cost make worth it"),
 };
@@ -29,19 +31,22 @@ constexpr Fact kNeeds[] = {
 
 class Mtp : public sdk::HeadDrafts {
  public:
-  Mtp(const HostServices& host, const PipelineFacts&, const Options& options)
+  Mtp(const HostServices& host, const PipelineFacts& facts, const Options& options)
       : HeadDrafts(host, "mtp", "use a model whose folder has layers for drafts",
-                   options.max_draft_tokens, options.adaptive) {}
+                   options.max_draft_tokens, options.adaptive,
+                   sdk::agreed_tree(facts, options.tree, options.max_draft_tokens)) {}
 };
 
 constexpr PluginDescriptor kMtp = sdk::with_requirements(
-    sdk::descriptor<Drafter, Mtp, Options>(
-        {.id = "mtp",
-         .version = "1.0.0",
-         .summary =
-             "the checkpoint's own layers for drafts go ahead from the model's hidden states",
-         .license = "Apache-2.0"},
-        kOptions),
+    sdk::with_facts(
+        sdk::descriptor<Drafter, Mtp, Options>(
+            {.id = "mtp",
+             .version = "1.1.0",
+             .summary =
+                 "the checkpoint's own layers for drafts go ahead from the model's hidden states",
+             .license = "Apache-2.0"},
+            kOptions),
+        sdk::kTreeFacts),
     kNeeds);
 
 }  // namespace

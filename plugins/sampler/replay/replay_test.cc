@@ -107,6 +107,11 @@ TEST(Replay, walks_trees_of_drafts_along_the_recording) {
   EXPECT_EQ(results[2].token, 7);
   EXPECT_EQ(path[0], 1u);
   EXPECT_EQ(path[1], 3u);
+  const std::vector<float> probs(400, 0.01f);
+  verify.draft_probs = probs.data();
+  EXPECT_EQ(sampler->verify({&verify, 1}, {&out, 1}).message(),
+            "the drafts of sequence 0 form a tree and come with probabilities – trees are verified "
+            "exactly; leave draft_probs out, or draft chains");
 }
 
 TEST(Replay, refuses_what_is_no_list_of_ids) {

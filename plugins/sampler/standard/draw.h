@@ -18,6 +18,7 @@ struct Scratch {
   std::vector<Candidate> candidates;
   PenaltyScratch penalties;
   std::vector<float> probs;    // the target's, where drafts are verified by rejection
+  std::vector<float> left;     // and what is left of it
   std::vector<TokenId> known;  // and a path of a tree of drafts after it
 };
 

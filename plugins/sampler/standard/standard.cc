@@ -67,7 +67,7 @@ class StandardSampler {
 
   Status verify(std::span<const VerifyRows> rows, std::span<VerifyResult> results) {
     for (size_t i = 0; i < rows.size(); ++i) {
-      if (Status status = sdk::check_tree(rows[i], results[i]); !status.ok()) return status;
+      if (Status status = sdk::check_tree(rows[i], results[i], true); !status.ok()) return status;
     }
     with_scratch([&](Scratch& scratch) {
       for (size_t i = 0; i < rows.size(); ++i) {
@@ -123,7 +123,7 @@ Status validate(const void* options) noexcept {
 
 constexpr Fact kProvides[] = {
     {.key = "sampler.verify", .op = FactOp::in, .number = 0, .words = "exact rejection"},
-    {.key = "sampler.trees", .op = FactOp::in, .number = 0, .words = "none exact"},
+    {.key = "sampler.trees", .op = FactOp::in, .number = 0, .words = "none exact rejection"},
     {.key = "sampler.stages",
      .op = FactOp::in,
      .number = 0,

@@ -189,8 +189,8 @@ TEST_F(Trees, give_the_bits_of_their_accepted_path_as_a_chain) {
   EXPECT_GT(side_steps, 200u);
 }
 
-TEST_F(Trees, are_refused_with_probabilities_or_without_room) {
-  const std::vector<float> logits(12, 0.0f), probs(24, 1 / 12.0f);
+TEST_F(Trees, are_refused_without_parents_or_without_room) {
+  const std::vector<float> logits(12, 0.0f);
   SampleRow row = row_of(logits, {}, {});
   row.seq = 7;
   const SampleRow rows[] = {row, row, row};
@@ -198,27 +198,23 @@ TEST_F(Trees, are_refused_with_probabilities_or_without_room) {
   const int32_t parents[] = {-1, -1};
   SampleResult results[3];
   uint32_t path[2];
-  const auto message = [&](bool with_probs, size_t known_parents, size_t room) {
+  const auto message = [&](size_t known_parents, size_t room) {
     VerifyRows given;
     given.rows = rows;
     given.drafts = drafts;
     given.parents = std::span(parents).first(known_parents);
-    given.draft_probs = with_probs ? probs.data() : nullptr;
     VerifyResult result;
     result.tokens = results;
     result.path = std::span(path).first(room);
     return std::string(sampler_->verify({&given, 1}, {&result, 1}).message());
   };
-  EXPECT_EQ(message(true, 2, 2),
-            "the drafts of sequence 7 form a tree and come with probabilities – trees are verified "
-            "exactly; leave draft_probs out, or draft chains");
-  EXPECT_EQ(message(false, 1, 2),
+  EXPECT_EQ(message(1, 2),
             "the drafts of sequence 7 form a tree in which some have no parent – name one for each "
             "draft, -1 for roots");
-  EXPECT_EQ(message(false, 2, 1),
+  EXPECT_EQ(message(2, 1),
             "the drafts of sequence 7 form a tree whose path has no room – make room for as many "
             "as there are drafts");
-  EXPECT_EQ(message(false, 2, 2), "");
+  EXPECT_EQ(message(2, 2), "");
 }
 
 TEST_F(Trees, are_verified_without_allocating_once_warm) {

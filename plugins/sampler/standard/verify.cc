@@ -32,32 +32,84 @@ void verify_exactly(Scratch& scratch, const VerifyRows& rows, Settings& settings
 
 namespace {
 
-// From max(p - q, 0), or from p where there is no q; kNoToken when p is empty.
-TokenId recover(std::span<const float> p, const float* q, const RandomKey& key) {
-  const auto left = [&](size_t i) {
-    // A q that is no number takes nothing away.
-    return q != nullptr && q[i] > 0.0f ? std::max(0.0f, p[i] - q[i]) : p[i];
-  };
-  double total = 0.0;
-  for (size_t i = 0; i < p.size(); ++i) total += left(i);
-  // Nothing is left only where p equals q but for rounding.
-  if (!(total > 0.0)) return q == nullptr ? kNoToken : recover(p, nullptr, key);
-  const double target = sdk::uniform(key, RandomPurpose::recover) * total;
-  double sum = 0.0;
-  TokenId token = kNoToken;
-  for (size_t i = 0; i < p.size() && sum <= target; ++i) {
-    if (!(left(i) > 0.0f)) continue;
-    token = static_cast<TokenId>(i);
-    sum += left(i);
+// What is left of the target's distribution p once drafts were refused: max(p - q, 0) for each of
+// them in turn, `total` in all, not normalised.
+class Remainder {
+ public:
+  Remainder(std::span<const float> p, std::vector<float>& room) : p_(p), left_(room) {}
+
+  // Draft number `round` of its siblings, which was drawn from q.
+  bool accepts(const float* q, TokenId draft, const RandomKey& key, uint32_t round) const {
+    const auto id = static_cast<uint32_t>(draft);
+    if (!knows(draft) || !(at(id) > 0.0f)) return false;
+    const double chance = sdk::uniform(key, RandomPurpose::accept, round);
+    return !(q[id] > 0.0f) ||
+           chance * static_cast<double>(q[id]) * total_ < static_cast<double>(at(id));
   }
-  return token;
+
+  // Nothing is left only where what was left equals q but for rounding: then p is all there again.
+  void take_away(const float* q, TokenId draft) {
+    // What is no token was drawn from nothing.
+    if (!knows(draft)) return;
+    if (!cut_) left_.assign(p_.begin(), p_.end());
+    cut_ = true;
+    const auto scale = static_cast<float>(total_);
+    total_ = 0.0;
+    for (size_t i = 0; i < left_.size(); ++i) {
+      // A q that is no number takes nothing away.
+      if (q[i] > 0.0f) left_[i] = std::max(0.0f, left_[i] - q[i] * scale);
+      total_ += left_[i];
+    }
+    if (total_ > 0.0) return;
+    cut_ = false;
+    total_ = 1.0;
+  }
+
+  // kNoToken where p is empty.
+  TokenId draw(const RandomKey& key) const {
+    double total = 0.0;
+    for (uint32_t i = 0; i < p_.size(); ++i) total += at(i);
+    const double target = sdk::uniform(key, RandomPurpose::recover) * total;
+    double sum = 0.0;
+    TokenId token = kNoToken;
+    for (uint32_t i = 0; i < p_.size() && sum <= target; ++i) {
+      if (!(at(i) > 0.0f)) continue;
+      token = static_cast<TokenId>(i);
+      sum += at(i);
+    }
+    return token;
+  }
+
+ private:
+  bool knows(TokenId token) const { return token >= 0 && static_cast<uint32_t>(token) < p_.size(); }
+  float at(uint32_t id) const { return cut_ ? left_[id] : p_[id]; }
+
+  std::span<const float> p_;
+  std::vector<float>& left_;
+  bool cut_ = false;
+  double total_ = 1.0;
+};
+
+// The first draft from `from` on that follows row `row`; as many as there are drafts: none does.
+size_t follower(const VerifyRows& rows, size_t row, size_t from) {
+  const size_t none = rows.drafts.size();
+  if (rows.parents.empty()) return from == row ? row : none;
+  const auto parent = static_cast<int32_t>(row) - 1;
+  while (from < none && rows.parents[from] != parent) ++from;
+  return from;
 }
 
-bool accept(std::span<const float> p, const float* q, TokenId draft, const RandomKey& key) {
-  const auto id = static_cast<uint32_t>(draft);
-  if (draft < 0 || id >= p.size() || !(p[id] > 0.0f)) return false;
-  const double chance = sdk::uniform(key, RandomPurpose::accept);
-  return !(q[id] > 0.0f) || chance * static_cast<double>(q[id]) < static_cast<double>(p[id]);
+// The drafts that follow row `row`, from `draft` on and one after the other, until one is accepted:
+// its number, or as many as there are where none is.
+size_t judge_siblings(const VerifyRows& rows, size_t row, size_t draft, Remainder& left) {
+  const SampleRow& at = rows.rows[row];
+  for (uint32_t round = 0; draft < rows.drafts.size(); ++round) {
+    const float* q = rows.draft_probs + draft * at.vocabulary;
+    if (left.accepts(q, rows.drafts[draft], at.key, round)) return draft;
+    left.take_away(q, rows.drafts[draft]);
+    draft = follower(rows, row, draft + 1);
+  }
+  return draft;
 }
 
 }  // namespace
@@ -65,26 +117,33 @@ bool accept(std::span<const float> p, const float* q, TokenId draft, const Rando
 void verify_by_rejection(Scratch& scratch, const VerifyRows& rows, Settings& settings,
                          VerifyResult& out) {
   out.count = 0;
-  for (size_t i = 0; i < rows.drafts.size(); ++i) {
-    const SampleRow& row = rows.rows[i];
-    clear(out.tokens[i]);
+  const bool tree = !rows.parents.empty();
+  if (tree) copy_known(rows.rows[0].history, rows.drafts.size(), scratch.known);
+  for (size_t at = 0;;) {
+    SampleRow row = rows.rows[at];
+    if (tree) row.history = scratch.known;
+    SampleResult& result = out.tokens[out.count];
+    clear(result);
+    const size_t first = follower(rows, at, at);
+    if (first == rows.drafts.size()) {
+      sample_row(scratch, row, settings, result);
+      out.count += result.token != kNoToken ? 1 : 0;
+      return;
+    }
     scratch.probs.resize(row.vocabulary);
     distribute(scratch, row, settings, scratch.probs);
-    const float* q = rows.draft_probs + i * row.vocabulary;
-    const TokenId draft = rows.drafts[i];
-    const bool accepted = accept(scratch.probs, q, draft, row.key);
-    // What is no token was drawn from nothing.
-    const bool known = draft >= 0 && static_cast<uint32_t>(draft) < row.vocabulary;
-    const TokenId token = accepted ? draft : recover(scratch.probs, known ? q : nullptr, row.key);
+    Remainder left(scratch.probs, scratch.left);
+    const size_t draft = judge_siblings(rows, at, first, left);
+    const bool accepted = draft < rows.drafts.size();
+    const TokenId token = accepted ? rows.drafts[draft] : left.draw(row.key);
     if (token == kNoToken) return;
-    settle(scratch, row, settings, token, scratch.probs[static_cast<size_t>(token)], out.tokens[i]);
-    if (accepted && i < out.path.size()) out.path[i] = static_cast<uint32_t>(i);
+    settle(scratch, row, settings, token, scratch.probs[static_cast<size_t>(token)], result);
+    if (accepted && out.count < out.path.size()) out.path[out.count] = static_cast<uint32_t>(draft);
     ++out.count;
     if (!accepted) return;
+    if (tree) scratch.known.push_back(token);
+    at = draft + 1;
   }
-  const size_t last = rows.drafts.size();
-  sample_row(scratch, rows.rows[last], settings, out.tokens[last]);
-  if (out.tokens[last].token != kNoToken) ++out.count;
 }
 
 }  // namespace tenon::standard

@@ -12,7 +12,9 @@ void verify_exactly(Scratch& scratch, const VerifyRows& rows, Settings& settings
                     VerifyResult& out);
 // By rejection (Leviathan et al., ICML 2023; Chen et al., 2023): draft x is accepted with
 // probability min(1, p(x)/q(x)); in place of the first that is not, a token is drawn from
-// max(p - q, 0). What comes out is distributed as p.
+// max(p - q, 0). What comes out is distributed as p. Of a tree, siblings are judged one after the
+// other, each against what is left of p, with q the distribution that it was drawn from once the
+// siblings before it were (Miao et al., SpecInfer, 2024; Yang et al., 2024: without replacement).
 void verify_by_rejection(Scratch& scratch, const VerifyRows& rows, Settings& settings,
                          VerifyResult& out);
 

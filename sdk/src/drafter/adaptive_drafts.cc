@@ -4,6 +4,43 @@
 
 namespace tenon::sdk {
 
+void PlaceShares::learn(uint32_t drafted, std::span<const uint32_t> kept, double keep) {
+  if (shares_.size() < drafted) shares_.resize(drafted);
+  for (uint32_t place = 0; place < drafted; ++place) {
+    Share& share = shares_[place];
+    const bool hit = std::ranges::find(kept, place) != kept.end();
+    share.trials = share.trials * keep + 1.0;
+    share.hits = share.hits * keep + (hit ? 1.0 : 0.0);
+  }
+}
+
+double PlaceShares::share(uint32_t place) const {
+  double least = 1.0;
+  for (uint32_t i = 0; i <= place; ++i) {
+    // Drawn to what would be expected untried, as if that had been seen twice.
+    const double untried = least * kUntried;
+    if (i >= shares_.size()) {
+      least = untried;
+      continue;
+    }
+    least = std::min(least, (shares_[i].hits + 2.0 * untried) / (shares_[i].trials + 2.0));
+  }
+  return least;
+}
+
+double PlaceShares::expected(uint32_t drafted) const {
+  double sum = 0.0;
+  for (uint32_t place = 0; place < drafted; ++place) sum += share(place);
+  return sum;
+}
+
+void AdaptiveDrafts::learn_tree(SeqId seq, uint32_t drafted, std::span<const uint32_t> kept) {
+  if (!adaptive_ || drafted == 0 || !sequences_.contains(seq)) return;
+  likeness_[seq].learn_expected(places_.expected(drafted), static_cast<double>(kept.size()),
+                                kKeepOfOne);
+  places_.learn(drafted, kept, kKeepOfAll);
+}
+
 void AdaptiveDrafts::learn(SeqId seq, uint32_t trials, uint32_t hits) {
   if (!adaptive_) return;
   const auto found = sequences_.find(seq);
@@ -44,8 +81,9 @@ void AdaptiveDrafts::collect(std::span<const DraftRequest> requests,
   gains_.clear();
   for (uint32_t i = 0; i < requests.size(); ++i) {
     const double rate = std::min(rate_of(requests[i].seq), 0.999);
-    double gain = rate;
-    for (uint32_t depth = 1; depth <= offered[i]; ++depth, gain *= rate) {
+    double gain = 1.0;
+    for (uint32_t depth = 1; depth <= offered[i]; ++depth) {
+      gain = gain_of(requests[i].seq, depth, rate, gain);
       gains_.push_back({gain, depth, i});
     }
   }
@@ -53,6 +91,13 @@ void AdaptiveDrafts::collect(std::span<const DraftRequest> requests,
     if (a.tokens != b.tokens) return a.tokens > b.tokens;
     return a.depth != b.depth ? a.depth < b.depth : a.index < b.index;
   });
+}
+
+double AdaptiveDrafts::gain_of(SeqId seq, uint32_t depth, double rate, double before) const {
+  if (!places_.known()) return before * rate;
+  const auto found = likeness_.find(seq);
+  const double likeness = found == likeness_.end() ? 1.0 : found->second.rate(1.0, kPriorWeight);
+  return std::min({before, 0.999, places_.share(depth - 1) * likeness});
 }
 
 size_t AdaptiveDrafts::best_count(double rows) {

@@ -26,6 +26,11 @@ class Acceptance {
     trials_ = trials_ * keep + trials;
     hits_ = hits_ * keep + hits;
   }
+  // Of trials whose hits were expected to be as many.
+  void learn_expected(double expected, double hits, double keep) {
+    trials_ = trials_ * keep + expected;
+    hits_ = hits_ * keep + hits;
+  }
   // Drawn to `prior` as if that had been seen in `weight` trials.
   double rate(double prior, double weight) const {
     return (hits_ + prior * weight) / (trials_ + weight);
@@ -34,6 +39,28 @@ class Acceptance {
  private:
   double trials_ = 0;
   double hits_ = 0;
+};
+
+// Of drafts that form a tree: the share of each that is kept, by its place among those proposed.
+// The first places have the most promising tokens, so the tokens that k drafts bring are the sum of
+// the first k shares, whatever the shape of the tree.
+class PlaceShares {
+ public:
+  // Of `drafted` tokens those in the places `kept` were.
+  void learn(uint32_t drafted, std::span<const uint32_t> kept, double keep);
+  bool known() const { return !shares_.empty(); }
+  // How many of the first `drafted` are expected to be kept.
+  double expected(uint32_t drafted) const;
+  // A place that was never tried is worth a part of the one before it, and none is worth more.
+  double share(uint32_t place) const;
+
+ private:
+  static constexpr double kUntried = 0.8;
+  struct Share {
+    double trials = 0;
+    double hits = 0;
+  };
+  std::vector<Share> shares_;
 };
 
 class AdaptiveDrafts {
@@ -48,10 +75,16 @@ class AdaptiveDrafts {
   void begin(SeqId seq) {
     if (adaptive_) sequences_.try_emplace(seq);
   }
-  void end(SeqId seq) { sequences_.erase(seq); }
+  void end(SeqId seq) {
+    sequences_.erase(seq);
+    likeness_.erase(seq);
+  }
 
   // Of `trials` proposed tokens the first `hits` were right.
   void learn(SeqId seq, uint32_t trials, uint32_t hits);
+
+  // Of `drafted` tokens that form a tree those in the places `kept` were right.
+  void learn_tree(SeqId seq, uint32_t drafted, std::span<const uint32_t> kept);
 
   void measured(const DraftStepCost& cost);
 
@@ -88,6 +121,9 @@ class AdaptiveDrafts {
   // Every slot that could be offered, the most promising first.
   void collect(std::span<const DraftRequest> requests, std::span<const uint32_t> offered);
 
+  // What the draft after the first `depth` - 1 brings, `before` being what the one before it did.
+  double gain_of(SeqId seq, uint32_t depth, double rate, double before) const;
+
   // How many of the best slots make the most tokens a second.
   size_t best_count(double rows);
 
@@ -100,6 +136,9 @@ class AdaptiveDrafts {
   const bool shadowed_;
   std::unordered_map<SeqId, Acceptance> sequences_;
   Acceptance all_;
+  PlaceShares places_;  // where drafts form trees
+  // And how far a sequence's are kept more often than all sequences' are.
+  std::unordered_map<SeqId, Acceptance> likeness_;
   StepTimes times_;
   uint32_t depth_ = 0;  // of the step at hand
   bool usual_ = true;

@@ -1,5 +1,5 @@
-// The chain that a head drafts from the target's hidden states, token by token, for drafters of any
-// kind of head.
+// The chain or tree that a head drafts from the target's hidden states, level by level, for
+// drafters of any kind of head.
 //
 // The head runs as a second model (model_runner/2) whose row i is of token i + 1 and of the
 // target's states at token i. Drafted tokens have no such states, so the head goes on from its own;
@@ -10,8 +10,10 @@
 #include <tenon/extensions/draft_head.h>
 #include <tenon/model_runner.h>
 #include <tenon/sdk/drafter/adaptive_drafts.h>
+#include <tenon/sdk/drafter/kept_path.h>
 #include <tenon/sdk/drafter/kept_states.h>
 #include <tenon/sdk/drafter/model_drafts.h>
+#include <tenon/sdk/drafter/tree_drafts.h>
 
 #include <algorithm>
 #include <stdexcept>
@@ -28,13 +30,15 @@ class HeadDrafts {
   // `kind` is what the head must be, `advice` what to configure where there is none. Throws
   // std::runtime_error with a sentence where the pipeline has no such head.
   HeadDrafts(const HostServices& host, std::string_view kind, const std::string& advice,
-             int64_t max_draft_tokens, bool adaptive)
-      : max_draft_tokens_(max_draft_tokens), adaptive_(adaptive, false) {
+             int64_t max_draft_tokens, bool adaptive, const TreeShape& shape = {})
+      : max_draft_tokens_(shape.is_tree() ? shape.nodes : max_draft_tokens),
+        trees_(shape.is_tree()),
+        adaptive_(adaptive, false) {
     const auto* head = static_cast<const HiddenLayersOut*>(extension_of(host, kDraftHead));
     const auto* found = static_cast<const std::string_view*>(extension_of(host, kDraftHeadKind));
     const void* runner = extension_of(host, kModelRunner);
-    const auto* shape = static_cast<const ModelShape*>(extension_of(host, kModelRunnerShape));
-    if (head == nullptr || found == nullptr || runner == nullptr || shape == nullptr) {
+    const auto* model = static_cast<const ModelShape*>(extension_of(host, kModelRunnerShape));
+    if (head == nullptr || found == nullptr || runner == nullptr || model == nullptr) {
       throw std::runtime_error("there is no head to draft with; " + advice);
     }
     if (*found != kind) {
@@ -44,7 +48,8 @@ class HeadDrafts {
     }
     runner_ = *static_cast<ModelRunner* const*>(runner);
     layers_.assign(head->layers.begin(), head->layers.begin() + head->count);
-    head_hidden_ = shape->hidden;
+    head_hidden_ = model->hidden;
+    drafts_ = TreeDrafts(host, shape, head_hidden_);
   }
 
   Status bind(const ModelShape& target, HiddenLayersOut& wanted) {
@@ -62,6 +67,7 @@ class HeadDrafts {
   }
   void end(SeqId seq) {
     sequences_.erase(seq);
+    proposed_.end(seq);
     adaptive_.end(seq);
   }
 
@@ -89,7 +95,8 @@ class HeadDrafts {
     return status;
   }
 
-  void accept(SeqId seq, std::span<const TokenId>, uint32_t drafted, uint32_t accepted) {
+  void accept(SeqId seq, std::span<const TokenId> history, uint32_t drafted, uint32_t accepted) {
+    if (trees_) return adaptive_.learn_tree(seq, drafted, proposed_.kept(seq, history, accepted));
     adaptive_.learn(seq, std::min(accepted + 1, drafted), accepted);
   }
 
@@ -113,11 +120,24 @@ class HeadDrafts {
     for (uint32_t i = 0; i < requests.size(); ++i) {
       if (requests[i].max_tokens > 0 && add_first(requests[i])) who_.push_back(i);
     }
+    if (trees_) return draft_trees(requests, drafts);
     for (uint32_t level = 0; !rows_.empty(); ++level) {
       if (Status status = draft_level(requests, drafts); !status.ok()) return status;
       go_on(requests, drafts, level + 1);
     }
     return {};
+  }
+
+  Status draft_trees(std::span<const DraftRequest> requests, std::span<DraftOut> drafts) {
+    if (rows_.empty()) return {};
+    logits_.assign(rows_.size(), nullptr);
+    states_.assign(rows_.size(), nullptr);
+    if (Status status = runner_->forward(rows_, logits_, states_); !status.ok()) return status;
+    // The first token of a text is not given to heads.
+    Status status = drafts_.draft(requests, {who_, logits_, states_, 1}, drafts);
+    for (const uint32_t i : who_) proposed_.note(requests[i], drafts[i]);
+    rows_.clear();
+    return status;
   }
 
   // A row for the tokens that the head has not read, with the target's states before each of them.
@@ -175,6 +195,9 @@ class HeadDrafts {
   }
 
   int64_t max_draft_tokens_;
+  bool trees_;
+  TreeDrafts drafts_;
+  KeptPaths proposed_;  // where drafts form trees
   ModelRunner* runner_ = nullptr;
   std::vector<LayerId> layers_;
   uint64_t width_ = 0;        // of the target's states at one token

@@ -8,15 +8,17 @@
 
 namespace tenon::sdk {
 
-// Refuses a tree that comes with probabilities, that lacks parents, or whose path has no room.
-inline Status check_tree(const VerifyRows& rows, const VerifyResult& out) {
+// Refuses a tree that lacks parents, whose path has no room, or, of samplers that do not verify
+// trees by rejection, one that comes with probabilities.
+inline Status check_tree(const VerifyRows& rows, const VerifyResult& out,
+                         bool by_rejection = false) {
   if (rows.parents.empty()) return {};
   const auto refuse = [&](const char* found) {
     return Status::error(
         StatusCode::invalid_argument,
         "the drafts of sequence " + std::to_string(rows.rows[0].seq) + " form a tree " + found);
   };
-  if (rows.draft_probs != nullptr) {
+  if (rows.draft_probs != nullptr && !by_rejection) {
     return refuse(
         "and come with probabilities – trees are verified exactly; leave draft_probs out, or draft "
         "chains");
