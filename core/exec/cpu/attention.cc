@@ -213,6 +213,8 @@ void CpuWorker::attention_output(uint32_t layer) {
   if (rows_ == 0) return;
   const LayerWeights& w = vectors(layer);
   const HostMemory& x = plan(layer).latent ? step_.buffers.expanded : step_.buffers.attended;
+  norm_wide_rows(plan(layer).attention.attended_norm, w.attended_norm, plan(layer).attended_width(),
+                 x.floats());
   add_to_stream(plan(layer).attention_scale(), x.floats(),
                 step_.weights.layer(layer)[&LayerWeights::output], w.output_bias,
                 plan(layer).attention_post_norm, w.attention_post_norm, w.attention_post_norm_bias);

@@ -93,6 +93,9 @@ class PackedWeights {
   const PackedMatrix& head() const { return head_; }
   const PackedMatrix& front() const { return front_; }
   const PackedMatrix& layer_projection() const { return layer_projection_; }
+  // Of several streams, for each but the first.
+  const std::vector<PackedMatrix>& stream_in() const { return stream_in_; }
+  const std::vector<PackedMatrix>& stream_out() const { return stream_out_; }
   // This slice's share of the tokens' rows of the embedding, as f32 [tokens, hidden].
   Status embed(std::span<const TokenId> tokens, float* out, Slice slice) const;
 
@@ -130,6 +133,7 @@ class PackedWeights {
   PackedMatrix head_;
   PackedMatrix front_;
   PackedMatrix layer_projection_;
+  std::vector<PackedMatrix> stream_in_, stream_out_;
   PackedMatrix embedding_;  // the head when tied; no kernel: read from the source
   const Weight* embedding_source_ = nullptr;
   struct Placement {

@@ -65,11 +65,12 @@ struct CpuBuffers {
   HostMemory attended;  // [rows, heads, head_dim]
   HostMemory attention_gate;  // … or [rows, heads], of layers whose attention has one
   HostMemory inputs;          // [rows, layers, width]: per-layer embeddings
-  HostMemory beside;          // [rows, hidden]: an MLP's result next to experts
+  HostMemory beside;          // [rows, hidden]: an MLP's result next to experts, or a residual
   // [rows, q_rank]; [rows, rank] of each product of low rank that enters a recurrence, or Mamba's
   // [rows, step_rank]; or what latent experts read.
   HostMemory low;
   HostMemory expanded;  // latent attention: [rows, heads, nope + rope], later [rows, heads, v]
+  HostMemory streams;   // [rows, count, hidden], of a model with several
   HostMemory inner;  // [rows, MLP width]; gate and up combined; of experts [rows · chosen, width]
                      // and [rows, shared width] behind it
   std::array<HostMemory, kMostRecurrentInputs> recurrent;  // what state kernels read
@@ -90,7 +91,7 @@ struct CpuBuffers {
                   uint32_t max_rows);
   // Whether kernels kept to all but `attended`: these are linear kernels' to write.
   bool intact() const;
-  std::array<const HostMemory*, 29> all() const {
+  std::array<const HostMemory*, 30> all() const {
     const auto& [first, second, third] = recurrent;
     return {&hidden,
             &normed,
@@ -120,7 +121,8 @@ struct CpuBuffers {
             &inputs,
             &beside,
             &embedded,
-            &joined};
+            &joined,
+            &streams};
   }
 };
 
