@@ -313,6 +313,8 @@ constexpr NamedShape kShapes[] = {
      "29.9 B parameters, 3 B a token; 20 heads over latent rows of 512 + 64, 4 of 64 experts and a "
      "shared one",
      router_shapes::glm_4_7_flash},
+    {"ax-k1", "519 B parameters; latent attention, 8 of 192 experts and a shared one",
+     router_shapes::ax_k1},
     {"minimax-m2", "229 B parameters, 10 B a token; GQA 48:8, norms of q and k, 8 of 256 experts",
      router_shapes::minimax_m2},
     {"kimi-k2",

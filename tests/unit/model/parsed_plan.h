@@ -22,7 +22,8 @@ inline std::string least_of(const Family& family) {
   if (&family == &kDeepseekV2 || &family == &kDots1) return name + R"(,"num_experts_per_tok":2)";
   if (&family == &kGemma3n) return name + R"(,"num_kv_shared_layers":0)";
   if (&family == &kGlm4Moe) return name + R"(,"head_dim":128)";
-  if (&family == &kDeepseekV3 || &family == &kDeepseekV32 || &family == &kBailingHybrid)
+  if (&family == &kDeepseekV3 || &family == &kDeepseekV32 || &family == &kBailingHybrid ||
+      &family == &kAxK1)
     return name + R"(,"n_group":1,"topk_group":1)";
   return name;
 }

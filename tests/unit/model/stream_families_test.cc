@@ -1,4 +1,4 @@
-// Gemma 3n and BitNet: what they make of a config.json, and what they refuse. That their
+// Gemma 3n, BitNet and A.X K1: what they make of a config.json, and what they refuse. That their
 // arithmetic is right is the goldens' to show.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -84,6 +84,14 @@ TEST(StreamFamilies, bitnet_norms_heads_that_fill_the_stream) {
   EXPECT_TRUE(plan_with("bitnet", R"("hidden_size":40)").layers[0].attention.attended_norm);
   EXPECT_THAT(refusal_with("bitnet", R"("hidden_size":40,"head_dim":4)"),
               HasSubstr("20 heads of 4 are normed together as one row of 'hidden_size' 40"));
+}
+
+TEST(StreamFamilies, ax_k1_has_a_norm_after_experts_alone_and_makes_q_in_two_steps) {
+  const ModelPlan plan = plan_with("axk1", R"("num_hidden_layers":2)");
+  EXPECT_FALSE(plan.layers[0].mlp_post_norm);
+  EXPECT_TRUE(plan.layers[1].mlp_post_norm);
+  EXPECT_THAT(refusal_with("axk1", R"("num_hidden_layers":2,"q_lora_rank":null)"),
+              HasSubstr("'q_lora_rank' is null; this family makes q in two steps"));
 }
 
 }  // namespace
