@@ -14,6 +14,8 @@
 //                                        it is absorbed and what `attended` becomes
 //   inner      [rows, MLP width], or of each chosen expert
 //   inputs     [rows, layers, width]     per-layer embeddings
+//   streams    [rows, count, hidden]     of a model with several, of which hidden is a copy of one
+//   low        [rows, hidden]            the learned residual
 //
 // A layer's mixer is attention, a recurrence, or both; a layer may have no MLP.
 #pragma once
@@ -26,8 +28,10 @@ namespace tenon {
 
 class DecoderOps {
  public:
-  virtual void embed() = 0;                         // tokens → hidden; scaled, positions added
-  virtual void layer_inputs() = 0;                  // tokens and hidden → inputs of all layers
+  virtual void embed() = 0;                  // tokens → hidden; scaled, positions added
+  virtual void layer_inputs() = 0;           // tokens and hidden → inputs of all layers
+  virtual void open_streams() = 0;           // hidden → streams
+  virtual void predict(uint32_t layer) = 0;  // streams → streams, and the active one → hidden
   virtual void attention_norm(uint32_t layer) = 0;  // hidden → normed
   // normed → q, k, v and the gate, biases added; of latent attention → expanded, k, with their
   // norms
@@ -43,6 +47,10 @@ class DecoderOps {
   virtual void choose(uint32_t layer) = 0;
   virtual void attend(uint32_t layer) = 0;  // stores k, v; q → attended, times σ of its gate
   virtual void expand(uint32_t layer) = 0;  // latent attention: attended → expanded
+  // hidden → low: its norm, and the learned residual of that
+  virtual void low_residual(uint32_t layer) = 0;
+  // hidden → (hidden + low) / sqrt(2)
+  virtual void add_low_residual(uint32_t layer) = 0;
   // hidden += scale · post_norm(attended · Woᵀ), of latent attention that of expanded
   virtual void attention_output(uint32_t layer) = 0;
   virtual void recur_in(uint32_t layer) = 0;   // normed → what enters a recurrence, and its gate
@@ -58,10 +66,13 @@ class DecoderOps {
   // hidden += scale · post_norm(inner · Wdownᵀ), or of the experts' results added up; next to an
   // MLP of their norm and what was kept
   virtual void mlp_out(uint32_t layer) = 0;
-  // hidden += post_norm(act(hidden · Wgateᵀ) · inputs · Woutᵀ)
+  // hidden and streams → streams; hidden is then the active one, scaled
+  virtual void correct(uint32_t layer) = 0;
+  // hidden, or the streams but the first, += post_norm(act(hidden · Wgateᵀ) · inputs · Woutᵀ)
   virtual void layer_input(uint32_t layer) = 0;
   virtual void scale_layer(uint32_t layer) = 0;  // hidden times the layer's number
   virtual void layer_done(uint32_t layer) = 0;   // hidden is what the layer makes
+  virtual void close_streams() = 0;              // streams → hidden
   virtual void logits() = 0;                     // wanted rows: final norm, head, scale and cap
 
  protected:
@@ -69,13 +80,16 @@ class DecoderOps {
 };
 
 inline void run_mixer_out(const LayerPlan& layer, uint32_t index, DecoderOps& ops) {
+  if (layer.low_residual) ops.low_residual(index);
   if (layer.attends()) ops.attention_output(index);
   if (layer.recurrent) ops.recur_out(index);
+  if (layer.low_residual) ops.add_low_residual(index);
 }
 
 // In parallel both halves of a layer read what it began with, so the MLP's inner part comes before
 // the mixer adds to the stream.
 inline void run_layer(const LayerPlan& layer, uint32_t index, DecoderOps& ops) {
+  if (layer.streams) ops.predict(index);
   if (layer.attention_norm) ops.attention_norm(index);
   if (layer.recurrent) ops.recur_in(index);
   if (layer.attends()) {
@@ -100,6 +114,7 @@ inline void run_layer(const LayerPlan& layer, uint32_t index, DecoderOps& ops) {
   }
   if (layer.parallel) run_mixer_out(layer, index, ops);
   if (layer.has_mlp()) ops.mlp_out(index);
+  if (layer.streams) ops.correct(index);
   if (layer.input) ops.layer_input(index);
   if (layer.scaled) ops.scale_layer(index);
   ops.layer_done(index);
@@ -109,9 +124,11 @@ inline void run_layer(const LayerPlan& layer, uint32_t index, DecoderOps& ops) {
 inline void run_decoder(const ModelPlan& plan, DecoderOps& ops) {
   ops.embed();
   if (plan.input()) ops.layer_inputs();
+  if (plan.streams()) ops.open_streams();
   for (uint32_t layer = 0; layer < plan.layers.size(); ++layer) {
     run_layer(plan.layers[layer], layer, ops);
   }
+  if (plan.streams()) ops.close_streams();
   ops.logits();
 }
 

@@ -215,6 +215,9 @@ void for_each_matrix(const Model& model, Visit visit) {
   visit(model.positions);
   visit(model.layer_table);
   visit(model.layer_projection);
+  for (const auto* streams : {&model.stream_in, &model.stream_out}) {
+    for (const Weight& weight : *streams) visit(weight);
+  }
   if (!model.plan.tied_embeddings) visit(model.head);
   for (const LayerWeights& layer : model.layers) {
     for (const Weight* weight : layer.matrices()) visit(*weight);

@@ -32,7 +32,8 @@ struct LayerWeights : StreamWeights,
                       RecurrentWeights,
                       MlpWeights,
                       ExpertsWeights,
-                      LayerInputWeights {
+                      LayerInputWeights,
+                      StreamsWeights {
   // All that there are, in the order of the blocks' tables.
   std::vector<const Weight*> matrices() const;
 };
@@ -50,9 +51,11 @@ struct Model {
   Weight positions;  // [context, hidden], with learned positions
   Weight head;       // [vocabulary, hidden]; `embedding` when tied
   // Per-layer embeddings (LayerInputPlan). The table stays in the checkpoint: a token reads a row.
-  Weight layer_table;                                      // [layer_input_tokens, layers · width]
-  Weight layer_projection;                                 // [layers · width, hidden]
-  std::vector<float> layer_projection_norm;                // [width]
+  Weight layer_table;                        // [layer_input_tokens, layers · width]
+  Weight layer_projection;                   // [layers · width, hidden]
+  std::vector<float> layer_projection_norm;  // [width]
+  // Of several streams (StreamsPlan), for each but the first: [hidden, hidden].
+  std::vector<Weight> stream_in, stream_out;
   std::vector<float> embedding_norm, embedding_norm_bias;  // [hidden], where there is one
   std::vector<float> final_norm, final_norm_bias;          // [hidden]
   std::vector<float> head_bias;                            // [vocabulary], where there is one

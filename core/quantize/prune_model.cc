@@ -34,7 +34,7 @@ struct KeptParts {
 bool is_prunable(const LayerPlan& layer) {
   return layer.attends() && !layer.latent && !layer.attention.output_gate && !layer.recurrent &&
          !layer.experts && layer.mlp.width > 0 && !layer.input && !layer.scaled &&
-         layer.attention.v_head_dim == 0;
+         layer.attention.v_head_dim == 0 && !layer.attention.attended_norm && !layer.mlp.inner_norm;
 }
 
 Status check_prunable(const Model& model) {
@@ -51,9 +51,9 @@ Status check_prunable(const Model& model) {
   if (!std::ranges::all_of(model.plan.layers, is_prunable)) {
     return unsupported(
         "a " + model.plan.architecture +
-        " model with experts, recurrences, gated or latent attention, per-layer embeddings or "
-        "layers "
-        "that end with a factor is not pruned; expected attention and one MLP in every layer");
+        " model with experts, recurrences, gated or latent attention, norms inside its halves, "
+        "per-layer embeddings or layers that end with a factor is not pruned; expected attention "
+        "and one MLP in every layer");
   }
   return {};
 }

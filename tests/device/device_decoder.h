@@ -76,6 +76,12 @@ class DeviceDecoder final : public DecoderOps {
   void mlp_in(uint32_t layer) override;
   void mlp_out(uint32_t layer) override;
   void layer_inputs() override {}
+  void open_streams() override {}
+  void predict(uint32_t) override {}
+  void low_residual(uint32_t) override {}
+  void add_low_residual(uint32_t) override {}
+  void correct(uint32_t) override {}
+  void close_streams() override {}
   void experts_beside(uint32_t) override {}
   void layer_input(uint32_t) override {}
   void scale_layer(uint32_t) override {}

@@ -12,6 +12,7 @@ needs gguf and numpy. Writes
   tests/golden/gguf/deepseek_v2_f32.gguf, …             those of latent_cases.py
   tests/golden/gguf/mamba_f32.gguf, …                   the families of recurrent_cases.py
   tests/golden/gguf/qwen3_5_f32.gguf, …                 those of delta_cases.py
+  tests/golden/gguf/gemma3n_text_f16.gguf, …            those of stream_cases.py
   tests/golden/gguf/llama_mixed_blocks.gguf             a layer of random weights in eight formats
   tests/golden/gguf/llama_low_bits.gguf                 three layers in those of fewer bits
   tests/golden/published/gguf_nvfp4/                    a layer in NVFP4 and what its matrices multiply to
@@ -29,6 +30,7 @@ import family_gguf
 import latent_gguf
 import recurrent_gguf
 import seeded_weights
+import stream_gguf
 from make_published_goldens import products
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -140,11 +142,11 @@ def finish(writer):
     writer.close()
 
 
-def write_family(name, writers=family_gguf):
+def write_family(name, writers=family_gguf, kind="f32"):
     folder = MODELS / name
     config = json.loads((folder / "config.json").read_text())
     tensors = read_safetensors(folder / "model.safetensors")
-    finish(writers.write(folder, OUT / f"{name}_f32.gguf", config, tensors))
+    finish(writers.write(folder, OUT / f"{name}_{kind}.gguf", config, tensors))
 
 
 def write_latent(name, old):
@@ -392,6 +394,8 @@ def main():
         write_family(name, recurrent_gguf)
     for name in delta_gguf.FILES:
         write_family(name, delta_gguf)
+    for name in stream_gguf.FILES:
+        write_family(name, stream_gguf, "f16")
     write_seeds()
 
 

@@ -32,6 +32,7 @@ import index_cases
 import latent_cases
 import mixer_cases
 import shared_kv_cases
+import stream_cases
 import recurrent_cases
 import router_cases
 import seeded_weights
@@ -98,6 +99,8 @@ CASES = {
        for name, config in router_cases.CASES.items()},
     **{name: case(config, fill=attention_cases.randomise, tokens=attention_cases.TOKENS)
        for name, config in attention_cases.CASES.items()},
+    **{name: case(config, fill=stream_cases.randomise)
+       for name, config in stream_cases.CASES.items()},
     **{name: case(config, fill=gemma4_cases.randomise)
        for name, config in gemma4_cases.CASES.items()},
     **{name: case(config, fill=mixer_cases.randomise, tokens=mixer_cases.TOKENS)
@@ -119,7 +122,7 @@ SEEDED = {*delta_cases.CASES, *dense_cases.CASES, *conv_cases.CASES, "cohere_nor
           "gpt2_scaled", "deepseek_v3_halves", "llama_shared_kv", "olmoe_clipped", "granite_biases",
           "qwen3_moe_stacked", "phi_norms", "starcoder2_plain", *router_cases.CASES,
           *attention_cases.CASES, *gemma4_cases.CASES, *mixer_cases.CASES,
-          *index_cases.CASES}
+          *index_cases.CASES, *stream_cases.CASES}
 
 
 def randomise(model, generator):

@@ -1,7 +1,7 @@
 """The tiny checkpoints of tests/golden/models with DeepSeek-V3's router on attention of any kind, and
 what came with them, for make_model_goldens.py. Sizes are odd on purpose."""
 import torch
-from transformers import (Cohere2MoeConfig, Dots1Config, Ernie4_5_MoeConfig, ExaoneMoeConfig,
+from transformers import (AXK1Config, Cohere2MoeConfig, Dots1Config, Ernie4_5_MoeConfig, ExaoneMoeConfig,
                           Glm4MoeConfig, Glm4MoeLiteConfig, HunYuanMoEV1Config, HYV3Config,
                           Kimi_K25Config, MellumConfig, MiniMaxM2Config, Ministral3Config,
                           Mistral3Config, Mistral4Config, SolarOpenConfig, YoutuConfig)
@@ -40,6 +40,14 @@ CASES = {
     "glm4_moe_lite": Glm4MoeLiteConfig(
         **small(num_hidden_layers=3) | LATENT, intermediate_size=30,
         **{**ROUTED, "n_shared_experts": 2}, mlp_layer_types=["sparse", "dense", "sparse"]),
+    "axk1": AXK1Config(
+        **small(num_hidden_layers=3) | LATENT, intermediate_size=30,
+        **{**ROUTED, "n_routed_experts": 6}, n_group=3, topk_group=2,
+        mlp_layer_types=["dense", "sparse", "sparse"]),
+    "axk1_stacked": AXK1Config(
+        **small(tie_word_embeddings=True) | LATENT, intermediate_size=30, **ROUTED, n_group=1,
+        topk_group=1, rope_interleave=False, mlp_layer_types=["sparse", "dense"],
+        attention_bias=True),
     "minimax_m2": MiniMaxM2Config(**small(rope={**PLAIN, "partial_rotary_factor": 0.5}),
                                   head_dim=20, intermediate_size=10, num_local_experts=5,
                                   num_experts_per_tok=2),

@@ -68,7 +68,8 @@ INSTANTIATE_TEST_SUITE_P(
         std::pair("granitemoeshared", "granitemoeshared_f32.gguf"),
         std::pair("granite4_experts", "granite4_experts_f32.gguf"),
         std::pair("qwen3_next", "qwen3_next_f32.gguf"), std::pair("qwen3_5", "qwen3_5_f32.gguf"),
-        std::pair("qwen3_5_moe", "qwen3_5_moe_f32.gguf")),
+        std::pair("qwen3_5_moe", "qwen3_5_moe_f32.gguf"), std::pair("bitnet", "bitnet_f16.gguf"),
+        std::pair("gemma3n_text", "gemma3n_text_f16.gguf")),
     [](const auto& test) { return std::string(test.param.first); });
 
 TEST(GgufFile, the_smallest_old_file_has_the_same_bits_of_logits_as_its_folder) {

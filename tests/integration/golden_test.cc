@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <string>
 #include <tuple>
@@ -77,6 +78,34 @@ TEST_P(GoldenTest, rows_have_the_same_bits_however_the_text_is_cut) {
   const Logits cut = Loaded(executor_case, **model, shape.shape())->feed(tokens, {17, 1, 5});
   EXPECT_EQ(cut, whole);
 }
+
+// The contract is by numerics id, which names the instruction set: sets whose products are fused
+// otherwise make other bits, and say so.
+class OneIdTest : public testing::TestWithParam<std::string> {};
+
+TEST_P(OneIdTest, one_numerics_id_means_the_same_bits_on_any_instruction_set_and_threads) {
+  const auto model = open_model(kGoldens + GetParam());
+  ASSERT_TRUE(model.ok()) << model.status().message();
+  const std::vector<TokenId> tokens = some_tokens(24, (*model)->plan.vocabulary);
+  const ModelShapeStorage shape((*model)->plan, 64);
+  std::map<std::string, Logits> by_id;
+  for (ExecutorCase executor_case : cpu_cases()) {
+    if (executor_case.kind != ExecutorCase::Kind::cpu_plugins) continue;
+    for (const uint32_t threads : {1u, 3u}) {
+      executor_case.threads = threads;
+      Loaded executor(executor_case, **model, shape.shape());
+      Logits logits = executor->feed(tokens, {24});
+      const std::string id = executor.executor().numerics();
+      const auto [first, is_new] = by_id.try_emplace(id, std::move(logits));
+      if (!is_new) {
+        EXPECT_EQ(logits, first->second) << id << " " << executor_case.name();
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Goldens, OneIdTest, testing::ValuesIn(golden_names()),
+                         [](const auto& test) { return test.param; });
 
 INSTANTIATE_TEST_SUITE_P(Goldens, GoldenTest,
                          testing::Combine(testing::ValuesIn(executor_cases()),

@@ -221,8 +221,11 @@ const float* CpuWorker::attended_by_all(uint32_t layer, const float* own) {
 void CpuWorker::attention_output(uint32_t layer) {
   if (rows_ == 0) return;
   const LayerWeights& w = vectors(layer);
-  const float* x = (plan(layer).latent ? step_.buffers.expanded : step_.buffers.attended).floats();
-  if (step_.cut.by_heads(layer)) x = attended_by_all(layer, x);
+  float* own = (plan(layer).latent ? step_.buffers.expanded : step_.buffers.attended).floats();
+  // Layers with such a norm are not cut by heads.
+  norm_wide_rows(plan(layer).attention.attended_norm, w.attended_norm, plan(layer).attended_width(),
+                 own);
+  const float* x = step_.cut.by_heads(layer) ? attended_by_all(layer, own) : own;
   add_to_stream(plan(layer).attention_scale(), x, step_.weights.layer(layer)[&LayerWeights::output],
                 w.output_bias, plan(layer).attention_post_norm, w.attention_post_norm,
                 w.attention_post_norm_bias);

@@ -20,7 +20,7 @@ void CpuWorker::layer_inputs() {
   const Share mine = share_of(rows_, slice_);
   for (uint64_t row = mine.first; row < mine.last; ++row) {
     float* to = b.inputs.floats() + row * all;
-    read_row(step_.model->layer_table, static_cast<uint32_t>(step_.batch->tokens[row]),
+    read_row(step_.model->layer_table, plan().layer_input_row(step_.batch->tokens[row]),
              own_inputs_.data());
     for (uint64_t at = 0; at < all; at += input.width) {
       step_.ops->scale_and_cap(to + at, of_hidden, 0.0f, input.width);
@@ -49,9 +49,13 @@ void CpuWorker::layer_input(uint32_t layer) {
   const Product out{&w[&LayerWeights::input_out], {}, b.product.floats()};
   multiply(b.inner.floats(), {&out, 1});
   norm_rows(input.norm, vectors(layer).input_norm, b.product.floats());
-  const uint32_t hidden = plan().hidden;
-  for (uint64_t at = mine.first * hidden; at < mine.last * hidden; at += hidden) {
-    step_.ops->add(b.hidden.floats() + at, b.product.floats() + at, hidden);
+  const uint32_t hidden = plan().hidden, count = plan().streams().count;
+  for (uint64_t row = mine.first; row < mine.last; ++row) {
+    const float* update = b.product.floats() + row * hidden;
+    if (count == 0) step_.ops->add(b.hidden.floats() + row * hidden, update, hidden);
+    for (uint32_t j = 1; j < count; ++j) {
+      step_.ops->add(streams_of(row) + uint64_t{j} * hidden, update, hidden);
+    }
   }
   barrier();
 }

@@ -18,7 +18,7 @@ void CpuWorker::mlp_in(uint32_t layer) {
   const CpuBuffers& to = step_.buffers;
   const float* x = input(plan(layer).mlp_input_norm());
   const std::optional<Epilogue> epilogue = gate_epilogue(mlp.activation);
-  if (mlp.gated && epilogue && mlp.gate_scale == 1.0f) {
+  if (mlp.gated && epilogue && mlp.gate_scale == 1.0f && !mlp.cuts_gate) {
     const Product gated{&w[&LayerWeights::gate], b.gate_bias, to.inner.floats(), *epilogue,
                         &w[&LayerWeights::up],   b.up_bias};
     return multiply(x, {&gated, 1});
@@ -28,6 +28,7 @@ void CpuWorker::mlp_in(uint32_t layer) {
       {&w[&LayerWeights::up], b.up_bias, mlp.gated ? beside : to.inner.floats()},
       {&w[&LayerWeights::gate], b.gate_bias, to.inner.floats()}};
   multiply(x, std::span(products).first(mlp.gated ? 2 : 1));
+  if (mlp.cuts_gate) cut_gates(mlp);
   const Share mine = share_of(uint64_t{rows_} * mlp.width, slice_);
   if (mlp.gate_scale != 1.0f) {
     step_.ops->scale_and_cap(to.inner.floats() + mine.first, mlp.gate_scale, 0.0f,
@@ -43,12 +44,23 @@ void CpuWorker::mlp_in(uint32_t layer) {
   barrier();
 }
 
+// Of this worker's rows. Ends with a barrier.
+void CpuWorker::cut_gates(const MlpPlan& mlp) {
+  const Share mine = share_of(rows_, slice_);
+  for (uint64_t row = mine.first; row < mine.last; ++row) {
+    cut_gate(mlp.gate_cutoff, mlp.width, step_.buffers.inner.floats() + row * mlp.width);
+  }
+  barrier();
+}
+
 void CpuWorker::mlp_out(uint32_t layer) {
   if (rows_ == 0) return;
   const LayerWeights& w = vectors(layer);
   if (plan(layer).experts) {
     experts_out(layer);
   } else {
+    const MlpPlan& mlp = plan(layer).mlp;
+    norm_wide_rows(mlp.inner_norm, w.inner_norm, mlp.width, step_.buffers.inner.floats());
     add_to_stream(plan(layer).mlp_scale(), step_.buffers.inner.floats(),
                   step_.weights.layer(layer)[&LayerWeights::down], w.down_bias,
                   plan(layer).mlp_post_norm, w.mlp_post_norm, w.mlp_post_norm_bias);

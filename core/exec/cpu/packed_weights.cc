@@ -167,6 +167,8 @@ Status PackedWeights::add_all(const Model& model, const LinearResolver& resolve,
     TENON_RETURN_IF_ERROR(readable_by_rows(model.layer_table));
     TENON_RETURN_IF_ERROR(add(model.layer_projection, resolve, layer_projection_, Cut::columns));
   }
+  TENON_RETURN_IF_ERROR(add_heads(model.stream_in, resolve, stream_in_));
+  TENON_RETURN_IF_ERROR(add_heads(model.stream_out, resolve, stream_out_));
   embedding_source_ = &model.embedding;
   TENON_RETURN_IF_ERROR(add(model.head, resolve, head_, Cut::columns));
   if (model.plan.tied_embeddings || readable_by_rows(model.embedding).ok()) return {};
@@ -359,13 +361,15 @@ uint64_t PackedWeights::prepared_bytes(uint32_t rows) const {
   for (const auto& [kernel, preparation] : preparations_) {
     most = std::max(most, kernel->prepared_bytes(preparation, rows));
   }
+  const auto together = [rows](const std::vector<PackedMatrix>& heads) {
+    uint64_t sum = 0;
+    for (const PackedMatrix& head : heads) sum += head.prepared_bytes(rows);
+    return sum;
+  };
   for (const PackedLayer& layer : layers_) {
-    for (const auto* heads : {&layer.k_absorb, &layer.v_expand}) {
-      uint64_t together = 0;
-      for (const PackedMatrix& head : *heads) together += head.prepared_bytes(rows);
-      most = std::max(most, together);
-    }
+    most = std::max({most, together(layer.k_absorb), together(layer.v_expand)});
   }
+  most = std::max({most, together(stream_in_), together(stream_out_)});
   return round_up_to_line(most);
 }
 

@@ -105,6 +105,10 @@ class PackedWeights {
   const ColumnStarts* embedding_starts() const { return embedding_.starts; }
   // This slice's share of the tokens' rows of the embedding, as f32 [tokens, hidden]. Of several
   // ranks they are this one's.
+  // Of several streams, for each but the first.
+  const std::vector<PackedMatrix>& stream_in() const { return stream_in_; }
+  const std::vector<PackedMatrix>& stream_out() const { return stream_out_; }
+  // This slice's share of the tokens' rows of the embedding, as f32 [tokens, hidden].
   Status embed(std::span<const TokenId> tokens, float* out, Slice slice) const;
 
   uint64_t bytes() const { return memory_ ? memory_->bytes() - guard_bytes_ : 0; }
@@ -145,6 +149,7 @@ class PackedWeights {
   PackedMatrix head_;
   PackedMatrix front_;
   PackedMatrix layer_projection_;
+  std::vector<PackedMatrix> stream_in_, stream_out_;
   PackedMatrix embedding_;  // the head when tied; no kernel: read from the source
   const Weight* embedding_source_ = nullptr;
   struct Placement {

@@ -55,7 +55,8 @@ Status CpuBuffers::allocate(const Model& model, const Head* head, const PackedWe
     inner_width = std::max<uint64_t>(
         {inner_width, experts ? uint64_t{experts.chosen} * experts.width + experts.shared_width : 0,
          layer.has_dense_mlp() ? layer.mlp.width : 0, layer.input.width});
-    if (experts.beside_norm) beside_width = plan.hidden;
+    if (experts.beside_norm || layer.low_residual) beside_width = plan.hidden;
+    low_width = std::max<uint64_t>(low_width, layer.low_residual.rank);
     if (layer.latent) {
       low_width = std::max<uint64_t>(low_width, layer.latent.q_rank);
       expanded_width =
@@ -68,6 +69,8 @@ Status CpuBuffers::allocate(const Model& model, const Head* head, const PackedWe
     scores_width = std::max<uint64_t>(scores_width, uint64_t{experts.count} + 1);
     routed_width = std::max<uint64_t>(routed_width, (uint64_t{experts.chosen} + 1) * plan.hidden);
   }
+  const uint64_t streams_width = uint64_t{plan.streams().count} * plan.hidden;
+  scores_width = std::max<uint64_t>(scores_width, plan.streams().count);
   for (const RopePlan& rope : plan.ropes) turned += rope.dim;
   const uint64_t embedded_width = head != nullptr ? plan.hidden : 0;
   const uint64_t joined_width =
@@ -94,7 +97,8 @@ Status CpuBuffers::allocate(const Model& model, const Head* head, const PackedWe
       {&mixed, rows_of(wide.mixed)},
       {&gate, rows_of(wide.gate)},
       {&scanned, rows_of(wide.inner)},
-      {&product, rows_of(std::max<uint64_t>(plan.hidden, inner_width))},
+      {&streams, rows_of(streams_width)},
+      {&product, rows_of(std::max<uint64_t>({plan.hidden, inner_width, streams_width}))},
       {&scores, rows_of(scores_width)},
       {&routed, rows_of(routed_width)},
       {&prepared, weights.prepared_bytes(

@@ -68,11 +68,12 @@ struct CpuBuffers {
   HostMemory attended_by_all;  // … of all ranks, where each attends for heads of its own
   HostMemory attention_gate;   // … or [rows, heads], of layers whose attention has one
   HostMemory inputs;           // [rows, layers, width]: per-layer embeddings
-  HostMemory beside;           // [rows, hidden]: an MLP's result next to experts
+  HostMemory beside;           // [rows, hidden]: an MLP's result next to experts, or a residual
   // [rows, q_rank]; [rows, rank] of each product of low rank that enters a recurrence, or Mamba's
   // [rows, step_rank]; or what latent experts read.
   HostMemory low;
   HostMemory expanded;  // latent attention: [rows, heads, nope + rope], later [rows, heads, v]
+  HostMemory streams;   // [rows, count, hidden], of a model with several
   HostMemory inner;  // [rows, MLP width]; gate and up combined; of experts [rows · chosen, width]
                      // and [rows, shared width] behind it
   std::array<HostMemory, kMostRecurrentInputs> recurrent;  // what state kernels read
@@ -124,7 +125,8 @@ struct CpuBuffers {
             &beside,
             &embedded,
             &joined,
-            &attended_by_all};
+            &attended_by_all,
+            &streams};
   }
 };
 

@@ -175,6 +175,10 @@ void CpuWorker::keep_wanted_rows(uint32_t layer) {
   if (last.input) {
     gather(step_.kept, step_.buffers.inputs.floats(), plan().layer_inputs_width());
   }
+  if (last.streams) {
+    gather(step_.kept, step_.buffers.streams.floats(),
+           uint64_t{last.streams.count} * plan().hidden);
+  }
   if (last.recurrent) gather(step_.kept, recurred(layer), last.recurrent.inner());
   rows_ = static_cast<uint32_t>(step_.kept.size());
   rows_are_kept_ = true;
@@ -188,6 +192,17 @@ void CpuWorker::norm_rows(const NormPlan& norm, std::span<const float> scale, fl
   for (uint64_t at = mine.first * width; at < mine.last * width; at += width) {
     norm_row(norm, rows + at, scale.data(), nullptr, width, rows + at);
   }
+}
+
+void CpuWorker::norm_wide_rows(const NormPlan& norm, std::span<const float> scale, uint32_t width,
+                               float* rows) {
+  if (!norm) return;
+  const Share mine = share_of(rows_, slice_);
+  for (uint64_t row = mine.first; row < mine.last; ++row) {
+    float* own = rows + row * width;
+    norm_row(norm, own, scale.data(), nullptr, width, own);
+  }
+  barrier();
 }
 
 void CpuWorker::scale_layer(uint32_t layer) {

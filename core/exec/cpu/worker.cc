@@ -26,6 +26,8 @@ Status CpuWorker::allocate() {
   own_ones_.assign(v_dim, 1.0f);
   if (v_dim > 0) own_v_ = std::move(one_row.v);
   own_choice_.resize(size_t{3} * experts);
+  own_streams_.resize(size_t{plan().streams().count} * plan().hidden);
+  heads = std::max(heads, plan().streams().count);
   reserve(heads, experts);
   return {};
 }

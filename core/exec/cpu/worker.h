@@ -39,6 +39,8 @@ class CpuWorker final : public CpuProducts, private DecoderOps {
  private:
   void embed() override;
   void layer_inputs() override;
+  void open_streams() override;
+  void predict(uint32_t layer) override;
   void attention_norm(uint32_t layer) override;
   void qkv(uint32_t layer) override;
   void qk_norm(uint32_t layer) override;
@@ -49,6 +51,8 @@ class CpuWorker final : public CpuProducts, private DecoderOps {
   void choose(uint32_t layer) override;
   void attend(uint32_t layer) override;
   void expand(uint32_t layer) override;
+  void low_residual(uint32_t layer) override;
+  void add_low_residual(uint32_t layer) override;
   void attention_output(uint32_t layer) override;
   void recur_in(uint32_t layer) override;
   void recur(uint32_t layer) override;
@@ -57,9 +61,11 @@ class CpuWorker final : public CpuProducts, private DecoderOps {
   void mlp_in(uint32_t layer) override;
   void experts_beside(uint32_t layer) override;
   void mlp_out(uint32_t layer) override;
+  void correct(uint32_t layer) override;
   void layer_input(uint32_t layer) override;
   void scale_layer(uint32_t layer) override;
   void layer_done(uint32_t layer) override;
+  void close_streams() override;
   void logits() override;
 
   const ModelPlan& plan() const { return step_.model->plan; }
@@ -97,6 +103,9 @@ class CpuWorker final : public CpuProducts, private DecoderOps {
   void norm_row(const NormPlan& norm, const float* x, const float* scale, const float* bias,
                 uint32_t width, float* out) const;
   void norm_rows(const NormPlan& norm, std::span<const float> scale, float* rows) const;
+  // The same for rows of any width. Nothing without a norm, else ends with a barrier.
+  void norm_wide_rows(const NormPlan& norm, std::span<const float> scale, uint32_t width,
+                      float* rows);
   // Adds a product to the stream, by the norm after it and a factor; x [rows_, k_in].
   void add_to_stream(float factor, const float* x, const PackedMatrix& matrix,
                      std::span<const float> bias, const NormPlan& post_norm,
@@ -142,6 +151,13 @@ class CpuWorker final : public CpuProducts, private DecoderOps {
   // mlp.cc: kernels finish gates by SiLU and by GELU's approximation; others are made of two
   // products.
   static std::optional<Epilogue> gate_epilogue(Activation activation);
+  void cut_gates(const MlpPlan& mlp);
+
+  // streams.cc
+  float* streams_of(uint64_t row) const;  // [count, hidden]
+  void route_streams(uint32_t layer);
+  void predict_row(const LayerWeights& w, const StreamsPlan& streams, float* modalities,
+                   float* own);
 
   // experts.cc
   void route(uint32_t layer, const float* x);
@@ -164,6 +180,7 @@ class CpuWorker final : public CpuProducts, private DecoderOps {
   std::vector<float> own_position_;    // [hidden], with learned positions
   std::vector<float> own_inputs_;      // [layers · width], of per-layer embeddings
   std::vector<float> own_choice_;      // [3 · experts], to choose with
+  std::vector<float> own_streams_;     // [count, hidden], of a model with several
 };
 
 }  // namespace tenon

@@ -101,6 +101,12 @@ Status refuse(LayerId layer, std::string_view has) {
 }
 
 Status check_layer(const LayerPlan& layer, LayerId id) {
+  if (layer.streams) return refuse(id, "several residual streams");
+  if (layer.low_residual) return refuse(id, "a learned residual");
+  if (layer.attention.attended_norm || layer.mlp.inner_norm) {
+    return refuse(id, "a norm before the last product of attention or its MLP");
+  }
+  if (layer.mlp.cuts_gate) return refuse(id, "a cutoff of its MLP's gate");
   if (layer.input) return refuse(id, "per-layer embeddings");
   if (layer.scaled) return refuse(id, "a factor at its end");
   if (layer.experts.beside_norm) return refuse(id, "experts next to an MLP");

@@ -118,6 +118,12 @@ class CudaStep final : private DecoderOps {
   void mlp_out(uint32_t layer) override;
   // `load` refuses layers that have any of these.
   void layer_inputs() override {}
+  void open_streams() override {}
+  void predict(uint32_t) override {}
+  void low_residual(uint32_t) override {}
+  void add_low_residual(uint32_t) override {}
+  void correct(uint32_t) override {}
+  void close_streams() override {}
   void experts_beside(uint32_t) override {}
   void layer_input(uint32_t) override {}
   void scale_layer(uint32_t) override {}

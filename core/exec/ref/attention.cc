@@ -328,7 +328,12 @@ void RefStep::attend(uint32_t layer) {
 
 void RefStep::attention_output(uint32_t layer) {
   const LayerWeights& w = model_->layers[layer];
-  const std::vector<float>& x = plan(layer).latent ? expanded_ : attended_;
+  std::vector<float>& x = plan(layer).latent ? expanded_ : attended_;
+  const NormPlan& norm = plan(layer).attention.attended_norm;
+  for (size_t row = 0; row < batch_->rows && norm; ++row) {
+    float* own = &x[row * plan(layer).attended_width()];
+    apply_norm(norm, own, w.attended_norm, {}, own);
+  }
   multiply(w.output, w.output_bias, x.data(), update_.data());
   add_to_hidden(plan(layer).attention_scale(), plan(layer).attention_post_norm,
                 w.attention_post_norm, w.attention_post_norm_bias);

@@ -15,7 +15,7 @@ void RefStep::layer_inputs() {
   std::vector<float> own(all);
   for (size_t row = 0; row < batch_->rows; ++row) {
     float* to = &inputs_[row * all];
-    read_row(model_->layer_table, static_cast<uint32_t>(batch_->tokens[row]), own.data());
+    read_row(model_->layer_table, model_->plan.layer_input_row(batch_->tokens[row]), own.data());
     for (size_t i = 0; i < all; ++i) to[i] = static_cast<float>(to[i] / root);
     for (size_t at = 0; at < all; at += width) {
       apply_norm(plan.norm, to + at, model_->layer_projection_norm, {}, to + at);
@@ -44,7 +44,13 @@ void RefStep::layer_input(uint32_t layer) {
   for (size_t at = 0; at < hidden_.size(); at += plan().hidden) {
     apply_norm(input.norm, &update_[at], w.input_norm, {}, &update_[at]);
   }
-  for (size_t i = 0; i < hidden_.size(); ++i) hidden_[i] += update_[i];
+  const size_t count = plan().streams().count, width = plan().hidden;
+  for (size_t i = 0; i < hidden_.size() && count == 0; ++i) hidden_[i] += update_[i];
+  for (size_t at = 0; at < count * hidden_.size(); at += width) {
+    const size_t row = at / (count * width);
+    if (at % (count * width) == 0) continue;
+    for (size_t i = 0; i < width; ++i) streams_[at + i] += update_[row * width + i];
+  }
 }
 
 }  // namespace tenon

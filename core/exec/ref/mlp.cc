@@ -15,6 +15,9 @@ void RefStep::mlp_in(uint32_t layer) {
   for (auto* values : {&inner_, &up_}) values->resize(size_t{batch_->rows} * mlp.width);
   multiply(w.up, w.up_bias, x, up_.data());
   if (mlp.gated) multiply(w.gate, w.gate_bias, x, inner_.data());
+  for (size_t at = 0; at < inner_.size() && mlp.cuts_gate; at += mlp.width) {
+    cut_gate(mlp.gate_cutoff, mlp.width, &inner_[at]);
+  }
   if (mlp.activation == Activation::xielu) {
     const Xielu by = xielu_of(w.xielu);
     for (float& value : mlp.gated ? inner_ : up_) value = ref::xielu(by, value);
@@ -50,6 +53,10 @@ void RefStep::mlp_out(uint32_t layer) {
   if (plan(layer).experts) {
     update_ = inner_;
   } else {
+    const MlpPlan& mlp = plan(layer).mlp;
+    for (size_t at = 0; at < inner_.size() && mlp.inner_norm; at += mlp.width) {
+      apply_norm(mlp.inner_norm, &inner_[at], w.inner_norm, {}, &inner_[at]);
+    }
     multiply(w.down, w.down_bias, inner_.data(), update_.data());
   }
   add_to_hidden(plan(layer).mlp_scale(), plan(layer).mlp_post_norm, w.mlp_post_norm,

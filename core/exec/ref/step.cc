@@ -23,6 +23,9 @@ Status check_weights(const Model& model, const Head* head) {
   for (const Weight* weight : {&model.layer_table, &model.layer_projection}) {
     if (weight->n_out > 0) TENON_RETURN_IF_ERROR(readable_by_rows(*weight));
   }
+  for (const auto* streams : {&model.stream_in, &model.stream_out}) {
+    for (const Weight& weight : *streams) TENON_RETURN_IF_ERROR(readable_by_rows(weight));
+  }
   for (const LayerWeights& layer : model.layers) {
     for (const Weight* weight : layer.matrices()) {
       TENON_RETURN_IF_ERROR(readable_by_rows(*weight));

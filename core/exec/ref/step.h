@@ -45,6 +45,8 @@ class RefStep final : private DecoderOps {
  private:
   void embed() override;
   void layer_inputs() override;
+  void open_streams() override;
+  void predict(uint32_t layer) override;
   void attention_norm(uint32_t layer) override;
   void qkv(uint32_t layer) override;
   void qk_norm(uint32_t layer) override;
@@ -55,6 +57,8 @@ class RefStep final : private DecoderOps {
   void choose(uint32_t layer) override;
   void attend(uint32_t layer) override;
   void expand(uint32_t layer) override;
+  void low_residual(uint32_t layer) override;
+  void add_low_residual(uint32_t layer) override;
   void attention_output(uint32_t layer) override;
   void recur_in(uint32_t layer) override;
   void recur(uint32_t layer) override;
@@ -63,9 +67,11 @@ class RefStep final : private DecoderOps {
   void mlp_in(uint32_t layer) override;
   void experts_beside(uint32_t layer) override;
   void mlp_out(uint32_t layer) override;
+  void correct(uint32_t layer) override;
   void layer_input(uint32_t layer) override;
   void scale_layer(uint32_t layer) override;
   void layer_done(uint32_t layer) override { keep_hidden(layer, hidden_); }
+  void close_streams() override;
   void logits() override;
 
   const ModelPlan& plan() const { return model_->plan; }
@@ -84,7 +90,8 @@ class RefStep final : private DecoderOps {
   void add_to_hidden(float factor, const NormPlan& post_norm, std::span<const float> scale,
                      std::span<const float> bias);
   void latent_qkv(uint32_t layer);
-  void make_index(uint32_t layer);  // index_q_, index_k_ turned, index_weights_
+  std::vector<float> modalities(uint32_t layer);  // [rows, streams], of what hidden is
+  void make_index(uint32_t layer);                // index_q_, index_k_ turned, index_weights_
   // Of a recurrence: [rows, its width].
   void multiply(const RecurrentProduct& product, const LayerWeights& w, const float* x,
                 std::vector<float>& y);
@@ -117,10 +124,12 @@ class RefStep final : private DecoderOps {
   std::vector<Chosen> chosen_;  // [rows] entries; empty: all that the row sees
   IndexedLayers indexed_;
   RowsToChoose to_choose_;
-  std::vector<float> inner_, up_;  // [rows, MLP width]; experts: inner is their sum
-  std::vector<float> update_;      // [rows, hidden]
-  std::vector<float> beside_;      // [rows, hidden]: an MLP's result next to experts
-  std::vector<float> inputs_;      // [rows, layers, width]: per-layer embeddings
+  std::vector<float> inner_, up_;    // [rows, MLP width]; experts: inner is their sum
+  std::vector<float> update_;        // [rows, hidden]
+  std::vector<float> beside_;        // [rows, hidden]: an MLP's result next to experts
+  std::vector<float> inputs_;        // [rows, layers, width]: per-layer embeddings
+  std::vector<float> streams_;       // [rows, count, hidden], of a model with several
+  std::vector<float> low_residual_;  // [rows, hidden]
   std::array<std::vector<float>, kMostRecurrentInputs> recurrent_;  // of the state kernel
   std::vector<float> gate_, scanned_;                               // [rows, inner]
   std::vector<float> logits_;                                       // [logits_rows, vocabulary]

@@ -113,6 +113,17 @@ constexpr BlockTensor kTensors[] = {
          },
      .norm = qk_norm,
      .in_layer = {.vector = &LayerWeights::k_norm, .bias = &LayerWeights::k_norm_bias}},
+    {.role = Role::attended_norm,
+     .name = "self_attn.attn_sub_norm",
+     .stored = "attn_sub_norm",
+     .extent =
+         [](const ModelPlan&, const LayerPlan& l) {
+           return of_norm(l.attention.attended_norm, l.attention.attended_width());
+         },
+     .norm = [](const ModelPlan&, const LayerPlan& l) -> const NormPlan& {
+       return l.attention.attended_norm;
+     },
+     .in_layer = {.vector = &LayerWeights::attended_norm}},
     {.role = Role::output,
      .name = "self_attn.o_proj",
      .stored = "attn_output",

@@ -72,7 +72,8 @@ struct SelfAttentionPlan {
   QkNormExtent qk_norm_extent = QkNormExtent::head;
   bool qk_norm_after_rope = false;
   QGrowth q_growth;
-  float output_scale = 1.0f;  // on what is added to the stream
+  float output_scale = 1.0f;    // on what is added to the stream
+  NormPlan attended_norm = {};  // of all heads together, before the output's product
 
   uint32_t q_width() const { return heads * head_dim; }
   uint32_t kv_width() const { return kv_heads * head_dim; }
@@ -118,7 +119,8 @@ struct PlanFields<SelfAttentionPlan> {
       PlanField{&P::qk_norm_after_rope, "the norm of q and k", "whether it follows the rotation"},
       PlanField{&P::q_growth, "the growth of q", ""},
       PlanField{&P::output_scale, "the factor on attention's result",
-                "'attention_in_multiplier', 'attention_out_multiplier'"}};
+                "'attention_in_multiplier', 'attention_out_multiplier'"},
+      PlanField{&P::attended_norm, "the norm of what is attended", ""}};
 };
 static_assert(kAllFieldsAreListed<SelfAttentionPlan>);
 
@@ -130,6 +132,7 @@ struct AttentionWeights {
   std::vector<float> q_bias, k_bias, v_bias, output_bias, output_gate_bias;
   std::vector<float> q_norm, k_norm;  // [head_dim], or [heads or kv_heads · head_dim]
   std::vector<float> q_norm_bias, k_norm_bias;
+  std::vector<float> attended_norm;  // [heads · v_dim]
 };
 
 // What ALiBi (arXiv:2108.12409) adds to a score for each token of distance, less its sign: the

@@ -30,6 +30,17 @@ enum class Role : uint8_t {
   mlp_norm,
   mlp_post_norm,
   layer_scale,  // a number that the layer ends with
+  // streams.cc: outside the layers, then in them
+  stream_in,  // a matrix for each stream but the first
+  stream_out,
+  stream_scale,
+  stream_correction,
+  stream_prediction,
+  stream_router,
+  stream_router_norm,
+  low_left,
+  low_right,
+  low_norm,
   // attention.cc
   q,
   k,
@@ -40,6 +51,7 @@ enum class Role : uint8_t {
   q_norm,
   k_norm,
   output,
+  attended_norm,
   sinks,
   // latent.cc, with q and output
   q_a,
@@ -60,6 +72,7 @@ enum class Role : uint8_t {
   up,
   gate_up,  // one tensor in place of the two
   down,
+  inner_norm,
   xielu_alpha_p,
   xielu_alpha_n,
   xielu_beta,
@@ -227,10 +240,11 @@ struct BlockTensor {
   bool stored_in_parts = false;
   // The norm that it is the weight of.
   const NormPlan& (*norm)(const ModelPlan& model, const LayerPlan& layer) = nullptr;
-  // Where it goes: one of the four. `places` appends to `out` those of layer `layer`.
+  // Where it goes: one of the five. `places` appends to `out` those of layer `layer`.
   Members<LayerWeights> in_layer = {};
   Members<ExpertWeights> in_experts = {};
   Members<Model> in_model = {};
+  std::vector<Weight> Model::*in_model_list = nullptr;  // of Extent::experts matrices
   void (*places)(Model& model, uint32_t layer, std::vector<TensorPlace>& out) = nullptr;
   // The matrices of single heads that it makes.
   std::vector<Weight> LayerWeights::*in_heads = nullptr;

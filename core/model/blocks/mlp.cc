@@ -1,5 +1,6 @@
 #include "core/model/blocks/mlp.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "core/model/blocks/block.h"
@@ -57,6 +58,15 @@ constexpr BlockTensor kTensors[] = {
      .in_layer = {.matrix = &LayerWeights::down, .bias = &LayerWeights::down_bias},
      .reads = Reads::mlp_inner,
      .adapters = true},
+    {.role = Role::inner_norm,
+     .name = "mlp.ffn_sub_norm",
+     .stored = "ffn_sub_norm",
+     .extent = [](const ModelPlan&,
+                  const LayerPlan& l) { return of_norm(l.mlp.inner_norm, l.mlp.width); },
+     .norm = [](const ModelPlan&, const LayerPlan& l) -> const NormPlan& {
+       return l.mlp.inner_norm;
+     },
+     .in_layer = {.vector = &LayerWeights::inner_norm}},
     {.role = Role::xielu_alpha_p,
      .name = "mlp.act_fn.alpha_p",
      .stored = "ffn_xielu_alpha_p",
@@ -96,6 +106,15 @@ Xielu xielu_of(const std::vector<float>& stored) {
   const auto softplus = [](double x) { return x > 20.0 ? x : std::log1p(std::exp(x)); };
   return {static_cast<float>(softplus(stored[0])),
           static_cast<float>(stored[2] + softplus(stored[1])), stored[2], stored[3]};
+}
+
+void cut_gate(float cutoff, uint32_t width, float* row) {
+  double sum = 0.0, squares = 0.0;
+  for (uint32_t i = 0; i < width; ++i) sum += row[i];
+  const double mean = sum / width;
+  for (uint32_t i = 0; i < width; ++i) squares += (row[i] - mean) * (row[i] - mean);
+  const auto least = static_cast<float>(mean + std::sqrt(squares / width) * double{cutoff});
+  for (uint32_t i = 0; i < width; ++i) row[i] = std::max(row[i] - least, 0.0f);
 }
 
 }  // namespace tenon

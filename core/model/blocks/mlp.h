@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/model/blocks/fields.h"
+#include "core/model/blocks/norm.h"
 #include "core/model/blocks/weight.h"
 
 namespace tenon {
@@ -37,6 +38,11 @@ struct MlpPlan {
   bool bias = false;
   float gate_scale = 1.0f;
   float scale = 1.0f;
+  // Of each row's products of the gate those count alone that are `gate_cutoff` standard deviations
+  // above the row's mean, and by what they are above that (Gemma 3n).
+  bool cuts_gate = false;
+  float gate_cutoff = 0.0f;
+  NormPlan inner_norm = {};  // of what down multiplies
 
   friend bool operator==(const MlpPlan&, const MlpPlan&) = default;
 };
@@ -50,15 +56,23 @@ struct PlanFields<MlpPlan> {
       PlanField{&P::activation, "the activation", "'hidden_act', 'activation_function'"},
       PlanField{&P::bias, "the bias of the MLP", "'mlp_bias'"},
       PlanField{&P::gate_scale, "the factor on the MLP's gate", "'mlp_multipliers'"},
-      PlanField{&P::scale, "the factor on the MLP's result", "'mlp_multipliers'"}};
+      PlanField{&P::scale, "the factor on the MLP's result", "'mlp_multipliers'"},
+      PlanField{&P::cuts_gate, "whether the MLP's gate has a cutoff",
+                "'activation_sparsity_pattern'"},
+      PlanField{&P::gate_cutoff, "the cutoff of the MLP's gate", "'activation_sparsity_pattern'"},
+      PlanField{&P::inner_norm, "the norm in the MLP", ""}};
 };
 static_assert(kAllFieldsAreListed<MlpPlan>);
 
+// A row of the gate's products less its cutoff, or 0 where that is more.
+void cut_gate(float cutoff, uint32_t width, float* row);
+
 struct MlpWeights {
   std::vector<float> gate_bias, up_bias, down_bias;
-  Weight gate, up;           // [width, hidden]; no gate in plain MLPs
-  Weight down;               // [hidden, width]
-  std::vector<float> xielu;  // [4], alpha_p, alpha_n, beta, eps as stored; empty with others
+  Weight gate, up;                // [width, hidden]; no gate in plain MLPs
+  Weight down;                    // [hidden, width]
+  std::vector<float> inner_norm;  // [width]
+  std::vector<float> xielu;       // [4], alpha_p, alpha_n, beta, eps as stored; empty with others
 };
 
 }  // namespace tenon

@@ -5,6 +5,13 @@
 namespace tenon {
 namespace {
 
+// A matrix for each stream but the first.
+Extent extent_of_streams(const ModelPlan& m, const LayerPlan&) {
+  Extent extent = from_stream(m, m.streams() ? m.hidden : 0, false, Axis::hidden);
+  if (m.streams()) extent.experts = m.streams().count - 1;
+  return extent;
+}
+
 constexpr BlockTensor kBefore[] = {
     {.role = Role::embedding,
      .name = "model.embed_tokens",
@@ -53,9 +60,19 @@ constexpr BlockTensor kBefore[] = {
                   const LayerPlan&) { return of_norm(m.input().norm, m.input().width); },
      .norm = [](const ModelPlan& m, const LayerPlan&) -> const NormPlan& { return m.input().norm; },
      .in_model = {.vector = &Model::layer_projection_norm}},
+    {.role = Role::stream_in,
+     .name = "model.altup_projections.*",
+     .stored = "altup_proj",
+     .extent = extent_of_streams,
+     .in_model_list = &Model::stream_in},
 };
 
 constexpr BlockTensor kAfter[] = {
+    {.role = Role::stream_out,
+     .name = "model.altup_unembed_projections.*",
+     .stored = "altup_unembd_proj",
+     .extent = extent_of_streams,
+     .in_model_list = &Model::stream_out},
     {.role = Role::final_norm,
      .name = "model.norm",
      .stored = "output_norm",

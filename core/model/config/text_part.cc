@@ -32,6 +32,7 @@ constexpr WholeModel kWholeModels[] = {
     {"lfm3_vl", "Lfm3VlForConditionalGeneration", "lfm3", Ties::whole_or_tied},
     {"kimi_k25", "Kimi_K25ForConditionalGeneration", "deepseek_v3", Ties::whole_or_tied, nullptr,
      "KimiK25ForConditionalGeneration"},
+    {"gemma3n", "Gemma3nForConditionalGeneration", "gemma3n_text", Ties::whole_or_tied},
     {"gemma4", "Gemma4ForConditionalGeneration", "gemma4_text", Ties::whole_or_tied},
     {"gemma4_unified", "Gemma4UnifiedForConditionalGeneration", "gemma4_unified_text",
      Ties::whole_or_tied},

@@ -1,6 +1,6 @@
 // DeepSeek-V2 and V3: multi-head latent attention (arXiv:2405.04434, arXiv:2412.19437) in front of
 // Llama's MLP or of experts. Kimi K2 is a V3, GLM-4.7-Flash is one with other numbers, Youtu is one
-// without experts.
+// without experts, and A.X K1 has a norm after its experts.
 #include <algorithm>
 
 #include "core/base/quote.h"
@@ -38,6 +38,21 @@ constexpr ShapeDefaults kYoutuShape{.vocabulary = 128256,
                                     .bos = 128000,
                                     .eos = 128001,
                                     .tied = true};
+
+constexpr ShapeDefaults kAxK1Shape{.vocabulary = 163840,
+                                   .hidden = 7168,
+                                   .intermediate = 18432,
+                                   .layers = 61,
+                                   .heads = 64,
+                                   .context_tokens = 32768,
+                                   .bos = 163691,
+                                   .eos = 163691};
+// As transformers holds it in memory; published files have it next to the MLP.
+constexpr TensorName kAxK1Names[] = {{Role::k, ""},
+                                     {Role::v, ""},
+                                     {Role::q_norm, ""},
+                                     {Role::k_norm, ""},
+                                     {Role::mlp_post_norm, "mlp.post_mlp_layernorm"}};
 
 void read_groups(const JsonFields& config, ExpertsPlan& experts) {
   experts.groups = config.count("n_group", 1, 1, kMaxWidth);
@@ -115,6 +130,27 @@ void read_lite(const JsonFields& config, ModelPlan& plan) {
   set_checked_experts(config, read_mlp_types(config, 1, shape.layers), experts, plan);
 }
 
+void read_ax_k1(const JsonFields& config, ModelPlan& plan) {
+  const Shape shape = read_latent_shape(config, kAxK1Shape, plan);
+  read_latent_layers(config, shape, {}, read_interleave(config), plan);
+  const ExpertsPlan experts =
+      read_sigmoid_router(config, {.experts = {.count = 192,
+                                               .chosen = 8,
+                                               .width = 2048,
+                                               .width_key = "moe_intermediate_size",
+                                               .count_key = "n_routed_experts"},
+                                   .scale = 2.5f,
+                                   .groups = 8,
+                                   .groups_chosen = 4});
+  set_checked_experts(config, read_mlp_types(config, 1, shape.layers), experts, plan);
+  for (LayerPlan& layer : plan.layers) {
+    if (layer.experts) layer.mlp_post_norm = layer.mlp_norm;
+    if (layer.latent.q_rank > 0) continue;
+    config.faults().unsupported("'q_lora_rank' is null; this family makes q in two steps");
+    break;
+  }
+}
+
 void read_youtu(const JsonFields& config, ModelPlan& plan) {
   const Shape shape = read_latent_shape(config, kYoutuShape, plan);
   read_latent_layers(config, shape, {}, read_interleave(config), plan);
@@ -184,6 +220,13 @@ const Family kGlm4MoeLite{.model_type = "glm4_moe_lite",
                           .gguf_latent = true,
                           .from_gguf = deepseek_family::from_gguf,
                           .to_gguf = deepseek_family::to_gguf};
+const Family kAxK1{.model_type = "axk1",
+                   .class_stem = "AXK1",
+                   .architecture = "",
+                   .read = deepseek_family::read_ax_k1,
+                   .tensors = {.names = deepseek_family::kAxK1Names,
+                               .part = "mlp.post_mlp_layernorm",
+                               .newer_part = "post_mlp_layernorm"}};
 const Family kYoutu{.model_type = "youtu",
                     .class_stem = "Youtu",
                     .architecture = "deepseek2",

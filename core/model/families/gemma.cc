@@ -1,10 +1,11 @@
 // Gemma 1 to 3 (their text models) and VaultGemma. Gemma 2 and 3: norms before and behind each
 // half, whose weights are stored less one; embeddings scaled by the root of their width; windows in
 // most layers.
+#include "core/model/families/reading/gemma.h"
+
 #include <cmath>
 
 #include "core/model/families/families.h"
-#include "core/model/families/reading/config_keys.h"
 
 namespace tenon {
 namespace gemma_family {
@@ -83,12 +84,6 @@ void read_windows(const JsonFields& config, uint32_t period, ModelPlan& plan) {
   }
 }
 
-float read_cap(const JsonFields& config, const char* key, double fallback) {
-  const double cap = config.is_null(key) ? 0.0 : config.number(key, fallback);
-  if (cap < 0.0) config.faults().invalid(config.name(key) + " must be above 0");
-  return static_cast<float>(cap);
-}
-
 void read_gemma2(const JsonFields& config, ModelPlan& plan) {
   const Shape shape = read_shape(config, kGemma2Shape, plan);
   LayerPlan layer = read_layer(config, shape, plan);
@@ -119,24 +114,6 @@ void read_gemma(const JsonFields& config, ModelPlan& plan) {
   plan.layers.assign(shape.layers, layer);
 }
 
-// Settings of their own for layers with a window and without: in rope_parameters by the type of
-// layer, or in older files beside each other, where rope_scaling is for those without.
-void read_gemma3_ropes(const JsonFields& config, const Shape& shape, ModelPlan& plan) {
-  const RopeDefaults full{.theta = 1e6}, local{.theta = 1e4, .theta_key = "rope_local_base_freq"};
-  const uint32_t dim = shape.head_dim, context = plan.context_tokens;
-  const auto parameters = config.object("rope_parameters");
-  const auto of_full = parameters ? parameters->object("full_attention") : std::nullopt;
-  const auto of_local = parameters ? parameters->object("sliding_attention") : std::nullopt;
-  plan.ropes = {of_full ? read_rope_object(config, *of_full, full, dim, context)
-                        : read_rope(config, full, dim, context),
-                of_local ? read_rope_object(config, *of_local, local, dim, context)
-                         : plain_rope(config, local, dim)};
-  // transformers looks for it beside the types of layers alone.
-  const bool truncate = !parameters || truncates(*parameters);
-  if (of_full) plan.ropes[0].scaling.truncate = truncate;
-  if (of_local) plan.ropes[1].scaling.truncate = truncate;
-}
-
 void read_gemma3(const JsonFields& config, ModelPlan& plan) {
   const Shape shape = read_shape(config, kGemma3Shape, plan);
   LayerPlan layer = read_layer(config, shape, plan);
@@ -144,7 +121,7 @@ void read_gemma3(const JsonFields& config, ModelPlan& plan) {
   // transformers reads the first of these and overlooks it.
   (void)config.find("attn_logit_softcapping");
   plan.logit_soft_cap = read_cap(config, "final_logit_softcapping", 0.0);
-  read_gemma3_ropes(config, shape, plan);
+  read_gemma_ropes(config, shape.head_dim, plan);
   plan.layers.assign(shape.layers, layer);
   read_windows(config, config.count("sliding_window_pattern", 6, 1, kMaxLayers), plan);
 }
@@ -163,11 +140,6 @@ void scale_from_gguf(const GgufFields& fields, uint32_t layers_of_27b,
   }
   config["hidden_activation"] = "gelu_pytorch_tanh";
   config.erase("use_sliding_window");
-}
-
-nlohmann::ordered_json cap_from_gguf(const GgufFields& fields, const char* key, double fallback) {
-  const double cap = fields.number(key, fallback, 0.0, 1e30);
-  return cap > 0.0 ? nlohmann::ordered_json(cap) : nlohmann::ordered_json(nullptr);
 }
 
 void gemma2_from_gguf(const GgufFields& fields, nlohmann::ordered_json& config) {

@@ -9,6 +9,7 @@
 #include "core/model/checkpoint/gguf_config.h"
 #include "core/model/families/families.h"
 #include "core/model/families/reading/experts.h"
+#include "core/model/families/reading/gemma.h"
 
 namespace tenon {
 namespace gemma4_family {
@@ -131,26 +132,13 @@ void check_heads(const JsonFields& config, const ModelPlan& plan) {
   }
 }
 
-// The last layers read the K and V of the last layer of their kind that has its own.
 void share_kv(const JsonFields& config, ModelPlan& plan) {
   const auto layers = static_cast<uint32_t>(plan.layers.size());
-  const uint32_t shared = config.count("num_kv_shared_layers", 0, 0, layers - 1);
-  const bool wide = config.flag("use_double_wide_mlp", false);
-  for (uint32_t i = layers - shared; i < layers; ++i) {
-    SelfAttentionPlan& attention = plan.layers[i].attention;
-    for (uint32_t j = 0; j < layers - shared; ++j) {
-      if (plan.layers[j].attention.rope != attention.rope) continue;
-      attention.kv_from_layer = static_cast<int32_t>(j);
-    }
-    if (attention.kv_from_layer < 0) {
-      return config.faults().invalid("'num_kv_shared_layers' is " + std::to_string(shared) +
-                                     ", but layer " + std::to_string(i) +
-                                     " has no layer of its kind before those to read K and V of");
-    }
-    attention.k_is_v = false;
-    attention.v_norm_eps = 0.0f;
-    if (wide) plan.layers[i].mlp.width *= 2;
-  }
+  const char* key = "num_kv_shared_layers";
+  const uint32_t shared = config.count(key, 0, 0, layers - 1);
+  share_kv_by_kind(config, key, shared, plan);
+  if (!config.flag("use_double_wide_mlp", false)) return;
+  for (uint32_t i = layers - shared; i < layers; ++i) plan.layers[i].mlp.width *= 2;
 }
 
 void read_ropes(const JsonFields& config, ModelPlan& plan) {

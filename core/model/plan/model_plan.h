@@ -22,6 +22,7 @@
 #include "core/model/blocks/norm.h"
 #include "core/model/blocks/recurrence.h"
 #include "core/model/blocks/rope.h"
+#include "core/model/blocks/streams.h"
 
 namespace tenon {
 
@@ -43,6 +44,8 @@ struct LayerPlan {
   bool parallel = false;
   LayerInputPlan input;
   bool scaled = false;  // x is multiplied by a number of the checkpoint at the layer's end
+  StreamsPlan streams;  // of which x is one
+  LowResidualPlan low_residual;
 
   bool attends() const { return attention.heads > 0; }
   bool has_mlp() const { return mlp.width > 0 || experts; }
@@ -83,7 +86,9 @@ struct PlanFields<LayerPlan> {
       PlanField{&P::residual_scale, "the factor on what is added", "'residual_multiplier'"},
       PlanField{&P::parallel, "whether attention and MLP are parallel", "'use_parallel_residual'"},
       PlanField{&P::input, "per-layer embeddings", ""},
-      PlanField{&P::scaled, "whether layers end with a factor", "a tensor"}};
+      PlanField{&P::scaled, "whether layers end with a factor", "a tensor"},
+      PlanField{&P::streams, "several streams", ""},
+      PlanField{&P::low_residual, "the learned residual", ""}};
 };
 static_assert(kAllFieldsAreListed<LayerPlan>);
 
@@ -95,9 +100,10 @@ struct ModelPlan {
   uint32_t context_tokens = 0;   // that the model was made for
   bool tied_embeddings = false;  // the LM head is the embedding matrix
   float embedding_scale = 1.0f;
-  bool learned_positions = false;   // a vector for each of context_tokens, added to the embedding
-  NormPlan embedding_norm;          // of what enters the first layer
-  uint32_t layer_input_tokens = 0;  // rows of the table of per-layer embeddings
+  bool learned_positions = false;  // a vector for each of context_tokens, added to the embedding
+  NormPlan embedding_norm;         // of what enters the first layer
+  // Rows of the table of per-layer embeddings; tokens behind them read the first.
+  uint32_t layer_input_tokens = 0;
   std::vector<RopePlan> ropes;
   std::vector<LayerPlan> layers;
   std::vector<std::vector<float>> sinks;  // [layers][heads], from the opened checkpoint
@@ -116,6 +122,14 @@ struct ModelPlan {
   const LayerInputPlan& input() const {
     static constexpr LayerInputPlan kNone{};
     return layers.empty() ? kNone : layers.front().input;
+  }
+  const StreamsPlan& streams() const {
+    static constexpr StreamsPlan kNone{};
+    return layers.empty() ? kNone : layers.front().streams;
+  }
+  uint32_t layer_input_row(TokenId token) const {
+    const auto row = static_cast<uint32_t>(token);
+    return row < layer_input_tokens ? row : 0;
   }
   uint64_t layer_inputs_width() const { return uint64_t{input().width} * layers.size(); }
 };

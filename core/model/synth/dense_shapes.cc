@@ -47,6 +47,27 @@ std::string gemma3_4b() {
     "query_pre_attn_scalar":256,"tie_word_embeddings":true,"bos_token_id":2,"eos_token_id":1})";
 }
 
+std::string bitnet_2b() {
+  return R"({"architectures":["BitNetForCausalLM"],"model_type":"bitnet","hidden_act":"relu2",
+    "hidden_size":2560,"intermediate_size":6912,"num_hidden_layers":30,"num_attention_heads":20,
+    "num_key_value_heads":5,"vocab_size":128256,"max_position_embeddings":4096,
+    "rms_norm_eps":1e-5,"rope_parameters":{"rope_type":"default","rope_theta":500000.0},
+    "tie_word_embeddings":true,"bos_token_id":128000,"eos_token_id":128001})";
+}
+
+std::string gemma3n_e4b() {
+  return R"({"architectures":["Gemma3nForCausalLM"],"model_type":"gemma3n_text",
+    "hidden_activation":"gelu_pytorch_tanh","hidden_size":2048,"intermediate_size":16384,
+    "num_hidden_layers":35,"num_attention_heads":8,"num_key_value_heads":2,"head_dim":256,
+    "num_kv_shared_layers":15,"hidden_size_per_layer_input":256,
+    "vocab_size_per_layer_input":262144,"vocab_size":262400,"max_position_embeddings":32768,
+    "rms_norm_eps":1e-6,"sliding_window":512,"laurel_rank":64,"altup_num_inputs":4,
+    "altup_active_idx":0,"altup_correct_scale":true,"rope_parameters":{"full_attention":
+    {"rope_type":"default","rope_theta":1000000.0},
+    "sliding_attention":{"rope_type":"default","rope_theta":10000.0}},
+    "final_logit_softcapping":30.0,"tie_word_embeddings":true,"bos_token_id":2,"eos_token_id":1})";
+}
+
 std::string gemma4_e4b() {
   return R"({"architectures":["Gemma4ForCausalLM"],"model_type":"gemma4_text",
     "hidden_activation":"gelu_pytorch_tanh","hidden_size":2560,"intermediate_size":10240,

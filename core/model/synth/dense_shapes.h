@@ -8,6 +8,8 @@ namespace tenon::dense_shapes {
 
 std::string gemma2_9b();
 std::string gemma3_4b();
+std::string bitnet_2b();
+std::string gemma3n_e4b();
 std::string gemma4_e4b();
 std::string gemma4_12b();
 std::string phi4();

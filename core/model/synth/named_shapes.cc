@@ -72,6 +72,12 @@ constexpr NamedShape kShapes[] = {
      decoder_shapes::gemma3_1b},
     {"gemma-3-4b", "3.88 B parameters (its text part); GQA 8:4, windows of 1024, tied",
      dense_shapes::gemma3_4b},
+    {"gemma-3n-e4b",
+     "6.83 B parameters, 2.35 B of them a table that is read by rows; GQA 8:2, four streams, K and "
+     "V in 20 of 35 layers, tied",
+     dense_shapes::gemma3n_e4b},
+    {"bitnet-2b", "2.41 B parameters; GQA 20:5, norms in both halves, tied",
+     dense_shapes::bitnet_2b},
     {"gemma-4-e4b",
      "7.46 B parameters, 2.8 B of them a table that is read by rows; GQA 8:2, K and V in 24 of 42 "
      "layers, tied",
@@ -307,6 +313,8 @@ constexpr NamedShape kShapes[] = {
      "29.9 B parameters, 3 B a token; 20 heads over latent rows of 512 + 64, 4 of 64 experts and a "
      "shared one",
      router_shapes::glm_4_7_flash},
+    {"ax-k1", "519 B parameters; latent attention, 8 of 192 experts and a shared one",
+     router_shapes::ax_k1},
     {"minimax-m2", "229 B parameters, 10 B a token; GQA 48:8, norms of q and k, 8 of 256 experts",
      router_shapes::minimax_m2},
     {"kimi-k2",

@@ -25,6 +25,18 @@ std::string glm_4_7_flash() {
     "tie_word_embeddings":false,"eos_token_id":[154820,154827,154829]})";
 }
 
+std::string ax_k1() {
+  return R"({"architectures":["AXK1ForCausalLM"],"model_type":"axk1",
+    "hidden_act":"silu","hidden_size":7168,"intermediate_size":18432,"num_hidden_layers":61,
+    "num_attention_heads":64,"num_key_value_heads":64,"vocab_size":163840,
+    "max_position_embeddings":32768,"rms_norm_eps":1e-6,"rope_theta":10000.0,
+    "q_lora_rank":1536,"kv_lora_rank":512,"qk_nope_head_dim":128,"qk_rope_head_dim":64,
+    "v_head_dim":128,"first_k_dense_replace":1,"n_routed_experts":192,"num_experts_per_tok":8,
+    "n_shared_experts":1,"moe_intermediate_size":2048,"n_group":8,"topk_group":4,
+    "routed_scaling_factor":2.5,"norm_topk_prob":true,"attention_bias":false,
+    "tie_word_embeddings":false,"bos_token_id":163691,"eos_token_id":163691})";
+}
+
 std::string minimax_m2() {
   return R"({"architectures":["MiniMaxM2ForCausalLM"],"model_type":"minimax_m2",
     "hidden_act":"silu","hidden_size":3072,"intermediate_size":1536,"num_hidden_layers":62,

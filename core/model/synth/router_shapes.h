@@ -8,6 +8,7 @@ namespace tenon::router_shapes {
 
 std::string glm_4_5_air();
 std::string glm_4_7_flash();
+std::string ax_k1();
 std::string minimax_m2();
 std::string kimi_k2();
 std::string deepseek_v3_2();

@@ -37,6 +37,7 @@ void TensorTaker::take_experts(const TensorSpec& spec) {
   if (experts_ == ExpertLayout::interleaved) return take_interleaved(spec);
   const std::string own = name(spec.name);
   if (has(own)) return take_stacked(spec, own, 0, spec.rows);
+  if (spec.layer < 0) return take_apart(spec);
   if (!folder_ && spec.role != Role::expert_down) {
     const std::string both = layers_ + std::to_string(spec.layer) + ".ffn_gate_up_exps.weight";
     const uint64_t first = spec.role == Role::expert_gate ? 0 : spec.rows;

@@ -30,6 +30,12 @@ std::vector<TensorPlace> places_of(Model& model, const BlockTensor& tensor, int3
   if (tensor.in_model) {
     return {place_in(model, tensor.in_model, bias, tensor.extent(model.plan, {}))};
   }
+  if (tensor.in_model_list != nullptr) {
+    const uint64_t rows = tensor.extent(model.plan, {}).rows;
+    std::vector<TensorPlace> all;
+    for (Weight& matrix : model.*tensor.in_model_list) all.push_back({rows, &matrix});
+    return all;
+  }
   const auto index = static_cast<size_t>(layer);
   const LayerPlan& plan = model.plan.layers[index];
   LayerWeights& weights = model.layers[index];

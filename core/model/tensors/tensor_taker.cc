@@ -139,6 +139,9 @@ void TensorTaker::take(const TensorSpec& spec) {
   if (spec.role == Role::router && !spec.bias) {
     model_.layers[static_cast<size_t>(spec.layer)].experts.resize(spec.rows);
   }
+  if (spec.tensor->in_model_list != nullptr) {
+    (model_.*spec.tensor->in_model_list).resize(spec.experts);
+  }
   if (spec.experts > 0) return take_experts(spec);
   spec.columns == 0 ? take_vector(spec) : take_matrix(spec);
 }

@@ -27,8 +27,9 @@ TEST(Blocks, a_tensor_goes_to_one_place) {
   for (const std::span<const BlockTensor> table : all_tables()) {
     for (const BlockTensor& tensor : table) {
       const int places = (tensor.in_layer ? 1 : 0) + (tensor.in_experts ? 1 : 0) +
-                         (tensor.in_model ? 1 : 0) + (tensor.places != nullptr ? 1 : 0) +
-                         (tensor.parts.empty() ? 0 : 1) + (tensor.in_heads != nullptr ? 1 : 0);
+                         (tensor.in_model ? 1 : 0) + (tensor.in_model_list != nullptr ? 1 : 0) +
+                         (tensor.places != nullptr ? 1 : 0) + (tensor.parts.empty() ? 0 : 1) +
+                         (tensor.in_heads != nullptr ? 1 : 0);
       EXPECT_EQ(places, 1) << static_cast<int>(tensor.role);
     }
   }

@@ -94,8 +94,8 @@ bool has_no_gguf_keys(const std::string& name) {
          name == "qwen2_moe_sparse" || name == "mamba2_groups" || name == "deepseek_v3_halves" ||
          name == "mistral3_mistral4_halves" || name == "glm4_moe_lite" || name == "gemma4_vision" ||
          name == "kimi_linear_ranks" || name == "nemotron_h" || name == "falcon_h1" ||
-         name == "falcon_h1_norms" || name == "afmoe_stacked" || name == "laguna_stacked" ||
-         name.starts_with("llama_shared_kv");
+         name == "gemma3n_active" || name == "bitnet_tied" || name == "falcon_h1_norms" ||
+         name == "afmoe_stacked" || name == "laguna_stacked" || name.starts_with("llama_shared_kv");
 }
 
 // What a model is to readers of GGUF files, where families share a name: a Mistral without windows

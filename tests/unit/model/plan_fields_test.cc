@@ -119,7 +119,7 @@ TEST(PlanFields, each_member_that_is_not_as_usual_has_a_line) {
   };
   std::apply([&](const auto&... field) { (try_one(field), ...); },
              PlanFields<SelfAttentionPlan>::kAll);
-  EXPECT_EQ(seen, aggregate::members<SelfAttentionPlan>() - 2);  // not a norm, not q's growth
+  EXPECT_EQ(seen, aggregate::members<SelfAttentionPlan>() - 3);  // not the norms, not q's growth
 }
 
 TEST(PlanFields, layers_that_are_alike_are_told_once) {

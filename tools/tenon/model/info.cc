@@ -189,6 +189,12 @@ std::string features_of(const ModelPlan& plan) {
   add(plan.head_bias, "bias of logits");
   add_experts(plan, features);
   add(static_cast<bool>(layer.experts.beside_norm), "experts next to the MLP");
+  add(static_cast<bool>(layer.streams),
+      "several residual streams (" + std::to_string(layer.streams.count) + ")");
+  add(static_cast<bool>(layer.low_residual), "a learned residual");
+  add(std::ranges::any_of(plan.layers, [](const LayerPlan& l) { return l.mlp.cuts_gate; }),
+      "gates cut off");
+  add(static_cast<bool>(layer.attention.attended_norm), "norms inside both halves");
   add(static_cast<bool>(layer.input), "per-layer embeddings");
   add(std::ranges::any_of(plan.layers, [](const LayerPlan& l) { return l.attention.sinks; }),
       "attention sinks");
