@@ -218,6 +218,7 @@ int32_t finish_of(FinishReason reason) {
     case FinishReason::cancelled:
       return TENON_LLM_CANCELLED;
     case FinishReason::error:
+    case FinishReason::uncached:  // not asked for here
       return TENON_LLM_ERROR;
   }
   return TENON_LLM_ERROR;

@@ -1,21 +1,28 @@
 // An engine on a thread of its own, the step thread of its pipeline.
 #pragma once
 
+#include <tenon/extensions/kv_events.h>
+
 #include <atomic>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <thread>
 
+#include "core/base/calls/running_calls.h"
 #include "core/engine/engine.h"
 #include "core/pipeline/pipeline.h"
 
 namespace tenon::llm {
 
 struct HostOptions {
-  uint32_t requests = 1024;                                     // running and waiting, at most
-  std::function<void(const StepRecord&)> on_step = {};          // [step]
-  StepObserver* observer = nullptr;                             // borrowed; null = none
+  uint32_t requests = 1024;                             // running and waiting, at most
+  std::function<void(const StepRecord&)> on_step = {};  // [step]
+  StepObserver* observer = nullptr;                     // borrowed; null = none
+  // What came into the prefix cache and went in a step, where the manager tells of it (kKvEvents).
+  // Borrowed for the call. Empty: it is not asked. [step]
+  std::function<void(std::span<const KvEvent>)> on_kv_events = {};
   std::function<void(const std::string& problem)> on_end = {};  // the engine is broken [step]
 };
 
@@ -53,13 +60,19 @@ class EngineHost {
 
  private:
   void run();
+  const KvEvents* watched_cache(const Pipeline& pipeline) const;
   void note_step(const StepRecord& step);
+  bool is_sound(const KvEvent& event) const;
+  void pass_kv_events();
   void publish();
 
   const HostOptions options_;
   std::shared_ptr<std::atomic<uint32_t>> live_ = std::make_shared<std::atomic<uint32_t>>(0);
   uint64_t kv_tokens_ = 0;
   StepRecord last_step_;  // [step]
+  const KvEvents* kv_events_ = nullptr;
+  CallName take_call_ = 0;
+  std::vector<KvEvent> event_room_;
   mutable std::mutex mutex_;
   HostFigures figures_;
   Engine engine_;

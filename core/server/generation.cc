@@ -1,5 +1,6 @@
 #include "core/server/generation.h"
 
+#include <algorithm>
 #include <random>
 
 #include "core/base/quote.h"
@@ -48,10 +49,19 @@ class Generation::Sink final : public RequestSink {
         prompt_(prompt),
         first_(request.prompt.empty() ? kNoToken : request.prompt.front()),
         only_first_(request.prompt_logprobs && request.prompt.size() == 1),
+        adapter_(generation_->known_adapter(request.adapter)),
         shape_{.samples = request.samples, .max_tokens = generation_->most_tokens(request)},
-        slot_(std::move(slot)) {}
+        slot_(std::move(slot)) {
+    generation_->metrics_.note_adapter(adapter_, 1, 0);
+  }
+  ~Sink() override {
+    generation_->metrics_.note_adapter(adapter_, has_begun_ ? 0 : -1, has_begun_ ? -1 : 0);
+  }
+  Sink(const Sink&) = delete;
+  Sink& operator=(const Sink&) = delete;
 
   void on_delta(const RequestDelta& delta) override {
+    begin();
     show_only_token();
     api::AnswerEvent event;
     event.prompt = prompt_;
@@ -82,6 +92,7 @@ class Generation::Sink final : public RequestSink {
       event.message = api::error_about(generation_->call_, "allowed_tokens", event.message).message;
     }
     event.stop = end.stop;
+    event.is_aborted = end.reason == FinishReason::cancelled && generation_->is_aborted_;
     if (end.record != nullptr) {
       event.prompt_tokens = end.record->prompt_tokens;
       event.generated_tokens = end.record->generated_tokens;
@@ -103,6 +114,10 @@ class Generation::Sink final : public RequestSink {
   }
 
  private:
+  void begin() {
+    if (std::exchange(has_begun_, true)) return;
+    generation_->metrics_.note_adapter(adapter_, -1, 1);
+  }
   void show_only_token() {
     if (only_first_) show_prompt({{.id = first_}});
     only_first_ = false;
@@ -119,6 +134,8 @@ class Generation::Sink final : public RequestSink {
   const uint32_t prompt_;
   const TokenId first_;
   bool only_first_;  // of a prompt that is shown and has no other token, and is still to be shown
+  const std::string adapter_;
+  bool has_begun_ = false;  // to answer
   RequestShape shape_;
   uint32_t ended_ = 0;
   const std::shared_ptr<void> slot_;
@@ -134,7 +151,9 @@ Generation::Generation(api::GenerationCall call, ServedModel& model, ModelMetric
       pool_(pool),
       setting_(setting) {}
 
-Generation::~Generation() = default;
+Generation::~Generation() {
+  if (running_ != 0) setting_.running->remove(call_.request_name, running_);
+}
 
 api::Outcome<std::vector<std::vector<TokenId>>> Generation::encode() {
   std::vector<std::vector<TokenId>> all;
@@ -187,9 +206,12 @@ api::Outcome<std::vector<Request>> Generation::make_requests() {
       }
       if (requests.empty()) http_->tell_schema_notes(request->grammar->notes());
     }
+    std::vector<std::vector<TokenId>>& bad_words = request->lists.bad_words;
+    bad_words.insert(bad_words.end(), call_.bad_word_ids.begin(), call_.bad_word_ids.end());
     request->priority = call_.priority;
     request->tenant = http_->key() == nullptr ? 0 : http_->key()->tenant();
     request->cache_salt = cache_salt_of(model_, call_.cache_salt);
+    request->cache_hit_threshold = call_.cache_hit_threshold;
     samples_expected_ += request->samples;
     requests.push_back(*std::move(request));
   }
@@ -199,7 +221,7 @@ api::Outcome<std::vector<Request>> Generation::make_requests() {
 api::WriterContext Generation::writer_context() const {
   return {.call = &call_,
           .id = std::string(prefix_of(call_.dialect)) + http_->id(),
-          .model = model_.name,
+          .model = call_.model.empty() ? model_.name : call_.model,
           .fingerprint = "tenon-" + model_.pipeline->hash,
           .created = std::chrono::duration_cast<std::chrono::seconds>(
                          std::chrono::system_clock::now().time_since_epoch())
@@ -228,6 +250,11 @@ void Generation::start() {
   http_->exchange().watch([weak = weak_from_this()] {
     if (const auto self = weak.lock()) self->lose_reader();
   });
+  if (setting_.running != nullptr && !call_.request_name.empty()) {
+    running_ = setting_.running->add(call_.request_name, http_->key(), [weak = weak_from_this()] {
+      if (const auto self = weak.lock()) self->abort();
+    });
+  }
   if (!submit(*std::move(requests), std::move(slot)) || !call_.stream) return;
   http::Response response;
   response.fields = {{"Content-Type", "text/event-stream; charset=utf-8"},
@@ -235,6 +262,12 @@ void Generation::start() {
                      {"X-Accel-Buffering", "no"}};
   response.stream = shared_from_this();
   http_->answer(std::move(response));
+}
+
+// Empty: the base model, or a name that will be refused.
+std::string Generation::known_adapter(const std::string& name) const {
+  const std::vector<std::string>& all = model_.host->parts().adapters;
+  return std::ranges::find(all, name) == all.end() ? std::string() : name;
 }
 
 // Of each of its answers.
@@ -327,6 +360,13 @@ void Generation::push(api::AnswerEvent event) {
 
 // The log, the trace and the figures say so, and nobody needs the rest.
 void Generation::lose_reader() {
+  http_->note([](LogEntry& entry) { entry.aborted = true; });
+  metrics_.count_aborted();
+  cancel();
+}
+
+void Generation::abort() {
+  is_aborted_ = true;
   http_->note([](LogEntry& entry) { entry.aborted = true; });
   metrics_.count_aborted();
   cancel();

@@ -9,6 +9,7 @@
 // goes on as if nothing had happened, since the step thread never waits.
 #pragma once
 
+#include <atomic>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -21,6 +22,7 @@
 #include "core/server/http_call.h"
 #include "core/server/models/model_metrics.h"
 #include "core/server/models/served_model.h"
+#include "core/server/running_requests.h"
 #include "core/server/work_pool.h"
 
 namespace tenon::server {
@@ -33,6 +35,7 @@ using FormConstrainer = std::function<Status(
 struct GenerationSetting {
   size_t queue_bytes = size_t{1} << 20;  // of events that a stream's reader has not taken
   FormConstrainer constrain = {};        // empty: no forms
+  RunningRequests* running = nullptr;    // borrowed; null: none can be aborted by name
 };
 
 class Generation final : public http::BodyStream, public std::enable_shared_from_this<Generation> {
@@ -43,6 +46,7 @@ class Generation final : public http::BodyStream, public std::enable_shared_from
   ~Generation() override;
 
   void start();                          // [pool]
+  void abort();                          // its sender wants no more of it [any thread]
   Next take(std::string& out) override;  // [I/O]
 
  private:
@@ -51,6 +55,7 @@ class Generation final : public http::BodyStream, public std::enable_shared_from
   api::Outcome<std::vector<Request>> make_requests();
   api::Outcome<std::vector<std::vector<TokenId>>> encode();
   std::optional<api::ApiError> fault_of(const Request& request) const;
+  std::string known_adapter(const std::string& name) const;
   uint32_t most_tokens(const Request& request) const;
   bool submit(std::vector<Request> requests, std::shared_ptr<void> slot);
   api::WriterContext writer_context() const;
@@ -71,6 +76,8 @@ class Generation final : public http::BodyStream, public std::enable_shared_from
   std::vector<std::string> prompt_texts_;
   std::vector<TokenId> prompt_ids_;
   uint32_t samples_expected_ = 0;
+  std::atomic<bool> is_aborted_{false};
+  uint64_t running_ = 0;  // its number in `setting_.running`; 0: it is not there
 
   std::mutex mutex_;
   std::deque<api::AnswerEvent> events_;

@@ -64,6 +64,31 @@ void Service::load(const Call& call, const http::Request&) {
   call->answer_json(api::to_text({{"server_load", requests}}));
 }
 
+// Weights and K/V stay where they are from start to end.
+void Service::is_sleeping(const Call& call, const http::Request&) {
+  call->answer_json(api::to_text({{"is_sleeping", false}}));
+}
+
+// By the rank of the engine: there is one, 0, or none that publishes.
+void Service::kv_event_sources(const Call& call, const http::Request&) {
+  api::Json sources = api::Json::object();
+  if (options_.kv_events != nullptr) {
+    const KvEventOptions& source = options_.kv_events->options();
+    const std::string& replay = source.replay_endpoint;
+    sources["0"] = {{"enable_kv_cache_events", true},
+                    {"publisher", "zmq"},
+                    {"endpoint", source.endpoint},
+                    {"replay_endpoint", replay.empty() ? api::Json() : api::Json(replay)},
+                    {"buffer_steps", source.buffer_steps},
+                    {"hwm", source.high_water_mark},
+                    {"max_queue_size", source.queue_batches},
+                    {"topic", source.topic},
+                    {"encoding", encoding_name(source.form)},
+                    {"schema_version", 1}};
+  }
+  call->answer_json(api::to_text(sources));
+}
+
 void Service::get_load(const Call& call, const http::Request&) {
   api::Json loads = api::Json::array();
   for (const Served& served : served_) loads.push_back(load_json(*served.model));
@@ -90,10 +115,12 @@ void Service::flush_cache(const Call& call, const http::Request& request) {
   const std::string name = query_value(*query, "model");
   if (name.empty()) {
     for (Served& served : served_) ++served.model->cache_epoch;
+    if (options_.kv_events != nullptr) options_.kv_events->clear();
   } else {
     auto found = model_of(name);
     if (!found.ok()) return call->refuse(found.error());
     ++(*found)->model->cache_epoch;
+    if (options_.kv_events != nullptr) options_.kv_events->clear();
   }
   call->answer({.status = 200,
                 .fields = {{"Content-Type", "text/plain; charset=utf-8"}},

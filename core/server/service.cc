@@ -38,7 +38,9 @@ api::ApiError key_needed() {
 Service::Service(std::vector<std::unique_ptr<ServedModel>> models, ServiceOptions options,
                  std::function<void()> on_broken)
     : options_(std::move(options)),
-      generation_{.queue_bytes = options_.queue_bytes, .constrain = options_.constrain},
+      generation_{.queue_bytes = options_.queue_bytes,
+                  .constrain = options_.constrain,
+                  .running = &running_},
       pool_(options_.threads, std::max<size_t>(kWaitingJobs, options_.requests)) {
   for (std::unique_ptr<ServedModel>& model : models) {
     Served& served = served_.emplace_back();
@@ -51,12 +53,19 @@ Service::Service(std::vector<std::unique_ptr<ServedModel>> models, ServiceOption
                          .on_step = [counts = served.metrics.get()](
                                         const StepRecord& step) { counts->add(step); },
                          .observer = served.feed.get(),
+                         .on_kv_events = kv_event_sink(),
                          .on_end =
                              [this, on_broken](const std::string&) {
                                broken_ = true;
                                on_broken();
                              }});
   }
+}
+
+std::function<void(std::span<const KvEvent>)> Service::kv_event_sink() const {
+  if (options_.kv_events == nullptr) return {};
+  return
+      [publisher = options_.kv_events](std::span<const KvEvent> events) { publisher->add(events); };
 }
 
 Service::~Service() {
@@ -86,6 +95,7 @@ std::span<const Service::Route> Service::routes() {
   static constexpr Route kRoutes[] = {
       {"GET", "/", &S::page, true},
       {"GET", "/health", &S::health, true},
+      {"GET", "/ping", &S::health, true},
       {"GET", "/ready", &S::ready},
       {"GET", "/version", &S::version},
       {"GET", "/metrics", &S::metrics},
@@ -97,6 +107,8 @@ std::span<const Service::Route> Service::routes() {
       {"GET", "/get_server_info", &S::server_info},
       {"GET", "/load", &S::load},
       {"GET", "/get_load", &S::get_load},
+      {"GET", "/is_sleeping", &S::is_sleeping},
+      {"GET", "/kv_event_sources", &S::kv_event_sources},
       {"GET", "/flush_cache", &S::flush_cache, false, false, ErrorShape::openai, true},
       {"POST", "/flush_cache", &S::flush_cache, false, false, ErrorShape::openai, true},
       {"GET", "/v1/models", &S::models},
@@ -165,6 +177,10 @@ std::optional<api::ApiError> Service::fault_of(const http::Request& request,
                                                const Route& route) const {
   if (options_.keys != nullptr && !route.is_open && key_of(request) == nullptr) return key_needed();
   if (route.method != "POST") return std::nullopt;
+  if (const std::string* rank = request.find("x-data-parallel-rank"); rank && *rank != "0") {
+    return api::ApiError{.message = "X-data-parallel-rank is " + in_quotes(*rank) +
+                                    " – one engine runs a model here, whose rank is 0"};
+  }
   if (const std::string* coding = request.find("content-encoding")) {
     if (*coding != "identity") {
       return api::ApiError{.status = 415,
@@ -228,6 +244,33 @@ void Service::generate_for(http::Request request, std::shared_ptr<http::Exchange
   work_on(call, [this, call, body, read = std::move(read)] { generate(call, read(*body)); });
 }
 
+void Service::answer_for(http::Request request, std::shared_ptr<http::Exchange> exchange,
+                         CallAnswer answer) {
+  Key* key = key_of(request);
+  const auto call =
+      std::make_shared<HttpCall>(request, std::move(exchange), ErrorShape::sentence,
+                                 std::vector<http::Field>(), options_.log, key, nullptr);
+  if (options_.keys != nullptr && key == nullptr) return call->refuse(key_needed());
+  const auto work = [call, key, body = std::move(request.body), answer = std::move(answer)] {
+    auto answered = answer(body, key);
+    if (!answered.ok()) return call->refuse(answered.error());
+    call->answer({.status = 200, .fields = {}, .body = *std::move(answered)});
+  };
+  if (pool_.post(work)) return;
+  call->refuse({.status = 429,
+                .message = "too many requests wait – try again later",
+                .code = "queue_full",
+                .retry_after_s = 1});
+}
+
+api::Outcome<const ServedModel*> Service::only_model() const {
+  if (served_.size() == 1) return static_cast<const ServedModel*>(served_.front().model.get());
+  return api::ApiError{.status = 412,
+                       .message = std::to_string(served_.size()) +
+                                  " models are served here, and this is asked about one – start a "
+                                  "server for each"};
+}
+
 // On the pool, where the key allows it and there is room.
 void Service::work_on(const Call& call, std::function<void()> work) {
   Key* key = call->key();
@@ -262,6 +305,25 @@ api::Outcome<Service::Served*> Service::model_of(const std::string& name) {
                                   " here – GET /v1/models lists what there is",
                        .param = "model",
                        .code = "model_not_found"};
+}
+
+api::Outcome<Service::Served*> Service::model_of(api::GenerationCall& call) {
+  auto found = model_of(call.model);
+  if (found.ok()) return found;
+  for (Served& served : served_) {
+    const std::vector<std::string>& adapters = served.model->host->parts().adapters;
+    if (std::ranges::find(adapters, call.model) == adapters.end()) continue;
+    std::optional<std::string>& adapter = call.answer.adapter;
+    if (adapter && *adapter != call.model) {
+      return api::ApiError{.message = "\"model\" names the adapter " + in_quotes(call.model) +
+                                      ", and \"adapter\" is " + in_quotes(*adapter) +
+                                      " – leave one of them out",
+                           .param = "adapter"};
+    }
+    adapter = call.model;
+    return &served;
+  }
+  return found;
 }
 
 }  // namespace tenon::server

@@ -10,6 +10,7 @@
 
 #include "core/http/server.h"
 #include "core/server/generation.h"
+#include "core/server/kv_events/kv_event_publisher.h"
 #include "core/server/models/keys.h"
 #include "core/server/models/model_metrics.h"
 #include "core/server/models/served_model.h"
@@ -28,6 +29,8 @@ struct ServiceOptions {
   const KeyRing* keys = nullptr;    // borrowed; null = everybody may
   RequestLog* log = nullptr;        // borrowed
   trace::Tracer* tracer = nullptr;  // borrowed; null = nothing is traced
+  // Of the one model that is served; borrowed, null = nothing is published.
+  KvEventPublisher* kv_events = nullptr;
   // What holds answers to forms (structured output).
   FormConstrainer constrain = {};
 };
@@ -48,6 +51,18 @@ class Service {
   using CallReader = std::function<api::Outcome<api::GenerationCall>(const std::string& body)>;
   void generate_for(http::Request request, std::shared_ptr<http::Exchange> exchange,
                     CallReader read);
+  // Another kind of call of another protocol: `answer` gives the response's body, on the pool.
+  using CallAnswer =
+      std::function<api::Outcome<std::string>(const std::string& body, const Key* key)>;
+  void answer_for(http::Request request, std::shared_ptr<http::Exchange> exchange,
+                  CallAnswer answer);
+  // The one model that is served. Error: there are several.
+  api::Outcome<const ServedModel*> only_model() const;
+  const std::string& version() const { return options_.version; }
+  // Names one run of this server.
+  const std::string& instance() const { return instance_; }
+  RunningRequests& running() { return running_; }
+  const KvEventPublisher* kv_events() const { return options_.kv_events; }
   // Of the server's own figures in /metrics. Borrowed; null until there is one.
   void show(const http::ServerFigures* figures) { figures_ = figures; }
   // From now on /ready says no, and who watches engines is let go. [any thread]
@@ -79,8 +94,11 @@ class Service {
   std::vector<http::Field> common_fields() const;
   Key* key_of(const http::Request& request) const;
   http::Response preflight() const;
+  std::function<void(std::span<const KvEvent>)> kv_event_sink() const;
 
   api::Outcome<Served*> model_of(const std::string& name);
+  // Takes an adapter's name for a model too, as vLLM's clients name it, and notes it in the call.
+  api::Outcome<Served*> model_of(api::GenerationCall& call);
   api::Outcome<Served*> model_in_query(const http::Request& request);
 
   void health(const Call& call, const http::Request& request);
@@ -92,6 +110,8 @@ class Service {
   void model_info(const Call& call, const http::Request& request);
   void server_info(const Call& call, const http::Request& request);
   void load(const Call& call, const http::Request& request);
+  void is_sleeping(const Call& call, const http::Request& request);
+  void kv_event_sources(const Call& call, const http::Request& request);
   void get_load(const Call& call, const http::Request& request);
   void flush_cache(const Call& call, const http::Request& request);
   void models(const Call& call, const http::Request& request);
@@ -111,6 +131,8 @@ class Service {
   void count(const Call& call, const api::Outcome<api::GenerationCall>& parsed, api::Json answer);
 
   const ServiceOptions options_;
+  const std::string instance_ = fresh_id();
+  RunningRequests running_;
   const GenerationSetting generation_;
   std::vector<Served> served_;
   WorkPool pool_;

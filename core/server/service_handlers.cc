@@ -28,6 +28,17 @@ api::Json model_json(const ServedModel& model) {
           {"pipeline", model.pipeline->hash}};
 }
 
+// As vLLM lists an adapter: a model whose parent is the one that it changes.
+api::Json adapter_json(const ServedModel& model, const std::string& name) {
+  return {{"id", name},
+          {"object", "model"},
+          {"created", model.created},
+          {"owned_by", "tenon"},
+          {"parent", model.name},
+          {"max_model_len", model.host->sequence_limit_tokens()},
+          {"has_chat", model.chat.has_value()}};
+}
+
 ModelEntry entry_of(const ServedModel& model) {
   return {model.name, model.created, model.host->sequence_limit_tokens()};
 }
@@ -105,7 +116,12 @@ void Service::models(const Call& call, const http::Request& request) {
     return page.ok() ? call->answer_json(api::to_text(*page)) : call->refuse(page.error());
   }
   api::Json list = api::Json::array();
-  for (const Served& served : served_) list.push_back(model_json(*served.model));
+  for (const Served& served : served_) {
+    list.push_back(model_json(*served.model));
+    for (const auto& adapter : served.model->pipeline->adapters) {
+      list.push_back(adapter_json(*served.model, adapter->name));
+    }
+  }
   call->answer_json(api::to_text({{"object", "list"}, {"data", std::move(list)}}));
 }
 
@@ -138,7 +154,7 @@ void Service::page(const Call& call, const http::Request& request) {
 
 void Service::generate(const Call& call, api::Outcome<api::GenerationCall> parsed) {
   if (!parsed.ok()) return call->refuse(parsed.error());
-  auto found = model_of(parsed->model);
+  auto found = model_of(*parsed);
   if (!found.ok()) return call->refuse(found.error());
   Served& served = **found;
   if (const auto missing = not_built(*parsed, *served.model, generation_)) {

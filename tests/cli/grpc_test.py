@@ -1,4 +1,4 @@
-"""`tenon serve --grpc-port`: vllm.Inference, beside HTTP and as HTTP answers. Without gRPC in the build, that it says so.
+"""`tenon serve --grpc-port`: vllm.Inference and vllm.Control, beside HTTP and as HTTP answers. Without gRPC in the build, that it says so.
 
 Beside a build with TENON_GRPC the tests need Python's grpcio and protobuf, and protoc.
 """
@@ -30,8 +30,8 @@ def needed():
     if shutil.which("protoc") is None:
         raise unittest.SkipTest("there is no protoc – install protobuf-compiler")
     folder = tempfile.mkdtemp()
-    subprocess.run(["protoc", f"--proto_path={PROTO}", f"--python_out={folder}", "vllm/inference.proto"],
-                   check=True)
+    subprocess.run(["protoc", f"--proto_path={PROTO}", f"--python_out={folder}", "vllm/inference.proto",
+                    "vllm/control.proto"], check=True)
     sys.path.insert(0, folder)
     return importlib.import_module("vllm.inference_pb2"), grpc, folder
 
@@ -50,6 +50,7 @@ class Inference(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.pb, cls.grpc, cls.folder = needed()
+        cls.control_pb = importlib.import_module("vllm.control_pb2")
 
     @classmethod
     def tearDownClass(cls):
@@ -68,6 +69,20 @@ class Inference(unittest.TestCase):
         return getattr(self.channel, kind)(
             f"/vllm.Inference/{name}", request_serializer=self.pb.GenerateRequest.SerializeToString,
             response_deserializer=self.pb.GenerateResponse.FromString)
+
+    def control(self, name, metadata=None, **fields):
+        request = getattr(self.control_pb, f"{name}Request")(**fields)
+        answers = self.control_pb.DESCRIPTOR.services_by_name["Control"].methods_by_name[name].output_type.name
+        return self.channel.unary_unary(
+            f"/vllm.Control/{name}", request_serializer=type(request).SerializeToString,
+            response_deserializer=getattr(self.control_pb, answers).FromString)(
+                request, timeout=PATIENCE, metadata=metadata)
+
+    def control_refused(self, code, words, name, **fields):
+        with self.assertRaises(self.grpc.RpcError) as caught:
+            self.control(name, **fields)
+        self.assertEqual(caught.exception.code(), code)
+        self.assertIn(words, caught.exception.details())
 
     def whole(self, metadata=None, **fields):
         return self.method("Generate", "unary_unary")(self.pb.GenerateRequest(**fields),
@@ -171,7 +186,14 @@ class Inference(unittest.TestCase):
                 ("temperature is -1.0", {"temperature": -1}),
                 ("truncate_prompt_tokens", {"truncate_prompt_tokens": 3}),
                 ('adapter is "nope"', {"lora_name": "nope"}),
-                ('"media"', {"media": [b"x"]}),
+                ('"media"', {"media": [pb.MediaItem(url="http://x/")]}),
+                ("top_p is 0.0", {"sampling": pb.RandomSampling(top_p=0)}),
+                ("thinking_token_budget", {"stopping": pb.StoppingCriteria(thinking_token_budget=5)}),
+                ("bad word 0 has no tokens", {"decoding": pb.DecodingParameters(
+                    bad_words_token_ids=[pb.TokenIds()])}),
+                ("bad word 0: token 0 has id 2147483647", {"decoding": pb.DecodingParameters(
+                    bad_words_token_ids=[pb.TokenIds(ids=[4294967295])])}),
+                ("reasoning_ended", {"engine_reasoning_gate": pb.EngineReasoningGate(reasoning_ended=False)}),
                 ("transfer", {"kv": pb.KVCacheParameters(kv_transfer_params=transfer)}),
                 ("is no JSON", {"decoding": pb.DecodingParameters(json="{")}),
                 ("structural_tag", {"decoding": pb.DecodingParameters(structural_tag="x")}),
@@ -188,6 +210,100 @@ class Inference(unittest.TestCase):
             with self.assertRaises(self.grpc.RpcError) as caught:
                 self.channel.unary_unary(path)(b"\xff\xff", timeout=PATIENCE)
             self.assertEqual(caught.exception.code(), code)
+
+    def test_a_zero_that_is_said_turns_a_stage_off(self):
+        server = self.served("--set", "generation.top_k=1")
+        asked = {"text": "The king", "temperature": 1, "stopping": self.pb.StoppingCriteria(max_new_tokens=12)}
+        sampling = {"seed": 3, "min_p": 0}
+        _, _, off = server.post("/v1/completions", {"prompt": "The king", "temperature": 1, "top_k": 0, "seed": 3,
+                                                    "max_tokens": 12})
+        _, _, own = server.post("/v1/completions", {"prompt": "The king", "temperature": 1, "seed": 3,
+                                                    "max_tokens": 12})
+        self.assertNotEqual(off["choices"][0]["text"], own["choices"][0]["text"])
+        for top_k, there in (({"top_k": 0}, off), ({}, own)):
+            answer = self.whole(sampling=self.pb.RandomSampling(**sampling, **top_k), **asked)
+            self.assertEqual(answer.outputs.text, there["choices"][0]["text"])
+
+    def test_words_of_tokens_are_not_said(self):
+        self.served()
+        told = self.pb.ResponseOptions(output_token_ids=True)
+        first = self.whole(text="The old witch", response=told).outputs.token_ids
+        banned = [self.pb.TokenIds(ids=first[4:6])]
+        others = self.whole(text="The old witch", response=told, decoding=self.pb.DecodingParameters(
+            bad_words_token_ids=banned)).outputs.token_ids
+        self.assertEqual(others[:5], first[:5])
+        self.assertNotEqual(others[5], first[5])
+
+    def test_an_answer_says_what_was_found_and_what_had_no_effect(self):
+        self.served("--set", "kv_cache.plugin=prefix")
+        asked = self.pb.GenerateRequest(text="Once upon a time there was a king " * 8, session_id="s")
+        answers = []
+        for _ in range(2):
+            call = self.channel.unary_unary(
+                "/vllm.Inference/Generate", request_serializer=self.pb.GenerateRequest.SerializeToString,
+                response_deserializer=self.pb.GenerateResponse.FromString).with_call(asked, timeout=PATIENCE)
+            answers.append(call[0].outputs.finish_info)
+            self.assertIn(("tenon-ignored-fields", "session_id"), list(call[1].initial_metadata()))
+        self.assertTrue(answers[0].HasField("num_cached_tokens"))
+        self.assertEqual(answers[0].num_cached_tokens, 0)
+        self.assertGreater(answers[1].num_cached_tokens, 16)
+
+    def test_control_tells_of_server_and_model(self):
+        server = self.served()
+        info = self.control("GetServerInfo")
+        _, _, told = server.get("/server_info")
+        self.assertEqual((info.api_version, info.engine_version), ("vllm", told["version"]))
+        self.assertEqual(info.kv_block_size * info.total_kv_blocks, told["max_total_num_tokens"])
+        self.assertEqual(info.kv_block_size, told["page_size"])
+        self.assertEqual(info.max_model_len, told["context_length"])
+        self.assertEqual(info.max_running_requests, told["max_running_requests"])
+        self.assertEqual(info.parallelism.world_size, 1)
+        self.assertNotEqual(info.instance_id, "")
+        model = self.control("GetModelInfo")
+        self.assertEqual((model.served_model_name, model.model_id), ("tale", told["model_path"]))
+        self.assertTrue(model.supports_text_input and model.supports_token_ids_input)
+        self.assertFalse(model.supports_lora or model.supports_multimodal)
+        self.assertEqual(len(self.control("ListLoras").adapters), 0)
+        self.assertEqual(len(self.control("GetKvEventSources").sources), 0)
+        self.assertFalse(self.control("IsPaused").paused or self.control("IsSleeping").sleeping)
+
+    def test_control_refuses_what_it_cannot_do(self):
+        self.served()
+        codes = self.grpc.StatusCode
+        self.control_refused(codes.FAILED_PRECONDITION, "SIGTERM", "Shutdown")
+        self.control_refused(codes.FAILED_PRECONDITION, "[adapters]", "LoadLora", lora_name="a")
+        with self.assertRaises(self.grpc.RpcError) as caught:
+            self.channel.unary_unary("/vllm.Control/Sleep")(b"", timeout=PATIENCE)
+        self.assertEqual(caught.exception.code(), codes.UNIMPLEMENTED)
+        with self.assertRaises(self.grpc.RpcError) as caught:
+            self.channel.unary_unary("/vllm.Control/Abort")(b"\xff\xff", timeout=PATIENCE)
+        self.assertEqual(caught.exception.code(), codes.INVALID_ARGUMENT)
+        self.assertIn("no vllm.AbortRequest", caught.exception.details())
+
+    def test_control_ends_a_request_by_its_name(self):
+        server = self.served()
+        endless = {"text": "The king", "stopping": self.pb.StoppingCriteria(max_new_tokens=2000, ignore_eos=True)}
+        stream = self.pieces(request_id="mine", **endless)
+        next(stream), next(stream)
+        self.control("Abort", request_ids=["nobody's", "mine"])
+        *_, last = stream
+        self.assertEqual(last.outputs.finish_info.finish_reason, self.pb.FinishInfo.ABORTED)
+        server.wait_for('vllm:num_requests_running{model_name="tale"} 0')
+
+    def test_control_needs_a_key_and_ends_nothing_of_another(self):
+        keys = pathlib.Path(self.folder) / "two_keys"
+        keys.write_text("alice 2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b\n"
+                        "bob 81b637d8fcd2c6da6359e6963113a1170de795e4b725b84d1e0b4cfd9ec58ce9\n")
+        self.served("--keys", keys)
+        self.control_refused(self.grpc.StatusCode.UNAUTHENTICATED, "a key is needed", "GetServerInfo")
+        alice, bob = ([("authorization", f"Bearer {key}")] for key in ("secret", "bob"))
+        stream = self.method("GenerateStream", "unary_stream")(
+            self.pb.GenerateRequest(request_id="mine", text="The king", stopping=self.pb.StoppingCriteria(
+                max_new_tokens=200, ignore_eos=True)), timeout=PATIENCE, metadata=alice)
+        next(stream), next(stream)
+        self.control("Abort", request_ids=["mine"], metadata=bob)
+        *_, last = stream
+        self.assertEqual(last.outputs.finish_info.finish_reason, self.pb.FinishInfo.LENGTH)
 
     def test_keys_are_those_of_http(self):
         keys = pathlib.Path(self.folder) / "keys"

@@ -230,5 +230,52 @@ class Container(unittest.TestCase):
             self.assertTrue((SOURCE / copied).exists(), copied)
 
 
+class Cluster(unittest.TestCase):
+    """Manifests for Kubernetes, and the compose file: they ask for what there is."""
+    MANIFESTS = sorted((SOURCE / "packaging/kubernetes").glob("*.yaml"))
+    WORKER = (SOURCE / "packaging/kubernetes/worker.yaml").read_text()
+    COMPOSE = (SOURCE / "packaging/container/compose.yaml").read_text()
+
+    def test_workers_are_started_with_options_that_exist(self):
+        known = options_of(run("serve", "--help").stdout)
+        for text in (self.WORKER, self.COMPOSE):
+            # The router's own, in the compose file, come after it.
+            used = re.findall(r"--[a-z][a-z-]+", re.sub(r"(?m)#.*$", "", text).split("\n  router:")[0])
+            self.assertIn("--kv-events", used)
+            self.assertLessEqual(set(used), set(known))
+
+    def test_probes_ask_for_paths_that_are_served(self):
+        paths = set(re.findall(r"^\s+path: (/\S+)$", self.WORKER, re.M))
+        self.assertEqual(paths, {"/health", "/ready"})
+
+    def test_ports_are_named_and_used_by_their_names(self):
+        named = set(re.findall(r"- name: (\S+)\n\s+containerPort", self.WORKER))
+        self.assertLessEqual(set(re.findall(r"targetPort: (\S+)", self.WORKER)), named)
+        self.assertLessEqual(set(re.findall(r"^\s+port: ([a-z]\S*)$", self.WORKER, re.M)), named)
+
+    def test_workers_are_nobody_special_and_write_nowhere(self):
+        for words in ("runAsNonRoot: true", "readOnlyRootFilesystem: true", "allowPrivilegeEscalation: false",
+                      "drop: [ALL]", "automountServiceAccountToken: false"):
+            self.assertIn(words, self.WORKER)
+
+    def test_kubernetes_knows_every_field(self):
+        try:
+            import kubernetes_validate
+            import yaml
+        except ImportError as error:
+            self.skipTest(f"{error} – pip install kubernetes-validate")
+        for manifest in self.MANIFESTS:
+            for resource in yaml.safe_load_all(manifest.read_text()):
+                with self.subTest(f"{manifest.name}: {resource['kind']}"):
+                    kubernetes_validate.validate(resource, kubernetes_validate.latest_version(), strict=True)
+                    with self.assertRaises(kubernetes_validate.ValidationError):
+                        kubernetes_validate.validate(resource | {"nonsense": 1},
+                                                     kubernetes_validate.latest_version(), strict=True)
+
+    def test_files_that_are_built_from_are_there(self):
+        for name in re.findall(r"dockerfile: (\S+)", self.COMPOSE):
+            self.assertTrue((SOURCE / name).exists(), name)
+
+
 if __name__ == "__main__":
     unittest.main()

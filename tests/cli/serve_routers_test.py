@@ -1,6 +1,8 @@
 """vllm-router and sglang-router in front of two workers: whatever clients ask comes through and is what a worker
-answers by itself. Both routers write fields of SGLang's into every body. Skipped where they are not on PATH."""
+answers by itself; and a router that reads KV events sends a prompt to where its beginning is. Both routers write fields of SGLang's into every body. Skipped where they are not on PATH."""
+import ctypes
 import json
+import re
 import shutil
 import socket
 import subprocess
@@ -9,6 +11,7 @@ import unittest
 import urllib.error
 import urllib.request
 
+from program import MODEL
 from server import PATIENCE, Server
 
 MESSAGES = [{"role": "user", "content": "Once upon a time"}]
@@ -88,26 +91,37 @@ def streamed(text):
     return "".join(event["delta"] for event in events if event["type"] == "response.output_text.delta")
 
 
-class Router:
+class Launched:
+    """A router in front of two workers."""
     NAME = ""
     LAUNCH = []
+    POLICY = "round_robin"
+    WORKERS = []
 
     @classmethod
     def setUpClass(cls):
         program = shutil.which(cls.NAME)
         if program is None:
             raise unittest.SkipTest(f"{cls.NAME} is not on PATH (pip install {cls.NAME})")
-        cls.workers = [Server("--threads", 1, template=TEMPLATE) for _ in range(2)]
+        cls.workers = [Server("--threads", 1, *cls.WORKERS, template=TEMPLATE) for _ in range(2)]
         for worker in cls.workers:
             cls.addClassCleanup(worker.__exit__)
         cls.port = free_port()
         cls.router = subprocess.Popen(
-            [program, *cls.LAUNCH, "--host", "127.0.0.1", "--port", str(cls.port), "--policy", "round_robin",
-             "--prometheus-port", str(free_port()),
-             "--worker-urls", *(f"http://127.0.0.1:{worker.port}" for worker in cls.workers)],
+            [program, *cls.LAUNCH, "--host", "127.0.0.1", "--port", str(cls.port), "--policy", cls.POLICY,
+             "--prometheus-port", str(free_port()), *cls.more_flags(),
+             "--worker-urls", *(cls.url(worker) for worker in cls.workers)],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         cls.addClassCleanup(cls.end_router)
         cls.wait_until_ready()
+
+    @classmethod
+    def more_flags(cls):
+        return []
+
+    @staticmethod
+    def url(worker):
+        return f"http://127.0.0.1:{worker.port}"
 
     @classmethod
     def end_router(cls):
@@ -132,6 +146,8 @@ class Router:
         self.assertEqual(status, 200, text)
         return text
 
+
+class Router(Launched):
     def test_answers_are_those_of_a_worker(self):
         for name, (path, body) in REQUESTS.items():
             with self.subTest(name):
@@ -169,6 +185,85 @@ class Router:
 
 class VllmRouter(Router, unittest.TestCase):
     NAME = "vllm-router"
+
+
+class VllmRouterByCache(Launched, unittest.TestCase):
+    """The policy that hashes prompts itself: it asks workers for nothing more."""
+    NAME = "vllm-router"
+    POLICY = "cache_aware"
+
+    def test_answers_are_those_of_a_worker(self):
+        path, body = REQUESTS["a chat"]
+        alone = said(ask(self.workers[0].port, path, {"model": "tale"} | body)[1])
+        for _ in range(4):
+            self.assertEqual(said(self.ask(path, body)), alone)
+
+
+class SglangRouterByCache(VllmRouterByCache):
+    NAME = "sglang-router"
+    LAUNCH = ["launch"]
+
+
+class VllmRouterByEvents(Launched, unittest.TestCase):
+    NAME = "vllm-router"
+    POLICY = "kv_aware"
+    WORKERS = ["--set", "kv_cache.plugin=prefix", "--kv-events", "tcp://*:0", "--kv-events-replay", "tcp://*:0"]
+
+    @classmethod
+    def setUpClass(cls):
+        try:
+            ctypes.CDLL("libzmq.so.5")
+        except OSError:
+            raise unittest.SkipTest("there is no ZeroMQ – install libzmq5")
+        super().setUpClass()
+
+    @classmethod
+    def more_flags(cls):
+        flags = []
+        for worker in cls.workers:
+            # "publishing KV events at tcp://*:5557, again at tcp://*:5558"
+            words = worker.process.stdout.readline().replace("*", "127.0.0.1").split()
+            flags += ["--kv-event-source", f"{cls.url(worker)}={words[4].rstrip(',')}",
+                      "--kv-event-replay-source", f"{cls.url(worker)}={words[-1]}"]
+        size = cls.workers[0].get("/server_info")[2]["page_size"]
+        return [*flags, "--kv-event-block-size", str(size), "--kv-event-model", str(MODEL)]
+
+    @staticmethod
+    def figures(worker):
+        text = worker.get("/metrics")[2].decode()
+        return [int(float(re.search(rf"^vllm:{name}_total{{.*}} (\S+)$", text, re.M).group(1)))
+                for name in ("prompt_tokens", "prefix_cache_hits")]
+
+    def test_a_prompt_goes_where_its_beginning_is(self):
+        if not (MODEL / "tokenizer.json").exists():
+            self.skipTest("the router reads tokenizer.json, and the model has none")
+        # The router hears of a beginning in its own time; by chance a dozen in a row are sent right once in 4096.
+        right = 0
+        for attempt in range(60):
+            worker = self.workers[attempt * 5 % 7 % 2]
+            beginning = f"{attempt} Once upon a time there was a king who had a daughter in the wood. " * 8
+            status, _, answer = worker.post("/v1/completions", {"prompt": beginning, "max_tokens": 1})
+            self.assertEqual(status, 200, answer)
+            prompts, hits = self.figures(worker)
+            self.ask("/v1/completions", {"prompt": beginning + "And then", "max_tokens": 1})
+            if self.figures(worker)[0] > prompts:
+                self.assertGreater(self.figures(worker)[1], hits, "it went there, and nothing of it was found")
+                right += 1
+            else:
+                right = 0
+            if right == 12:
+                return
+        self.fail("the router does not send prompts to where their beginnings are")
+
+
+class VllmRouterByItself(VllmRouterByEvents):
+    """The same without flags: it asks /kv_event_sources and /get_server_info."""
+    @classmethod
+    def more_flags(cls):
+        # It asks once, when it starts: workers are up by then.
+        for worker in cls.workers:
+            worker.process.stdout.readline()
+        return []
 
 
 class SglangRouter(Router, unittest.TestCase):

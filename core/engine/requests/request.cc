@@ -16,6 +16,8 @@ std::string_view finish_reason_name(FinishReason reason) {
       return "cancelled";
     case FinishReason::error:
       return "error";
+    case FinishReason::uncached:
+      return "uncached";
   }
   return "?";
 }

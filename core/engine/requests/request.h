@@ -28,6 +28,7 @@ enum class FinishReason : uint8_t {
   pooled,     // an embedding was wanted, and is made
   cancelled,  // the caller's wish
   error,      // `message` says why
+  uncached,   // less of the prompt was found than Request::cache_hit_threshold asks for
 };
 std::string_view finish_reason_name(FinishReason reason);
 
@@ -146,6 +147,9 @@ struct Request {
   uint32_t tenant = 0;
   int64_t deadline_ns = 0;  // wanted done so long after its arrival, likewise; 0 = whenever
   uint64_t cache_salt = 0;  // requests of different salts share no K/V
+  // The share of the prompt's tokens, 0 to 1, that the KV cache must have when the request arrives,
+  // found or being computed by others; with less it ends as `uncached`, and nothing is computed.
+  float cache_hit_threshold = 0.0f;
   int64_t arrival_ns = -1;  // on the engine's clock; negative = when it is submitted
   // The answer follows it, from its first token on; it may end where the grammar is satisfied.
   // Null: any text. Whoever submits has compiled it (core/grammar/grammar.h).

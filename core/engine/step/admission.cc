@@ -46,9 +46,26 @@ void Admission::admit_request(SubmittedRequest submitted) {
         FollowedGrammar({*std::move(runtime), state.ending_tokens}, !state.ending_tokens.empty());
   }
   Status status = begin_kv(context_, sequence, nullptr, 0);
+  if (status.ok() && request.cache_hit_threshold > 0.0f && !finds_enough(sequence)) {
+    return context_.end_request(state, FinishReason::uncached, "");
+  }
   if (status.ok()) status = introduce(context_, sequence, kNoSeq);
   if (!status.ok()) return context_.fail_request(state, message_of(status));
   announce(context_, sequence);
+}
+
+// What others are computing comes sooner than what this sequence would have to compute. A manager
+// that cannot say has nothing.
+bool Admission::finds_enough(const Sequence& sequence) {
+  const Request& request = sequence.request->request;
+  KvMatch found;
+  PluginCall call(*context_.parts.clock, context_.times.kv_cache_ns);
+  const std::span<const TokenId> prompt = request.prompt;
+  const auto wanted = static_cast<uint32_t>(prompt.size());
+  if (!context_.parts.kv_cache->match(sequence.id, prompt, wanted, found).ok()) return false;
+  // The last token is always computed.
+  const double findable = std::max<double>(static_cast<double>(prompt.size()) - 1.0, 1.0);
+  return (found.ready + found.promised) / findable >= double{request.cache_hit_threshold};
 }
 
 void Admission::set_endings(RequestState& state) const {

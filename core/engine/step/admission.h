@@ -17,6 +17,7 @@ class Admission {
 
  private:
   void admit_request(SubmittedRequest submitted);
+  bool finds_enough(const Sequence& sequence);
   void set_endings(RequestState& state) const;
   uint32_t limit_of(const Request& request) const;
 

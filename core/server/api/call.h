@@ -77,6 +77,9 @@ struct GenerationCall {
   Json handed_back = Json::object();  // members of the request that its response repeats
   std::vector<std::string> ignored;   // fields without an effect here
   AnswerWriterFactory writer = {};    // of answers; empty: the dialect's own
+  float cache_hit_threshold = 0.0f;   // Request::cache_hit_threshold
+  std::string request_name = {};      // by which its sender may abort it; empty: nobody does
+  std::vector<std::vector<TokenId>> bad_word_ids = {};  // beside the texts of `answer`
 };
 
 // Errors: status 400, with the field at fault.

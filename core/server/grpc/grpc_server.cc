@@ -12,6 +12,7 @@
 #include "core/base/files/mapped_file.h"
 #include "core/base/quote.h"
 #include "core/base/threads/start_thread.h"
+#include "core/server/grpc/control_call.h"
 #include "core/server/grpc/frames.h"
 #include "core/server/grpc/inference_call.h"
 
@@ -23,6 +24,7 @@ using Pump = WorkPool;
 
 constexpr std::string_view kGenerate = "/vllm.Inference/Generate";
 constexpr std::string_view kGenerateStream = "/vllm.Inference/GenerateStream";
+constexpr std::string_view kControl = "/vllm.Control/";
 
 ::grpc::StatusCode code_of(unsigned status) {
   switch (status) {
@@ -34,6 +36,10 @@ constexpr std::string_view kGenerateStream = "/vllm.Inference/GenerateStream";
       return ::grpc::StatusCode::UNAUTHENTICATED;
     case 404:
       return ::grpc::StatusCode::NOT_FOUND;
+    case 409:
+      return ::grpc::StatusCode::ALREADY_EXISTS;
+    case 412:
+      return ::grpc::StatusCode::FAILED_PRECONDITION;
     case 429:
       return ::grpc::StatusCode::RESOURCE_EXHAUSTED;
     case 503:
@@ -119,6 +125,7 @@ class Call final : public ::grpc::ServerGenericBidiReactor,
     for (const http::Field& field : response.fields) {
       if (field.name == "X-Request-Id") tell("x-request-id", field.value, is_good);
       if (field.name == "Retry-After") tell("retry-after", field.value, is_good);
+      if (field.name == "Tenon-Ignored-Fields") tell("tenon-ignored-fields", field.value, is_good);
     }
     if (!is_good) return finish({code_of(response.status), response.body});
     stream_ = response.stream;
@@ -219,10 +226,14 @@ void Call::OnReadDone(bool ok) {
     then([status = ::grpc::Status(code, sentence)](Call& call) { call.finish(status); });
   };
   const std::string& method = context_.method();
-  if (method != kGenerate && method != kGenerateStream) {
-    return refuse(::grpc::StatusCode::UNIMPLEMENTED, "there is no " + in_quotes(method) +
-                                                         " here – vllm.Inference has Generate and "
-                                                         "GenerateStream");
+  Service::CallAnswer control;
+  if (method.starts_with(kControl)) {
+    control = control_answer(service_, std::string_view(method).substr(kControl.size()));
+  }
+  if (control == nullptr && method != kGenerate && method != kGenerateStream) {
+    return refuse(::grpc::StatusCode::UNIMPLEMENTED,
+                  "there is no " + in_quotes(method) +
+                      " here – share/tenon/vllm lists what vllm.Inference and vllm.Control have");
   }
   if (!ok) return refuse(::grpc::StatusCode::INVALID_ARGUMENT, "there is no message");
   http::Request request{.method = "POST",
@@ -234,9 +245,13 @@ void Call::OnReadDone(bool ok) {
   for (const auto& [name, value] : context_.client_metadata()) {
     request.fields.push_back({{name.data(), name.size()}, {value.data(), value.size()}});
   }
+  auto exchange = std::make_shared<CallExchange>(shared_from_this());
+  if (control) {
+    return service_.answer_for(std::move(request), std::move(exchange), std::move(control));
+  }
   const bool stream = method == kGenerateStream;
   service_.generate_for(
-      std::move(request), std::make_shared<CallExchange>(shared_from_this()),
+      std::move(request), std::move(exchange),
       [stream](const std::string& bytes) { return read_inference(bytes, stream); });
 }
 

@@ -37,10 +37,12 @@ void put_sampling(const vllm::GenerateRequest& request, Json& body) {
   const vllm::RandomSampling& sampling = request.sampling();
   body["temperature"] = request.has_temperature() ? request.temperature() : 0.0f;
   put(body, "n", sampling.num_sequences());
-  put(body, "top_k", sampling.top_k());
-  put(body, "top_p", sampling.top_p());
-  put(body, "min_p", sampling.min_p());
+  if (sampling.has_top_k()) body["top_k"] = sampling.top_k();
+  if (sampling.has_top_p()) body["top_p"] = sampling.top_p();
+  if (sampling.has_min_p()) body["min_p"] = sampling.min_p();
   if (sampling.has_seed()) body["seed"] = sampling.seed();
+  // True is what happens anyway: the pipeline's own watermark, if it has one.
+  if (request.has_watermarking() && !request.watermarking()) body["watermarking"] = false;
 }
 
 void put_decoding(const vllm::DecodingParameters& decoding, Json& body) {
@@ -62,6 +64,9 @@ void put_stopping(const vllm::StoppingCriteria& stopping, Json& body) {
   put_list(body, "stop", stopping.stop_strings());
   put(body, "include_stop_str_in_output", stopping.include_stop_strings());
   put(body, "ignore_eos", stopping.ignore_eos());
+  if (stopping.has_thinking_token_budget()) {
+    body["thinking_token_budget"] = stopping.thinking_token_budget();
+  }
 }
 
 std::string put_form(const vllm::DecodingParameters& decoding, Json& body) {
@@ -115,12 +120,40 @@ std::string not_offered(const vllm::GenerateRequest& request) {
   if (response.has_skip_special_tokens() && !response.skip_special_tokens()) {
     return "\"skip_special_tokens\" can only be true: special tokens give no text here";
   }
+  const vllm::EngineReasoningGate& gate = request.engine_reasoning_gate();
+  if (gate.has_reasoning_ended() && !gate.reasoning_ended()) {
+    return "\"engine_reasoning_gate.reasoning_ended\" can only be true: a form holds from the "
+           "first token on here";
+  }
   for (const auto* candidates : {&response.prompt_candidates(), &response.output_candidates()}) {
     if (candidates->has_token_ids() || candidates->has_all()) {
       return "candidates are offered by \"top_n\", not by their ids or all of them";
     }
   }
   return "";
+}
+
+std::vector<std::vector<TokenId>> bad_words_of(const vllm::DecodingParameters& decoding) {
+  std::vector<std::vector<TokenId>> words;
+  for (const vllm::TokenIds& word : decoding.bad_words_token_ids()) {
+    std::vector<TokenId>& ids = words.emplace_back();
+    // An id that no vocabulary reaches is told of as such, and never as a negative one.
+    for (const uint32_t id : word.ids()) {
+      ids.push_back(static_cast<TokenId>(std::min<uint32_t>(id, INT32_MAX)));
+    }
+  }
+  return words;
+}
+
+// What is there and has no effect, by its names.
+std::vector<std::string> ignored_in(const vllm::GenerateRequest& request) {
+  std::vector<std::string> names;
+  if (request.has_session_id()) names.emplace_back("session_id");
+  if (request.kv_hints().actions_size() > 0) names.emplace_back("kv_hints");
+  if (request.engine_reasoning_gate().has_chat_template_kwargs()) {
+    names.emplace_back("engine_reasoning_gate.chat_template_kwargs");
+  }
+  return names;
 }
 
 Json prompt_of(const vllm::GenerateRequest& request) {
@@ -166,6 +199,9 @@ api::Outcome<api::GenerationCall> read_inference(const std::string& bytes, bool 
   }
   auto call = api::read_completion(body);
   if (!call.ok()) return call;
+  call->request_name = request.request_id();
+  call->bad_word_ids = bad_words_of(request.decoding());
+  for (std::string& name : ignored_in(request)) call->ignored.push_back(std::move(name));
   call->token_ids = told.ids || told.scores;
   call->answer.prompt_logprobs = told.prompt_scores;
   call->writer = [told](api::WriterContext context) {

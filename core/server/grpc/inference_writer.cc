@@ -52,6 +52,7 @@ vllm::FinishInfo::FinishReason reason_of(FinishReason reason) {
     case FinishReason::length:
     case FinishReason::pooled:
     case FinishReason::error:
+    case FinishReason::uncached:
       break;
   }
   return vllm::FinishInfo::LENGTH;
@@ -115,6 +116,7 @@ class InferenceWriter final : public api::AnswerWriter {
 
   void put_end(const AnswerEvent& end, vllm::FinishInfo& out) const {
     out.set_num_output_tokens(end.generated_tokens);
+    out.set_num_cached_tokens(end.cached_tokens);
     out.set_finish_reason(reason_of(end.reason));
     const TokenId last = last_.at(end.sample);
     if (end.reason == FinishReason::eos) {

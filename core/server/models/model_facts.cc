@@ -117,7 +117,7 @@ std::string server_info_json(const ServedModel& model, const std::string& versio
                {"frontend", "tenon"},
                {"pipeline", pipeline.hash},
                {"numerics", pipeline.numerics}};
-  if (blocks != nullptr) info["page_size"] = blocks->block_tokens;
+  if (blocks != nullptr) info["page_size"] = info["block_size"] = blocks->block_tokens;
   return api::to_text(info);
 }
 

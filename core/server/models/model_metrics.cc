@@ -1,6 +1,7 @@
 #include "core/server/models/model_metrics.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 
@@ -84,6 +85,8 @@ std::string_view reason_label(FinishReason reason) {
       return "abort";
     case FinishReason::error:
       return "error";
+    case FinishReason::uncached:
+      return "cache_threshold";
     default:
       return "stop";
   }
@@ -326,7 +329,8 @@ void ModelMetrics::write(const std::string& model, const llm::EngineHost& host,
   counter("tenon:slow_readers_total", "Requests ended because their reader was too slow.",
           slow_readers_);
   for (const FinishReason reason :
-       {FinishReason::stop, FinishReason::length, FinishReason::cancelled, FinishReason::error}) {
+       {FinishReason::stop, FinishReason::length, FinishReason::cancelled, FinishReason::error,
+        FinishReason::uncached}) {
     uint64_t count = ends_[static_cast<size_t>(reason)];
     if (reason == FinishReason::stop) {
       count += ends_[static_cast<size_t>(FinishReason::eos)] +
@@ -337,6 +341,33 @@ void ModelMetrics::write(const std::string& model, const llm::EngineHost& host,
               static_cast<double>(count));
   }
   write_histograms(labels, out);
+  if (!parts.adapters.empty()) write_adapters(model, parts.adapters.size(), out);
+}
+
+// vLLM's way: the labels say what there is, and the value is when that was so.
+void ModelMetrics::write_adapters(const std::string& model, size_t adapters,
+                                  MetricsText& out) const {
+  std::vector<std::string> running, waiting;
+  for (const auto& [name, use] : adapters_) {
+    if (use.running > 0) running.push_back(name);
+    if (use.waiting > 0) waiting.push_back(name);
+  }
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  out.value("vllm:lora_requests_info", "gauge",
+            "Adapters of requests that answer, and of those that do not yet; when that was so.",
+            {{"model_name", model},
+             {"max_lora", std::to_string(adapters)},
+             {"running_lora_adapters", join(running, ",")},
+             {"waiting_lora_adapters", join(waiting, ",")}},
+            std::chrono::duration<double>(now).count());
+}
+
+void ModelMetrics::note_adapter(const std::string& name, int waiting, int running) {
+  if (name.empty()) return;
+  const std::lock_guard lock(mutex_);
+  AdapterUse& use = adapters_[name];
+  use.waiting += waiting;
+  use.running += running;
 }
 
 }  // namespace tenon::server

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <mutex>
 #include <span>
 #include <string>
@@ -66,17 +67,25 @@ class ModelMetrics {
   void add(const StepRecord& step);                            // [step]
   void add(FinishReason reason, const RequestRecord& record);  // of one answer [step]
   void add(const RequestShape& request);                       // all of whose answers ended [step]
-  void count_slow_reader();                                    // [step]
-  void count_aborted();                                        // [any thread]
+  // So many requests more, or less, wait with that adapter, and run; of none where its name is
+  // empty. [any thread]
+  void note_adapter(const std::string& name, int waiting, int running);
+  void count_slow_reader();  // [step]
+  void count_aborted();      // [any thread]
   // `host` of the same model.
   void write(const std::string& model, const llm::EngineHost& host, const Pipeline& pipeline,
              MetricsText& out) const;  // [any thread]
 
  private:
   void write_histograms(const MetricsText::Labels& labels, MetricsText& out) const;
+  void write_adapters(const std::string& model, size_t adapters, MetricsText& out) const;
 
   mutable std::mutex mutex_;
-  uint64_t ends_[6] = {};  // by FinishReason
+  struct AdapterUse {
+    int waiting = 0, running = 0;  // requests
+  };
+  std::map<std::string, AdapterUse> adapters_;
+  uint64_t ends_[7] = {};  // by FinishReason
   uint64_t prompt_tokens_ = 0, cached_tokens_ = 0;
   uint64_t slow_readers_ = 0, aborted_ = 0;
   Histogram first_token_, token_gap_, whole_, queue_, inference_, prefill_, decode_;

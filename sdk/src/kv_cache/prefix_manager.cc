@@ -15,7 +15,18 @@ constexpr size_t kMostReservedNodes = size_t{1} << 16;
 
 PrefixManager::PrefixManager(std::string_view id, const HostServices& host,
                              const PipelineFacts& facts, EvictionOrder order, uint32_t hash_bits)
-    : BlockManager(id, host, order), hash_bits_(hash_bits), node_tokens_(kUsualBlockTokens) {
+    : BlockManager(id, host, order),
+      hash_bits_(hash_bits),
+      node_tokens_(kUsualBlockTokens),
+      events_{.self = this,
+              .watch = [](void* self) noexcept -> Status {
+                static_cast<PrefixManager*>(self)->log_.watch();
+                return {};
+              },
+              .take = [](void* self, KvEventsOut& out) noexcept -> Status {
+                static_cast<PrefixManager*>(self)->log_.take(out);
+                return {};
+              }} {
   const ResolvedFact* agreed = facts.find("kv.block_tokens");
   if (agreed != nullptr) node_tokens_ = static_cast<uint32_t>(std::max<int64_t>(agreed->number, 1));
 }
@@ -189,8 +200,30 @@ Status PrefixManager::check_more() const {
 }
 
 void PrefixManager::forget(GroupId group, BlockId block) {
-  detaching(index_.node_of(group, block), group);
+  const NodeId node = index_.node_of(group, block);
+  detaching(node, group);
+  if (log_.watched() && is_told(group, node)) log_.removed(group, index_.content(node));
   index_.detach(group, block);
+}
+
+// Its only block there is coming, or going.
+bool PrefixManager::is_told(GroupId group, NodeId node) const {
+  const auto is_it = [group](const BlockGroup& each) { return each.id() == group; };
+  return std::ranges::any_of(groups(), is_it) && index_.tokens(node).size() == block_tokens_ &&
+         index_.blocks_of(node, group) == 1;
+}
+
+void PrefixManager::tell_stored(GroupId group, NodeId node, const Chain& owner) {
+  if (!is_told(group, node)) return;
+  const NodeId parent = index_.parent(node);
+  const std::span<const uint64_t> key = index_.key(owner.root);
+  log_.stored({.has_parent = parent != owner.root,
+               .group = group,
+               .content = index_.content(node),
+               .parent = index_.content(parent),
+               .salt = key[0],
+               .adapter = key[1],
+               .tokens = index_.tokens(node)});
 }
 
 void PrefixManager::extend(Chain& mine, std::span<const TokenId> tokens) {

@@ -35,6 +35,8 @@ struct ServeFlags {
   trace::TracerOptions traces;
   bool random_seeds = false;
   server::ServiceOptions service;
+  server::KvEventOptions kv_events;
+  bool kv_event_arrays = false;
 };
 
 struct NamedPipeline {
@@ -174,6 +176,34 @@ Result<std::unique_ptr<server::GrpcServer>> open_grpc(const ServeFlags& flags,
                                   service);
 }
 
+std::string shown(const server::KvEventPublisher& publisher) {
+  const server::KvEventOptions& options = publisher.options();
+  if (options.replay_endpoint.empty()) return options.endpoint;
+  return options.endpoint + ", again at " + options.replay_endpoint;
+}
+
+// Null where nobody asked for it.
+Result<std::unique_ptr<server::KvEventPublisher>> open_kv_events(const ServeFlags& flags,
+                                                                 const Opened& opened) {
+  server::KvEventOptions options = flags.kv_events;
+  if (options.endpoint.empty()) {
+    const char* const given = !options.replay_endpoint.empty() ? "--kv-events-replay"
+                              : !options.topic.empty()         ? "--kv-events-topic"
+                              : flags.kv_event_arrays          ? "--kv-events-arrays"
+                                                               : nullptr;
+    if (given == nullptr) return std::unique_ptr<server::KvEventPublisher>();
+    return invalid_argument(std::string(given) +
+                            " has no effect without --kv-events – give the endpoint to publish at");
+  }
+  if (opened.models.size() > 1) {
+    return invalid_argument("--kv-events tells of one model, and " +
+                            std::to_string(opened.models.size()) +
+                            " are served – start a server for each");
+  }
+  options.form = flags.kv_event_arrays ? server::KvEventForm::arrays : server::KvEventForm::maps;
+  return server::KvEventPublisher::open(std::move(options), *opened.models.front());
+}
+
 Result<int> serve(ServeFlags flags) {
   TENON_RETURN_IF_ERROR(limit_body(flags));
   if (flags.grpc_port) TENON_RETURN_IF_ERROR(server::GrpcServer::available());
@@ -199,6 +229,8 @@ Result<int> serve(ServeFlags flags) {
   allow_connections(flags.http);
   TENON_ASSIGN_OR_RETURN(Opened opened, open_all(flags));
   const std::string names = names_of(opened);
+  TENON_ASSIGN_OR_RETURN(const auto kv_events, open_kv_events(flags, opened));
+  flags.service.kv_events = kv_events.get();
 
   std::unique_ptr<http::Server> server;
   std::atomic<http::Server*> running{nullptr};
@@ -226,6 +258,7 @@ Result<int> serve(ServeFlags flags) {
       put("serving " + names + " at " + address + "\n");
     }
     if (grpc != nullptr) put("serving " + names + " by gRPC at " + grpc->address() + "\n");
+    if (kv_events != nullptr) put("publishing KV events at " + shown(*kv_events) + "\n");
     flush_output();
     server->run();
   }
@@ -279,6 +312,28 @@ void add_trace_flags(Command command, ServeFlags& flags) {
       .group(group);
 }
 
+void add_kv_event_flags(Command command, ServeFlags& flags) {
+  const char* group = "KV events";
+  add_text(
+      command, "--kv-events", flags.kv_events.endpoint,
+      "where changes of the prefix cache are published over ZeroMQ, as vLLM does: tcp://*:5557 "
+      "to listen, tcp://HOST:PORT to connect (default: nowhere)")
+      .group(group);
+  add_text(command, "--kv-events-replay", flags.kv_events.replay_endpoint,
+           "where subscribers ask for what they missed, as tcp://*:5558 (default: nowhere)")
+      .group(group);
+  add_text(command, "--kv-events-topic", flags.kv_events.topic,
+           "their topic; {model} in it becomes the model's name (default: empty)")
+      .group(group);
+  command
+      .add_flag("--kv-events-arrays", flags.kv_event_arrays,
+                "events are arrays, as before June 2026, and not maps")
+      .group(group);
+  add_number(command, whole_number("--kv-events-buffer", 1, 1 << 24), flags.kv_events.buffer_steps,
+             "how many batches can be asked for again (default: 10000)")
+      .group(group);
+}
+
 void add_limit_flags(Command command, ServeFlags& flags) {
   const char* group = "Limits";
   add_number(command, whole_number("--max-requests", 1, 1 << 20), flags.service.requests,
@@ -310,6 +365,7 @@ void add_serve_command(Command app, Action& action) {
   add_network_flags(command, *flags);
   add_limit_flags(command, *flags);
   add_trace_flags(command, *flags);
+  add_kv_event_flags(command, *flags);
   add_text(command, "--chat-template", flags->chat_template,
            "a template for conversations, in place of the models' own");
   command.add_flag("--random-seeds", flags->random_seeds,

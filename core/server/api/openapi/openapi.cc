@@ -70,6 +70,7 @@ Json paths() {
           {"/tokenize", post("Token ids of a text", "Tokenize")},
           {"/detokenize", post("The text of token ids", "Detokenize")},
           {"/health", get("200 while the engines work", "text/plain")},
+          {"/ping", get("The same", "text/plain")},
           {"/ready", get("200 while requests are taken", "text/plain")},
           {"/version", get("The version")},
           {"/metrics", get("Figures for Prometheus", "text/plain")},
@@ -80,6 +81,8 @@ Json paths() {
           {"/get_server_info", of_model("The same, by SGLang's older name")},
           {"/load", get("How many requests run and wait")},
           {"/get_load", get("The same of each model, and how many tokens they hold")},
+          {"/kv_event_sources", get("Where changes of the prefix cache are published")},
+          {"/is_sleeping", get("Whether the engine sleeps: never")},
           {"/flush_cache", std::move(flush)}};
 }
 

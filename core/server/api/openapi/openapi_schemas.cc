@@ -165,6 +165,10 @@ void add_sampling(Json& properties) {
                    {"structured_outputs", any_object()},
                    {"priority", {{"type", "integer"}}},
                    {"cache_salt", text()},
+                   {"kv_transfer_params",
+                    {{"type", "object"},
+                     {"additionalProperties", words({false, nullptr})},
+                     {"description", "asks for nothing"}}},
                    {"watermarking", words({false})}});
 }
 
@@ -180,6 +184,7 @@ void add_older(Json& properties) {
                    {"response_format", form},
                    {"regex", text()},
                    {"ebnf", text()},
+                   {"cache_hit_threshold", {{"type", "number"}, {"minimum", 0}, {"maximum", 1}}},
                    {"return_token_ids", flag()},
                    {"return_tokens_as_token_ids", flag()}});
 }

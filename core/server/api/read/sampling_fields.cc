@@ -4,6 +4,7 @@
 #include <array>
 #include <span>
 
+#include "core/base/quote.h"
 #include "core/server/api/parameters/answer_json.h"
 
 namespace tenon::api {
@@ -113,6 +114,35 @@ void read_forms(std::span<const Alias> forms, Fields& fields, GenerationCall& ca
   }
 }
 
+// llm-d's: a server that has less of the prompt says so, and computes nothing.
+void read_cache_threshold(Fields& fields, GenerationCall& call) {
+  if (call.dialect != Dialect::completions && call.dialect != Dialect::chat) return;
+  const Json* share = fields.take("cache_hit_threshold");
+  if (share == nullptr) return;
+  const double value = share->is_number() ? share->get<double>() : -1.0;
+  if (!(value >= 0.0 && value <= 1.0)) {
+    return fields.refuse("cache_hit_threshold", "must be a number from 0 to 1");
+  }
+  call.cache_hit_threshold = static_cast<float>(value);
+}
+
+// What routers write into every body asks for nothing where all of it is null or false.
+void read_transfer(Fields& fields) {
+  const Json* transfer = fields.take("kv_transfer_params");
+  if (transfer == nullptr) return;
+  const auto asks = [](const Json& value) {
+    return !value.is_null() && value != Json(false) && value != Json("") && value != Json::array();
+  };
+  if (!transfer->is_object()) return fields.refuse("kv_transfer_params", "must be an object");
+  for (const auto& [name, value] : transfer->items()) {
+    if (!asks(value)) continue;
+    return fields.refuse("kv_transfer_params",
+                         "asks for " + shown_text(name) +
+                             ": K/V does not move between servers here – send the whole prompt, "
+                             "and this server computes it");
+  }
+}
+
 }  // namespace
 
 void read_as(Fields& fields, std::string_view name, std::string_view parameter_name,
@@ -175,6 +205,8 @@ void read_sampling(Fields& fields, GenerationCall& call) {
 }
 
 void read_extras(Fields& fields, GenerationCall& call) {
+  read_cache_threshold(fields, call);
+  read_transfer(fields);
   call.cache_salt = fields.text("cache_salt");
   call.priority = static_cast<int32_t>(fields.whole("priority", INT32_MIN, INT32_MAX).value_or(0));
   if (fields.take("watermarking") == nullptr) return;

@@ -32,7 +32,8 @@ struct AnswerEvent {
   FinishReason reason = FinishReason::length;
   std::string message;  // reason error: what went wrong
   Blame blame = Blame::server;
-  std::string stop;  // the stop string that matched
+  std::string stop;         // the stop string that matched
+  bool is_aborted = false;  // reason cancelled: as its sender wished
   uint32_t prompt_tokens = 0;
   uint32_t generated_tokens = 0;
   uint32_t cached_tokens = 0;

@@ -62,7 +62,7 @@ void AnswerWriter::note_end(const AnswerEvent& end) {
     problem_ = ApiError{.status = 400, .message = end.message};
   } else if (end.reason == FinishReason::error) {
     problem_ = ApiError{.status = 500, .message = end.message, .code = "engine_error"};
-  } else if (end.reason == FinishReason::cancelled) {
+  } else if (end.reason == FinishReason::cancelled && !end.is_aborted) {
     problem_ = ApiError{.status = 503,
                         .message = "the server ended this request before it was done",
                         .code = "aborted"};
@@ -112,6 +112,7 @@ std::unique_ptr<AnswerReader> reader_of(const WriterContext& context, uint32_t s
 }
 
 std::string_view openai_finish_reason(FinishReason reason) {
+  if (reason == FinishReason::uncached) return "cache_threshold";
   return reason == FinishReason::length ? "length" : "stop";
 }
 

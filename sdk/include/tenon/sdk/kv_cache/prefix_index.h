@@ -74,6 +74,11 @@ class PrefixIndex {
   }
 
   NodeId parent(NodeId node) const { return nodes_[node].parent; }
+  // Names the prefix that ends with the node, in every process. With fewer `hash_bits` than 64 two
+  // prefixes may have one name.
+  uint64_t content(NodeId node) const { return nodes_[node].hash; }
+  // {salt, adapter, content …} of a root.
+  std::span<const uint64_t> key(NodeId root) const { return keys_.at(root); }
   std::span<const TokenId> tokens(NodeId node) const {
     return {tokens_.data() + size_t{node} * block_tokens_, nodes_[node].tokens};
   }

@@ -13,6 +13,7 @@
 #pragma once
 
 #include <tenon/sdk/kv_cache/block_manager.h>
+#include <tenon/sdk/kv_cache/event_log.h>
 #include <tenon/sdk/kv_cache/prefix_hits.h>
 #include <tenon/sdk/kv_cache/prefix_index.h>
 
@@ -24,6 +25,11 @@ class PrefixManager : public BlockManager {
  public:
   PrefixManager(std::string_view id, const HostServices& host, const PipelineFacts& facts,
                 EvictionOrder order, uint32_t hash_bits = 64);
+
+  // It tells of its blocks of tokens that are full, unless a shortened hash makes names ambiguous.
+  const void* extension(std::string_view id) const {
+    return id == kKvEvents && hash_bits_ >= 64 ? &events_ : nullptr;
+  }
 
  protected:
   struct Chain {
@@ -61,6 +67,7 @@ class PrefixManager : public BlockManager {
     if (before != kNoNode) forget(group.id(), block);
     index_.attach(group.id(), block, node);
     group.pool.keep(block, owner.number, depth);
+    if (log_.watched()) tell_stored(group.id(), node, owner);
     attached(node);
   }
 
@@ -96,6 +103,9 @@ class PrefixManager : public BlockManager {
   Status measure_blocks();
   size_t usual_nodes() const;
   void forget(GroupId group, BlockId block);
+  // Whether the node's blocks in the group are told of.
+  bool is_told(GroupId group, NodeId node) const;
+  void tell_stored(GroupId group, NodeId node, const Chain& owner);
   void extend(Chain& mine, std::span<const TokenId> tokens);
   // Whether blocks of the node's tokens are there, or being computed.
   bool comes(NodeId node) const { return index_.promised(node) || index_.in_all(groups(), node); }
@@ -117,6 +127,8 @@ class PrefixManager : public BlockManager {
   std::vector<Chain> chains_;  // [slots]
   uint64_t begun_ = 0;
   PrefixHits hits_;
+  KvEventLog log_;
+  const KvEvents events_;
 };
 
 }  // namespace tenon::sdk
