@@ -67,6 +67,12 @@ struct PipelineConfig {
   // Of an executor's device, for steps that are captured and launched as one; 0 = none are.
   Configured<uint64_t> graph_memory_bytes{uint64_t{128} << 20, {}};
 
+  // Of the executor "sim": the machine's name or file; the format of a model's weights that are not
+  // there, empty = as they are; which share of drafts is kept, null = those that are what is drawn.
+  Configured<std::string> machine;
+  Configured<std::string> simulated_weights;
+  Configured<std::optional<double>> simulated_acceptance;
+
   Configured<bool> plan_ahead;  // plan a step while the device computes the one before it
   // How long a scheduler may plan nothing on purpose while sequences wait (PlanOut::wake_ns).
   Configured<int64_t> wait_limit_ns{60'000'000'000, {}};

@@ -8,6 +8,7 @@
 #include "core/exec/ref/executor.h"
 #include "core/executors/executor_search.h"
 #include "core/llm/open/places.h"
+#include "core/llm/open/simulation.h"
 
 namespace tenon::llm {
 namespace {
@@ -79,6 +80,7 @@ Result<OpenedPipeline> open_pipeline(PipelineConfig config,
   request.progress = loading.progress;
   request.planned = loading.planned;
   request.available_memory_bytes = request.total_memory_bytes = loading.memory_bytes;
+  TENON_RETURN_IF_ERROR(simulate(request, loading, opened.clock));
   TENON_ASSIGN_OR_RETURN(opened.pipeline, build_pipeline(std::move(request)));
   return opened;
 }
