@@ -22,6 +22,7 @@ ComparisonArm base_arm(const Comparison& comparison) {
   base.name = comparison.base_name;
   base.url = comparison.url;
   if (!base.url.empty()) base.model = comparison.model;
+  base.cluster = comparison.cluster;
   return base;
 }
 

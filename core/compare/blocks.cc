@@ -66,6 +66,9 @@ Status Experiment::measure_blocks() {
 
 Status Experiment::measure_block(uint32_t block) {
   if (comparison_.probes == 0) {
+    if (options_.simulated && comparison_.rate > 0) {
+      block_arrivals_ns_ = arrivals_at(comparison_.rate, block + 1);
+    }
     std::vector<Runner> runners;
     for (const auto& arm : arms_) {
       if (!is_out(*arm)) runners.push_back({.arm = arm.get()});
@@ -85,6 +88,7 @@ Status Experiment::measure_block(uint32_t block) {
 // The number of turns in which every one of these arms does its piece; 1 where one of them takes
 // none. By their latest warm-up.
 uint32_t Experiment::turns_of(const std::vector<Runner>& runners) const {
+  if (options_.simulated) return 1;
   double shortest = 1e9;
   for (const Runner& runner : runners) {
     if (runner.arm->described().is_server) return 1;
@@ -194,11 +198,13 @@ void Experiment::look_at_machine() {
 
 ArmOrder Experiment::order_to(const Piece& order) {
   const bool first = order.kind == PieceKind::warm_up && order.block == 0;
-  return {.digests = first,
+  return {.digests = first && !options_.simulated,  // every logit is 0
           .salt = ++pieces_,
           .warm = comparison_.cache == CacheState::warm,
           .keep = comparison_.cache == CacheState::steady && !first,
-          .arrivals_ns = order.arrivals_ns};
+          .arrivals_ns = order.arrivals_ns == nullptr && !block_arrivals_ns_.empty()
+                             ? &block_arrivals_ns_
+                             : order.arrivals_ns};
 }
 
 Result<bool> Experiment::measure(Arm& arm, const Piece& order) {
@@ -206,9 +212,10 @@ Result<bool> Experiment::measure(Arm& arm, const Piece& order) {
   TENON_RETURN_IF_ERROR(arm.check_model());
   look_at_machine();
   ArmOrder asked = order_to(order);
-  if (asked.digests && !order.again && process_ == 0) asked.record = record_of(arm);
+  const bool first = order.kind == PieceKind::warm_up && order.block == 0;
+  if (first && !order.again && process_ == 0) asked.record = record_of(arm);
   // Without an arm's first piece nothing would be known of it, not even whether it answers alike.
-  may_give_up_ = !asked.digests || order.again || process_ > 0;
+  may_give_up_ = !first || order.again || process_ > 0;
   TENON_ASSIGN_OR_RETURN(ArmTurn turn, arm.begin(asked));
   may_give_up_ = false;
   if (turn.end != ArmTurn::End::done) return false;

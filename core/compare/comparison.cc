@@ -8,6 +8,7 @@
 #include "core/base/files/mapped_file.h"
 #include "core/base/quote.h"
 #include "core/base/text.h"
+#include "core/compare/routing.h"
 #include "core/config/table_reader.h"
 #include "core/config/toml_parse.h"
 #include "core/hub/cache.h"
@@ -17,17 +18,18 @@ namespace tenon::compare {
 namespace {
 
 constexpr size_t kLargestComparisonBytes = size_t{1} << 20;
-constexpr std::array<std::string_view, 37> kKeys = {
+constexpr std::array<std::string_view, 39> kKeys = {
     "format",     "title",       "claim",       "loses",      "base",     "base_name",
     "model",      "set",         "arm",         "several",    "workload", "same_answers",
     "max_tokens", "in_flight",   "rate",        "cache",      "metric",   "margin",
     "confidence", "pairs",       "budget",      "seed",       "unlike",   "noise_pairs",
     "slo",        "expect",      "trace",       "burstiness", "scale",    "goodput",
     "text",       "text_tokens", "text_window", "url",        "answers",  "authorities",
-    "restart"};
+    "restart",    "machine",     "cluster"};
 constexpr std::array<std::string_view, 4> kTraceKeys = {"limit", "skip", "length_scale", "context"};
 constexpr std::array<std::string_view, 6> kArmKeys = {"name",    "set",     "model",
                                                       "weights", "program", "url"};
+constexpr std::array<std::string_view, 2> kClusterKeys = {"machines", "routing"};
 constexpr std::array<std::string_view, 2> kSloKeys = {"ttft", "gap"};
 constexpr std::array<std::string_view, 3> kBandKeys = {"metric", "low", "high"};
 
@@ -83,6 +85,8 @@ class ComparisonReader {
   }
 
   void read_work(const toml::table& table) {
+    reader_.text(table, "machine", out_.machine);
+    if (out_.machine.find('/') != std::string::npos) path(table, "machine", out_.machine);
     path(table, "workload", out_.workload);
     path(table, "text", out_.text);
     whole(table, whole_number("text_tokens", 2, kMostParameterTokens), out_.text_tokens);
@@ -93,6 +97,7 @@ class ComparisonReader {
     out_.burstiness = reader_.real(table, real_number("burstiness", 0.01, 1000)).value_or(1);
     out_.scale = reader_.real(table, real_number("scale", 1e-6, 1e6)).value_or(1);
     if (const toml::node* trace = table.get("trace")) read_trace(*trace);
+    if (const toml::node* cluster = table.get("cluster")) read_cluster(*cluster);
     std::string cache(cache_state_name(out_.cache));
     reader_.text(table, "cache", cache);
     if (const auto state = parse_cache_state(cache)) {
@@ -117,6 +122,22 @@ class ComparisonReader {
       reader_.error(slo->source(),
                     "'slo' must be a table such as { ttft = \"500ms\", gap = \"50ms\" }");
     }
+  }
+
+  // As settings of all arms, so that arms may have others.
+  void read_cluster(const toml::node& node) {
+    const toml::table* table = node.as_table();
+    if (table == nullptr) {
+      reader_.error(node.source(), "'cluster' must be a table such as { machines = 4 }");
+      return;
+    }
+    reader_.expect_known(*table, kClusterKeys);
+    if (const auto machines = reader_.integer(*table, whole_number("machines", 1, 1024))) {
+      out_.set.push_back("cluster.machines=" + std::to_string(*machines));
+    }
+    std::string routing;
+    reader_.text(*table, "routing", routing);
+    if (!routing.empty()) out_.set.push_back("cluster.routing=" + routing);
   }
 
   void read_trace(const toml::node& node) {
@@ -259,6 +280,40 @@ std::vector<std::string> ComparisonArm::keys() const {
   if (!weights.empty()) keys.insert("weights");
   if (!program.empty()) keys.insert("program");
   return {keys.begin(), keys.end()};
+}
+
+std::string ClusterOf::text() const {
+  return machines == 1 ? "one machine" : std::to_string(machines) + " machines, " + routing;
+}
+
+Status take_cluster(std::vector<std::string>& set, ClusterOf& out) {
+  constexpr std::string_view kPrefix = "cluster.",
+                             kMachines = "cluster.machines=", kRouting = "cluster.routing=";
+  for (const std::string& setting : set) {
+    if (!setting.starts_with(kPrefix)) continue;
+    if (setting.starts_with(kRouting)) {
+      const std::string routing = setting.substr(kRouting.size());
+      if (!parse_routing(routing)) {
+        return invalid_argument(in_quotes(routing) +
+                                " is no routing; expected round_robin, least_load, prefix or "
+                                "session");
+      }
+      out.routing = routing;
+    } else if (setting.starts_with(kMachines)) {
+      const WrittenNumber written = written_number(setting.substr(kMachines.size()));
+      const NumberSpec spec = whole_number("cluster.machines", 1, 1024);
+      if (const std::string fault = number_fault(spec, written); !fault.empty()) {
+        return invalid_argument(fault);
+      }
+      out.machines = static_cast<uint32_t>(std::get<int64_t>(written));
+    } else {
+      return invalid_argument(in_quotes(setting) +
+                              " is no key of a cluster; expected cluster.machines or "
+                              "cluster.routing");
+    }
+  }
+  std::erase_if(set, [&](const std::string& setting) { return setting.starts_with(kPrefix); });
+  return {};
 }
 
 std::string_view cache_state_name(CacheState state) {

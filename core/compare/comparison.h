@@ -15,6 +15,15 @@
 
 namespace tenon::compare {
 
+// Machines of a simulated arm, and how requests are routed to them (routing.h).
+struct ClusterOf {
+  uint32_t machines = 1;
+  std::string routing = "round_robin";
+
+  friend bool operator==(const ClusterOf&, const ClusterOf&) = default;
+  std::string text() const;  // "4 machines, prefix"
+};
+
 // What an arm has in place of the base's.
 struct ComparisonArm {
   std::string name = {};
@@ -23,6 +32,8 @@ struct ComparisonArm {
   std::string weights = {};           // "q8_0": its matrices in another type; empty = as they are
   std::string program = {};           // another build of this program; empty = this one
   std::string url = {};               // a running server with OpenAI's API
+  // Of a simulation: what "cluster.…" of both lists of settings says, once it is taken out of them.
+  ClusterOf cluster = {};
 
   // Keys that it differs in: those of `set`, "model.path", "weights", "program".
   std::vector<std::string> keys() const;
@@ -54,6 +65,8 @@ struct Comparison {
   std::vector<ComparisonArm> arms = {};  // in addition to the base
   bool several = false;                  // an arm may differ in more than one key
   bool same_answers = true;              // where the numerics id is the same, and of servers
+  std::string machine = {};              // that `tenon simulate` simulates: a name or a file
+  ClusterOf cluster = {};                // of the base, as ComparisonArm::cluster
   std::string workload = {};             // TOML, a trace, or prompts as .jsonl or a line each
   TraceCut trace = {};                   // of a trace
   uint32_t max_tokens = 64;              // of an answer where the workload does not say
@@ -92,6 +105,9 @@ Result<Comparison> parse_comparison(std::string_view text, const std::string& na
 Status add_arm(std::string_view text, Comparison& comparison);
 // "ttft=500ms,gap=50ms,share=0.99,probes=8": the search of the highest rate that keeps the bounds.
 Status set_goodput(std::string_view text, Comparison& comparison);
+// Takes settings that begin with "cluster." out of `set` and into `out`. Error: invalid_argument, a
+// key or a value that is none.
+Status take_cluster(std::vector<std::string>& set, ClusterOf& out);
 // What no comparison can be made of: no arm, no workload, two arms of one name, more than one
 // differing key without `several`, arrivals of two kinds.
 Status check_comparison(const Comparison& comparison);

@@ -89,6 +89,14 @@ double reused_share(const MeasuredPiece& piece) {
 Status Experiment::run() {
   started_ns_ = host_.now_ns();
   measured_.plan = plan_of(comparison_, options_.command);
+  if (options_.simulated) {
+    std::string& title = measured_.plan.title;
+    title = "simulated: " + (title.empty() ? "a comparison" : title);
+    measured_.plan.machine = host_.machine_name();
+    if (comparison_.cluster.machines > 1) {
+      measured_.plan.machine += "; " + comparison_.cluster.text();
+    }
+  }
   measured_.plan.date = options_.date;
   const auto steps = {&Experiment::start_arms,    &Experiment::load_work,
                       &Experiment::judge_arms,    &Experiment::warm_up_all,
@@ -148,6 +156,10 @@ Status Experiment::start_arm(ComparisonArm arm) {
                   [](const std::string& each) { return each.starts_with("model.path:"); });
     added.differences.push_back("weights: as they are → " + arm.weights + kept);
   }
+  if (arm.cluster != comparison_.cluster) {
+    added.differences.push_back("cluster: " + comparison_.cluster.text() + " → " +
+                                arm.cluster.text());
+  }
   if (!arm.program.empty()) added.differences.push_back("program: this → " + arm.program);
   return {};
 }
@@ -167,7 +179,7 @@ Status Experiment::load_work() {
       comparison_.in_flight == 0 && std::any_of(arrivals_ns_.begin(), arrivals_ns_.end(),
                                                 [](int64_t arrival) { return arrival > 0; });
   measured_.plan.work = work_words(comparison_, arrivals_ns_.size());
-  measured_.plan.machine = host_.machine_name();
+  if (!options_.simulated) measured_.plan.machine = host_.machine_name();
   for (const auto& arm : arms_) {
     TENON_ASSIGN_OR_RETURN(const auto same, arm->load(workload_, comparison_, &arrivals_ns_));
     static_cast<void>(same);
@@ -215,7 +227,9 @@ double Experiment::noise_seconds() const {
 }
 
 Status Experiment::measure_noise() {
-  if (comparison_.noise_pairs == 0 || comparison_.probes > 0 || is_out(*arms_.front())) return {};
+  if (options_.simulated || comparison_.noise_pairs == 0 || comparison_.probes > 0 ||
+      is_out(*arms_.front()))
+    return {};
   if (!time_for(noise_seconds())) {
     say_line("A against A: left out, since " + format_duration(comparison_.budget_ns) +
              " are too short for it");
@@ -254,6 +268,7 @@ Status Experiment::measure_noise() {
 
 // What arms of other numerics predict of a text. That one cannot be judged ends nothing.
 Status Experiment::judge_arms() {
+  if (options_.simulated) return {};
   const std::string file = folder_.file("predictions.tmp");
   Result<std::string> ids = std::string();
   for (size_t i = 1; i < arms_.size(); ++i) {
@@ -297,6 +312,7 @@ Status Experiment::warm_up(Arm& arm, bool again) {
     TENON_ASSIGN_OR_RETURN(const bool done,
                            measure(arm, {.kind = PieceKind::warm_up, .block = i, .again = again}));
     if (!done) return {};
+    if (options_.simulated && !steady) break;
     const double seconds = measured_.pieces.back().seconds;
     if (i > (steady ? 1 : 0) && settled(last, share)) break;
     if (!time_for(seconds * 4)) break;

@@ -52,6 +52,9 @@ struct ExperimentOptions {
   std::string date = {};        // when it began, in words
   std::vector<FailRule> rules;  // an early end waits until each is decided
   bool record = false;  // what the scheduler of each arm sees and decides in its first piece
+  // The arms are simulations: nothing has to warm up, A against A is A, nobody predicts a text, and
+  // with a rate every block has arrivals of its own, since nothing else differs between two blocks.
+  bool simulated = false;
 };
 
 class Experiment {
@@ -140,6 +143,7 @@ class Experiment {
   std::vector<std::unique_ptr<Arm>> arms_;  // the base first
   std::vector<ComparisonArm> configured_;   // the same
   std::vector<int64_t> arrivals_ns_;
+  std::vector<int64_t> block_arrivals_ns_;  // of this block; empty: as in all others
   std::string workload_;
   std::vector<std::string> out_;          // arms whose answers differ
   MachineState state_;                    // as it was looked at last

@@ -179,4 +179,13 @@ Result<MeasuredComparison> read_folder(const std::string& path, std::vector<std:
   return out;
 }
 
+Result<std::string> kept_workload(const std::string& folder) {
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    if (entry.path().stem() == "workload") return entry.path().string();
+  }
+  return not_found("there is no workload in " + path_in_quotes(folder) +
+                   "; expected a folder of results of `tenon compare`");
+}
+
 }  // namespace tenon::compare

@@ -43,6 +43,9 @@ class Folder {
   size_t pieces_written_ = 0;
 };
 
+// The workload that keep_workload() copied into the folder. Error: not_found.
+Result<std::string> kept_workload(const std::string& folder);
+
 // Error: no folder of a comparison. A last line that was cut is left out, and `notes` says so.
 Result<MeasuredComparison> read_folder(const std::string& path, std::vector<std::string>& notes);
 

@@ -7,6 +7,7 @@
 #include "core/compare/judge.h"
 #include "core/compare/orders.h"
 #include "core/compare/replay.h"
+#include "core/compare/routing.h"
 #include "core/pipeline/pipeline.h"
 
 namespace tenon::compare {
@@ -18,7 +19,15 @@ class PipelineArm final : public OrderedArm {
   // are not cut.
   PipelineArm(Pipeline& pipeline, std::function<void(const std::string&)> note,
               std::function<Status()> wait = {})
-      : pipeline_(pipeline), note_(std::move(note)), wait_(std::move(wait)) {}
+      : PipelineArm({&pipeline}, Routing::round_robin, std::move(note), std::move(wait)) {}
+  // Several pipelines are machines of a simulated cluster, and equal.
+  PipelineArm(std::vector<Pipeline*> machines, Routing routing,
+              std::function<void(const std::string&)> note, std::function<Status()> wait = {})
+      : machines_(std::move(machines)),
+        routing_(routing),
+        pipeline_(*machines_.front()),
+        note_(std::move(note)),
+        wait_(std::move(wait)) {}
 
   Result<Json> answer(const Json& order) override;
 
@@ -30,7 +39,9 @@ class PipelineArm final : public OrderedArm {
   Result<Json> predict(const Json& order);
   Result<Json> judge(const Json& order);
 
-  Pipeline& pipeline_;
+  std::vector<Pipeline*> machines_;
+  Routing routing_;
+  Pipeline& pipeline_;  // the first machine
   std::function<void(const std::string&)> note_;
   std::function<Status()> wait_;
   ReplayWork work_;

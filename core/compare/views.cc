@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <map>
 
@@ -238,22 +239,21 @@ Result<bool> replay_line(Scheduler& scheduler, const Json& json, ReplayedViews& 
 
 Result<std::unique_ptr<ViewRecorder>> ViewRecorder::open(Scheduler& scheduler,
                                                          const std::string& path) {
-  std::FILE* file = std::fopen(path.c_str(), "w");
-  if (file == nullptr) {
+  std::FILE* opened = std::fopen(path.c_str(), "w");
+  if (opened == nullptr) {
     return failed(path_in_quotes(path) + " cannot be written: " + std::strerror(errno));
   }
-  return std::unique_ptr<ViewRecorder>(new ViewRecorder(scheduler, file));
-}
-
-Status ViewRecorder::write(const Json& line) {
-  const std::string text = line.dump() + "\n";
-  if (std::fwrite(text.data(), 1, text.size(), file_.get()) == text.size()) return {};
-  return failed(std::string("a scheduler's view cannot be written: ") + std::strerror(errno));
+  const std::shared_ptr<std::FILE> file(opened, &std::fclose);
+  return std::make_unique<ViewRecorder>(scheduler, [file](const Json& line) -> Status {
+    const std::string text = line.dump() + "\n";
+    if (std::fwrite(text.data(), 1, text.size(), file.get()) == text.size()) return {};
+    return failed(std::string("a scheduler's view cannot be written: ") + std::strerror(errno));
+  });
 }
 
 Status ViewRecorder::on_event(const SequenceEvent& e) noexcept {
   TENON_RETURN_IF_ERROR(
-      write({{"event",
+      sink_({{"event",
               {static_cast<int>(e.kind), e.seq, e.step_id, e.tenant, e.prompt_tokens,
                e.known_tokens, e.computed_tokens, e.accepted_drafts}}}));
   return scheduler_.on_event(e);
@@ -264,7 +264,7 @@ Status ViewRecorder::plan(const SchedulerView& view, KvLedger& ledger, PlanOut& 
   Json line = view_json(view, ledger);
   TENON_RETURN_IF_ERROR(scheduler_.plan(view, ledger, out));
   line["grants"] = grants_json(out);
-  return write(line);
+  return sink_(line);
 }
 
 Result<ReplayedViews> replay_views(Scheduler& scheduler, const std::string& path) {

@@ -4,7 +4,7 @@
 
 #include <tenon/scheduler.h>
 
-#include <cstdio>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -18,21 +18,18 @@ namespace tenon::compare {
 // fails is not written.
 class ViewRecorder final : public Scheduler {
  public:
-  // Error: the file cannot be written.
+  // Takes each line. An error of it becomes the scheduler's.
+  using Sink = std::function<Status(const Json& line)>;
+  ViewRecorder(Scheduler& scheduler, Sink sink) : scheduler_(scheduler), sink_(std::move(sink)) {}
+  // Into a file. Error: it cannot be written.
   static Result<std::unique_ptr<ViewRecorder>> open(Scheduler& scheduler, const std::string& path);
 
   Status on_event(const SequenceEvent& event) noexcept override;
   Status plan(const SchedulerView& view, KvLedger& ledger, PlanOut& out) noexcept override;
 
  private:
-  struct CloseFile {
-    void operator()(std::FILE* file) const { std::fclose(file); }
-  };
-  ViewRecorder(Scheduler& scheduler, std::FILE* file) : scheduler_(scheduler), file_(file) {}
-  Status write(const Json& line);
-
   Scheduler& scheduler_;
-  std::unique_ptr<std::FILE, CloseFile> file_;
+  Sink sink_;
 };
 
 struct ReplayedViews {

@@ -78,6 +78,11 @@ struct PipelineConfig {
 
   // [parallel]: over how many processes every layer's matrices are cut; 1 = there is one process.
   Configured<uint32_t> tensor_ranks{1, {}};
+  // Of the executor "sim": the machine's name or file; the format of a model's weights that are not
+  // there, empty = as they are; which share of drafts is kept, null = those that are what is drawn.
+  Configured<std::string> machine;
+  Configured<std::string> simulated_weights;
+  Configured<std::optional<double>> simulated_acceptance;
 
   Configured<bool> plan_ahead;  // plan a step while the device computes the one before it
   // How long a scheduler may plan nothing on purpose while sequences wait (PlanOut::wake_ns).

@@ -213,6 +213,21 @@ ConfigKey plan_ahead() {
   return made;
 }
 
+// Of drafts in a simulation; away unless it is set.
+ConfigKey acceptance() {
+  ConfigKey made = key<&PipelineConfig::simulated_acceptance>(
+      "executor.acceptance", OptionType::real,
+      "the share of draft tokens that the executor sim keeps");
+  made.optional = true;
+  made.spec.min_real = 0.0;
+  made.spec.max_real = 1.0;
+  made.get = [](const PipelineConfig& config) -> std::optional<OptionValue> {
+    if (!config.simulated_acceptance.value) return std::nullopt;
+    return Member<double>::to(*config.simulated_acceptance.value);
+  };
+  return made;
+}
+
 // Away where it is what it is by itself.
 template <auto member>
 ConfigKey unless_default(ConfigKey made) {
@@ -371,9 +386,10 @@ std::vector<ConfigKey> make_keys() {
       unless_default<&C::model_as>(
           key<&C::model_as>("model.as", OptionType::text,
                             "family whose arithmetic runs a model_type that none is for")),
-      with_default(key<&C::executor>("executor.plugin", OptionType::text,
-                                     "what runs the model: cpu, or ref (slow, exact)"),
-                   "cpu"),
+      with_default(
+          key<&C::executor>("executor.plugin", OptionType::text,
+                            "what runs the model: cpu, ref (slow, exact), or sim (a simulation)"),
+          "cpu"),
       or_auto(whole<&C::threads>("executor.threads", 1, 1024, "threads",
                                  "workers of an executor on the host")),
       or_auto(choice<&C::isa>("executor.isa", kIsas, "highest instruction set to use")),
@@ -388,6 +404,13 @@ std::vector<ConfigKey> make_keys() {
           whole<&C::tensor_ranks>("parallel.tensor", 1, 64, "processes",
                                   "processes that every layer's matrices are cut over"),
           1)),
+      unless_default<&C::machine>(
+          key<&C::machine>("executor.machine", OptionType::text,
+                           "the machine that the executor sim simulates: a name or a file")),
+      unless_default<&C::simulated_weights>(key<&C::simulated_weights>(
+          "executor.weights", OptionType::text,
+          "the format of weights that are not there, for the executor sim")),
+      acceptance(),
       plan_ahead(),
       unless_default<&C::wait_limit_ns>(whole<&C::wait_limit_ns>(
           "engine.wait_limit", 1'000'000, int64_t{3600} * 1'000'000'000, "",

@@ -75,6 +75,8 @@ void fill_plain_norms(Model& model) {
   }
 }
 
+}  // namespace
+
 Status take_weights(Model& model) {
   TensorTaker tensors(model);
   take_embeddings(tensors, model);
@@ -90,6 +92,8 @@ Status take_weights(Model& model) {
   model.vector_bytes = tensors.vector_bytes();
   return tensors.status();
 }
+
+namespace {
 
 Status read_configs(Model& model, std::string_view as) {
   const std::string config_path = model.path + "/config.json";

@@ -68,6 +68,8 @@ Status open_inputs(const PipelineRequest& request, OpenedModels& pipeline) {
   pipeline.ranks = request.ranks;
   TENON_RETURN_IF_ERROR(check_ranks(request));
   if (request.clock != nullptr) pipeline.clock = request.clock;
+  if (request.virtual_clock != nullptr) pipeline.clock = request.virtual_clock;
+  pipeline.virtual_clock = request.virtual_clock;
   if (const auto isa = request.config.isa.value) {
     pipeline.host.cpu = lowered(pipeline.host.cpu, features_of(*isa));
     // Asked for by name, bf16 dot products are used also where FMA would be faster.
@@ -79,7 +81,9 @@ Status open_inputs(const PipelineRequest& request, OpenedModels& pipeline) {
     return invalid_argument(
         "no model is configured; set model.path to a model's folder or GGUF file");
   }
-  Result<std::unique_ptr<Model>> model = open_model(path.value, request.config.model_as.value);
+  const std::string& as = request.config.model_as.value;
+  Result<std::unique_ptr<Model>> model =
+      request.open ? request.open(path.value, as) : open_model(path.value, as);
   if (!model.ok()) return with_context(path.origin.text(), model.status());
   pipeline.model = *std::move(model);
   TENON_RETURN_IF_ERROR(open_adapters(pipeline));

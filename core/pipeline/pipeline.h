@@ -27,9 +27,10 @@ struct PipelineRequest {
   std::function<Result<ExecutorFactory>(const std::string& name)> find_executor;
   HostFacts host;         // this machine; isa and threads of the configuration lower it
   LoadProgress progress;  // may be empty
-  uint64_t available_memory_bytes = 0;  // for weights and K/V; 0 = what the system can give now
-  uint64_t total_memory_bytes = 0;      // 0 = the machine's, or what its control groups allow
-  const Clock* clock = nullptr;         // borrowed, outlives the pipeline; null = the system's
+  uint64_t available_memory_bytes = 0;    // for weights and K/V; 0 = what the system can give now
+  uint64_t total_memory_bytes = 0;        // 0 = the machine's, or what its control groups allow
+  const Clock* clock = nullptr;           // borrowed, outlives the pipeline; null = the system's
+  VirtualClock* virtual_clock = nullptr;  // the same, where it stands still until somebody moves it
   bool load_weights = true;  // false: everything but the executor's load, for `config explain`
   // Called when memory is planned and nothing is loaded yet. May be empty.
   std::function<void(const PlannedMemory&)> planned;
@@ -39,6 +40,9 @@ struct PipelineRequest {
   // The processes that run this pipeline together, borrowed; all of them build it at the same time.
   // Null: this one alone, where parallel.tensor is 1.
   Collective* ranks = nullptr;
+  // Opens the model in place of open_model(); may be empty.
+  std::function<Result<std::unique_ptr<Model>>(const std::string& path, std::string_view as)> open =
+      {};
 };
 
 // The last stage: the executors are loaded, unless the request says not to. It ends from the back.

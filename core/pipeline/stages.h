@@ -56,7 +56,10 @@ struct PipelineSettings {
   PipelineConfig config;
   HostFacts host;
   WallClock wall_clock;
-  const Clock* clock = &wall_clock;         // that plugins and the engine are given
+  const Clock* clock = &wall_clock;  // that plugins and the engine are given
+  // `clock`, where it is one that stands still: whoever runs the engine moves it to the next
+  // arrival, and to Engine::wake_ns.
+  VirtualClock* virtual_clock = nullptr;
   SharedWeights* shared_weights = nullptr;  // as the request has it
   Collective* ranks = nullptr;              // likewise
 };

@@ -28,6 +28,8 @@ void add_load_command(Command app, Action& action);
 void add_packaging_commands(Command app, Action& action);  // of what is installed next to it
 void add_doctor_command(Command app, Action& action);
 void add_compare_command(Command app, Action& action);
+void add_simulate_command(Command app, Action& action);
+void add_calibrate_command(Command app, Action& action);
 void add_compare_arm_command(Command app, Action& action);  // which `tenon compare` starts
 
 // Of `compare`'s commands.

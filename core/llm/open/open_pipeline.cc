@@ -9,6 +9,7 @@
 #include "core/executors/executor_search.h"
 #include "core/llm/open/places.h"
 #include "core/llm/open/ranks.h"
+#include "core/llm/open/simulation.h"
 
 namespace tenon::llm {
 namespace {
@@ -80,6 +81,7 @@ Result<OpenedPipeline> open_pipeline(PipelineConfig config,
   request.progress = loading.progress;
   request.planned = loading.planned;
   request.available_memory_bytes = request.total_memory_bytes = loading.memory_bytes;
+  TENON_RETURN_IF_ERROR(simulate(request, loading, opened.clock));
   if (loading.weights) request.ranks = ranks_of_program();
   TENON_RETURN_IF_ERROR(tell_ranks(request, plugin_path));
   TENON_ASSIGN_OR_RETURN(opened.pipeline, build_pipeline(std::move(request)));

@@ -35,10 +35,14 @@ struct Loading {
   LoadProgress progress = {};       // may be empty
   std::function<void(const PlannedMemory&)> planned = {};  // PipelineRequest::planned
   uint64_t memory_bytes = 0;  // as if the machine had so much, all of it free; 0: what it has
+  // The caller moves the pipeline's virtual clock, where it has one: the executor "sim" is refused
+  // to all others, once it is to be loaded.
+  bool moves_clock = false;
 };
 
 // A registry and the pipeline that uses it.
 struct OpenedPipeline {
+  std::unique_ptr<VirtualClock> clock;  // of a simulation, else null
   std::unique_ptr<PluginRegistry> registry;
   std::unique_ptr<Pipeline> pipeline;
 };

@@ -6,7 +6,7 @@
 #include "core/base/files/new_file.h"
 #include "core/base/half.h"
 #include "core/model/convert/model_folder_writer.h"
-#include "core/model/families/family.h"
+#include "core/model/synth/folder_tensors.h"
 #include "core/model/synth/synth.h"
 #include "core/model/tensors/tensor_roles.h"
 
@@ -97,52 +97,11 @@ double mean_of(const TensorSpec& spec, const ModelPlan& plan) {
   return norm == nullptr || spec.bias || norm->plus_one ? 0.0 : 1.0;
 }
 
-// A tensor of the folder: its name, its shape, and what its values are like.
-struct Drawn {
-  std::string name;
-  std::vector<uint64_t> shape;
-  const TensorSpec* spec;
-};
-
-// Experts as the family stores them: apart, or gate and up of all in one tensor, with k_in behind
-// or in front.
-void add_experts(const TensorSpec& spec, const FamilyTensors& family, std::vector<Drawn>& out) {
-  const bool matrix = spec.columns != 0;
-  if (family.experts == ExpertLayout::apart) {
-    for (uint32_t expert = 0; expert < spec.experts; ++expert) {
-      std::vector<uint64_t> shape = {spec.rows};
-      if (matrix) shape.push_back(spec.columns);
-      out.push_back({expert_name(spec.name, expert), std::move(shape), &spec});
-    }
-    return;
-  }
-  if (spec.role == Role::expert_up) return;
-  const bool gate = spec.role == Role::expert_gate;
-  const std::string name =
-      std::string(gate ? family.stacked_in : family.stacked_out) + (matrix ? "" : "_bias");
-  const uint64_t width = (gate ? 2 : 1) * spec.rows;
-  std::vector<uint64_t> shape = {spec.experts, width};
-  const bool turned = family.experts == ExpertLayout::interleaved;
-  if (matrix) shape.insert(turned ? shape.begin() + 1 : shape.end(), spec.columns);
-  out.push_back({stacked_name(spec.name, name), std::move(shape), &spec});
-}
-
 std::vector<PlannedTensor> plan_tensors(const ModelPlan& plan, const SynthesisOptions& options) {
   const std::vector<TensorSpec> specs = list_tensors(plan);
-  std::vector<Drawn> drawn;
-  for (const TensorSpec& spec : specs) {
-    if (spec.experts > 0) {
-      add_experts(spec, family_of(plan).tensors, drawn);
-      continue;
-    }
-    drawn.push_back({spec.name, {spec.rows}, &spec});
-    if (spec.columns != 0) drawn.back().shape.push_back(spec.columns);
-    if (!spec.shape.empty()) drawn.back().shape = spec.shape;
-    if (spec.tensor->scalar) drawn.back().shape.clear();
-  }
   std::vector<PlannedTensor> tensors;
   uint64_t key = options.seed * 0x9e3779b97f4a7c15u;
-  for (Drawn& one : drawn) {
+  for (FolderTensor& one : folder_tensors(plan, specs)) {
     key += 0xd1b54a32d192ed03u;
     const uint64_t columns = one.shape.size() > 1 ? one.shape.back() : 1;
     tensors.push_back({std::move(one.name), options.dtype, std::move(one.shape),

@@ -105,4 +105,8 @@ class TensorTaker {
   std::string message_;
 };
 
+// Fills a model, whose plan and checkpoint are there, with all that its plan needs. Error: the
+// first tensors that are missing or have another shape, and those that nothing takes.
+Status take_weights(Model& model);
+
 }  // namespace tenon

@@ -20,7 +20,8 @@ namespace {
 
 struct ArmFlags {
   PipelineFlags pipeline;
-  std::string url, served, authorities;
+  std::string url, served, authorities, routing = "round_robin";
+  uint32_t machines = 1;  // of a simulation
 };
 
 void send(const std::string& line) {
@@ -56,11 +57,20 @@ int serve_server(const ArmFlags& flags) {
   return arm.ok() ? answer_orders(**arm) : refuse_orders(arm.status());
 }
 
-int serve_pipeline(const ArmFlags& flags) {
-  const Result<OpenedPipeline> opened = open_pipeline(flags.pipeline);
-  if (!opened.ok()) return refuse_orders(opened.status());
+int serve_pipeline(ArmFlags flags) {
+  flags.pipeline.moves_clock = true;
+  std::vector<OpenedPipeline> opened;
+  std::vector<Pipeline*> machines;
+  for (uint32_t i = 0; i < flags.machines; ++i) {
+    Result<OpenedPipeline> machine = open_pipeline(flags.pipeline);
+    if (!machine.ok()) return refuse_orders(machine.status());
+    opened.push_back(*std::move(machine));
+    machines.push_back(opened.back().pipeline.get());
+  }
+  const auto routing = compare::parse_routing(flags.routing);
+  if (!routing) return refuse_orders(invalid_argument("a routing that is none"));
   compare::PipelineArm arm(
-      *opened->pipeline, [](const std::string& note) { tell("note: " + note); }, wait_for_turn);
+      machines, *routing, [](const std::string& note) { tell("note: " + note); }, wait_for_turn);
   return answer_orders(arm);
 }
 
@@ -80,6 +90,8 @@ void add_compare_arm_command(Command app, Action& action) {
   add_text(command, "--url", flags->url, "a running server in place of a pipeline");
   add_text(command, "--served", flags->served, "its model");
   add_text(command, "--authorities", flags->authorities, "whose certificates are believed");
+  add_number(command, whole_number("--machines", 1, 1024), flags->machines, "of a simulation");
+  add_text(command, "--routing", flags->routing, "to them");
   command.callback([flags, &action] { action = [flags] { return serve(*flags); }; });
 }
 

@@ -102,25 +102,64 @@ void add_statistics_flags(Command command, CompareFlags& flags) {
       "time at most, loading included (default: 10min)");
 }
 
+// What a comparison is of, for whatever runs its arms.
+void add_arm_flags(Command command, CompareFlags& flags) {
+  add_text(command, "--base", flags.base,
+           "the base: a pipeline file (default: the bundled one), or a running server's address");
+  add_texts(command, "--arm", flags.arms,
+            "a difference from the base: scheduler.plugin=chunked, or NAME:KEY=VALUE");
+  add_text(command, "--model", flags.model, "model of all arms");
+  add_texts(command, "--set", flags.settings, "override a value in all arms");
+  add_texts(command, "--plugin-path", flags.plugin_path, "look for plugins here first");
+  command.add_flag("--several", flags.several, "an arm may differ in more than one key");
+  command.add_flag("--answers-may-differ", flags.may_differ,
+                   "rank speeds of arms that give other answers, too");
+}
+
 }  // namespace
+
+void add_simulate_command(Command app, Action& action) {
+  auto flags = std::make_shared<CompareFlags>();
+  auto followed = std::make_shared<std::string>();
+  auto arm = std::make_shared<uint32_t>(0);
+  flags->simulated = true;
+  Command command = app.add_subcommand(
+      "simulate", "Say what a comparison would find on another machine, without its weights");
+  Option file = command.add_option("file", flags->file, "the comparison's TOML file");
+  add_text(command, "--machine", flags->machine,
+           "the machine: a name such as h100, or a file (default: the comparison's)");
+  add_arm_flags(command, *flags);
+  add_work_flags(command, *flags);
+  add_statistics_flags(command, *flags);
+  add_text(command, "--out", flags->out, "folder of results (default: one in comparisons/)");
+  command.add_flag("--record", flags->record,
+                   "keep what each arm's scheduler sees and decides in its first piece");
+  command.add_flag("--quiet", flags->quiet, "no progress, nothing but the result");
+  add_output_flags(command, *flags);
+  Option follow = add_text(command, "--follow", *followed,
+                           "a folder of `tenon compare --record`: whether a simulation with its "
+                           "times and tokens decides the same");
+  follow.excludes(file);
+  add_number(command, whole_number("--of", 0, 1000), *arm,
+             "of --follow: 0 the base (default), 1 the first arm, …");
+  command.callback([flags, followed, arm, &action] {
+    action = [flags, followed, arm] {
+      if (!followed->empty()) flags->folders = {*followed};
+      const Result<int> status = followed->empty() ? compare_given(*flags, typed_command())
+                                                   : follow_recorded(*flags, *arm);
+      return status.ok() ? *status : report_failure(status.status());
+    };
+  });
+}
 
 void add_compare_command(Command app, Action& action) {
   auto flags = std::make_shared<CompareFlags>();
   Command command = app.add_subcommand(
       "compare", "Say whether one pipeline is better than another, and how sure that is");
   Option file = command.add_option("file", flags->file, "the comparison's TOML file");
-  add_text(command, "--base", flags->base,
-           "the base: a pipeline file (default: the bundled one), or a running server's address");
-  add_texts(command, "--arm", flags->arms,
-            "a difference from the base: scheduler.plugin=chunked, or NAME:KEY=VALUE");
+  add_arm_flags(command, *flags);
   add_text(command, "--authorities", flags->authorities,
            "a PEM file of those whose certificates servers show (default: the system's)");
-  add_text(command, "--model", flags->model, "model of all arms");
-  add_texts(command, "--set", flags->settings, "override a value in all arms");
-  add_texts(command, "--plugin-path", flags->plugin_path, "look for plugins here first");
-  command.add_flag("--several", flags->several, "an arm may differ in more than one key");
-  command.add_flag("--answers-may-differ", flags->may_differ,
-                   "rank speeds of arms that give other answers, too");
   add_work_flags(command, *flags);
   add_statistics_flags(command, *flags);
   add_text(command, "--out", flags->out, "folder of results (default: one in comparisons/)");

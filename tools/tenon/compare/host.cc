@@ -51,6 +51,10 @@ std::vector<std::string> command_of(const Comparison& comparison, const Comparis
   add("--config", comparison.base);
   // Where the base is a server, its model is a name there.
   add("--model", arm.model.empty() && comparison.url.empty() ? comparison.model : arm.model);
+  if (arm.cluster.machines > 1) {
+    add("--machines", std::to_string(arm.cluster.machines));
+    add("--routing", arm.cluster.routing);
+  }
   for (const std::string& folder : plugin_path) add("--plugin-path", folder);
   for (const auto* settings : {&comparison.set, &arm.set}) {
     for (const std::string& setting : *settings) add("--set", setting);
@@ -69,6 +73,7 @@ Result<std::unique_ptr<compare::Arm>> ProgramHost::start(const ComparisonArm& ar
 }
 
 MachineState ProgramHost::machine_state() {
+  if (!simulated_.words.empty()) return simulated_.state;
   const HostFacts host = host_facts();
   const MachineLimits limits = measure_machine_limits(host.cpu, host.workers, kStateSeconds);
   return {.read_gbps = limits.read_median_gbps,
@@ -79,6 +84,7 @@ MachineState ProgramHost::machine_state() {
 }
 
 std::string ProgramHost::machine_name() {
+  if (!simulated_.words.empty()) return "simulated: " + simulated_.words;
   return cpu_brand() + ", " + std::to_string(host_facts().workers) + " processors";
 }
 

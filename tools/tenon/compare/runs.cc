@@ -23,6 +23,7 @@
 #include "core/report/statistics/fail_rule.h"
 #include "tools/tenon/compare/host.h"
 #include "tools/tenon/compare/picture_files.h"
+#include "tools/tenon/compare/simulate.h"
 #include "tools/tenon/compare/sweep_command.h"
 #include "tools/tenon/process/interrupt.h"
 #include "tools/tenon/process/json_text.h"
@@ -116,6 +117,10 @@ std::string default_folder(const Comparison& comparison) {
 Result<int> compare_one(const CompareFlags& flags, const Comparison& comparison,
                         const std::string& command, const std::string& out_folder) {
   TENON_ASSIGN_OR_RETURN(std::vector<FailRule> rules, rules_of(flags, comparison));
+  SimulatedMachine machines;
+  if (flags.simulated) {
+    TENON_ASSIGN_OR_RETURN(machines, simulated_machine_of(comparison));
+  }
   // An interrupt ends the run between two pieces, or in the middle of one: nobody waits for it.
   // If it cannot end by itself, what was measured is kept, and an empty folder is not.
   std::atomic<const compare::Folder*> made = nullptr;
@@ -126,11 +131,11 @@ Result<int> compare_one(const CompareFlags& flags, const Comparison& comparison,
   });
   TENON_ASSIGN_OR_RETURN(compare::Folder folder, compare::Folder::create(out_folder));
   made = &folder;
-  ProgramHost host(comparison, flags.plugin_path, flags.quiet);
-  compare::Experiment run(
-      comparison,
-      {command, time_text("%Y-%m-%d %H:%M UTC", ::gmtime_r), std::move(rules), flags.record}, host,
-      folder);
+  ProgramHost host(comparison, flags.plugin_path, flags.quiet, machines);
+  compare::Experiment run(comparison,
+                          {command, time_text("%Y-%m-%d %H:%M UTC", ::gmtime_r), std::move(rules),
+                           flags.record, flags.simulated},
+                          host, folder);
   const Status status = run.run();
   end.answered();
   const MeasuredComparison& measured = run.measured();
@@ -160,7 +165,8 @@ std::string typed_command() {
 }
 
 Result<int> compare_given(const CompareFlags& flags, const std::string& command) {
-  TENON_ASSIGN_OR_RETURN(const Comparison comparison, comparison_of(flags, flags.file));
+  TENON_ASSIGN_OR_RETURN(Comparison comparison, comparison_of(flags, flags.file));
+  if (flags.simulated) TENON_RETURN_IF_ERROR(simulate_arms(flags, comparison));
   const std::string folder = flags.out.empty() ? default_folder(comparison) : flags.out;
   if (flags.sweep.empty()) return compare_one(flags, comparison, command, folder);
   return compare_at_loads(flags, comparison, folder,

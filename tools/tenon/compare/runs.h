@@ -15,13 +15,14 @@ namespace tenon {
 
 struct CompareFlags {
   std::string file, base, authorities, model, workload, out, metric, budget, cache, goodput, text,
-      pictures, sweep;
+      pictures, sweep, machine;
   std::vector<std::string> arms, settings, plugin_path, fail_if, folders;
   std::optional<uint32_t> pairs, noise_pairs, restart, in_flight, max_tokens, text_tokens,
       text_window;
   std::optional<uint64_t> seed;
   std::optional<double> rate, burstiness, scale, margin, confidence, unlike;
   bool record = false;
+  bool simulated = false;  // `tenon simulate`: arms run on the executor "sim"
   bool several = false, may_differ = false, all = false, quick = false;
   bool json = false, csv = false, markdown = false, quiet = false;
 };
@@ -39,6 +40,9 @@ Result<int> compare_given(const CompareFlags& flags, const std::string& command)
 Result<int> compare_all(const CompareFlags& flags, const std::string& command);
 // Folders that were measured before, each reported again.
 Result<int> show_folders(const CompareFlags& flags);
+// A run that `tenon compare --record` kept, followed by the executor "sim" on the machine that the
+// flags name: whether every decision is the same. 1 where one is not.
+Result<int> follow_recorded(const CompareFlags& flags, uint32_t arm);
 // The command line of this process, as a shell would take it again.
 std::string typed_command();
 

@@ -99,7 +99,8 @@ Result<OpenedPipeline> open_pipeline(const PipelineFlags& flags, bool load_weigh
           {.weights = load_weights,
            .shared = shared,
            .progress = [&](uint64_t done, uint64_t total) { progress.update(done, total); },
-           .planned = std::move(planned)}));
+           .planned = std::move(planned),
+           .moves_clock = flags.moves_clock}));
   return OpenedPipeline{std::move(opened)};
 }
 

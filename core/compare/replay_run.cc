@@ -1,0 +1,304 @@
+#include "core/compare/replay_run.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <numeric>
+
+#include "core/base/files/new_file.h"
+#include "core/base/sha256.h"
+#include "core/compare/json.h"
+#include "core/report/pages/answer_text.h"
+
+namespace tenon::compare {
+namespace {
+
+constexpr size_t kMostTimelinePoints = 240;
+
+double ms(int64_t ns) {
+  return static_cast<double>(ns) * 1e-6;
+}
+
+std::string hex(uint64_t value) {
+  char text[17];
+  std::snprintf(text, sizeof(text), "%016llx", static_cast<unsigned long long>(value));
+  return text;
+}
+
+std::string answer_of(const std::vector<TokenId>& tokens) {
+  return sha256_hex(std::as_bytes(std::span(tokens))).substr(0, 16);
+}
+
+}  // namespace
+
+ReplayRun::KvMemory ReplayRun::memory_of(const Pipeline& pipeline) {
+  KvMemory out;
+  const ModelShape& shape = pipeline.shape->shape();
+  for (GroupId group = 0; group < pipeline.group_geometry.size(); ++group) {
+    const KvGroupGeometry& geometry = pipeline.group_geometry[group];
+    if (group < shape.group_count && shape.groups[group].kind == KvKind::recurrent) continue;
+    const auto bytes = static_cast<double>(geometry.bytes_per_token);
+    out.token_bytes += bytes;
+    out.block_tokens = std::max<double>(1, geometry.block_tokens);
+    out.pool_bytes += bytes * geometry.block_tokens * geometry.blocks;
+  }
+  return out;
+}
+
+ReplayRun::ReplayRun(Pipeline& pipeline, const ReplayWork& work, const ReplayOptions& options,
+                     Scheduler* recorder)
+    : virtual_(pipeline.virtual_clock),
+      clock_(*pipeline.clock),
+      turns_(clock_),
+      work_(work),
+      salt_(options.salt),
+      needed_(work_of(pipeline)),
+      memory_(memory_of(pipeline)),
+      engine_(parts_of(pipeline, recorder), engine_options(pipeline, options)) {
+  order_.resize(work.requests.size());
+  std::iota(order_.begin(), order_.end(), size_t{0});
+  if (work.in_flight > 0) return;
+  std::stable_sort(order_.begin(), order_.end(),
+                   [&](size_t a, size_t b) { return work.arrivals_ns[a] < work.arrivals_ns[b]; });
+}
+
+void ReplayRun::begin(const TurnOrder& turns) {
+  before_ = engine_.totals();
+  steps_.clear();
+  next_ = 0;
+  submitted_ = before_.samples_ended;
+  turns_.begin(turns);
+  start_ns_ = clock_.now_ns();
+  sinks_.assign(work_.requests.size(), nullptr);
+}
+
+Status ReplayRun::run(const TurnOrder& turns) {
+  begin(turns);
+  while (next_ < order_.size() || !engine_.idle()) {
+    TENON_RETURN_IF_ERROR(submit_due());
+    if (!engine_.wait_for_work(std::chrono::microseconds(virtual_ == nullptr ? 200 : 0))) {
+      TENON_RETURN_IF_ERROR(move_clock());
+      continue;
+    }
+    TENON_RETURN_IF_ERROR(engine_.step());
+    if (next_ < order_.size() || !engine_.idle()) TENON_RETURN_IF_ERROR(turns_.after_step());
+  }
+  return end();
+}
+
+Status ReplayRun::end() {
+  end_ns_ = clock_.now_ns();
+  turns_.end();
+  return engine_.last_fault().empty() ? Status() : failed(engine_.last_fault());
+}
+
+int64_t ReplayRun::next_ns() const {
+  return std::max(engine_.wake_ns(), clock_.now_ns());
+}
+
+bool ReplayRun::answered(size_t index) const {
+  const std::vector<ResultSink::Sample>& samples = sinks_[index]->samples();
+  return samples.size() >= work_.requests[index].samples &&
+         std::ranges::all_of(samples, &ResultSink::Sample::ended);
+}
+
+uint64_t ReplayRun::samples_ended() const {
+  return engine_.totals().samples_ended - before_.samples_ended;
+}
+
+Status ReplayRun::write_answers(const std::string& path) const {
+  std::string text;
+  for (const size_t index : order_) {
+    if (sinks_[index] == nullptr) continue;
+    Json samples = Json::array();
+    for (const ResultSink::Sample& sample : sinks_[index]->samples()) {
+      samples.push_back(sample.ids());
+    }
+    const Json line = {{"request", index}, {"samples", std::move(samples)}};
+    text += line.dump() + "\n";
+  }
+  return write_file(path, {text});
+}
+
+Result<MeasuredPiece> ReplayRun::piece(std::vector<double>& gaps) const {
+  MeasuredPiece out;
+  out.seconds = static_cast<double>(end_ns_ - start_ns_) * 1e-9;
+  out.generated_tokens = engine_.totals().generated_tokens - before_.generated_tokens;
+  out.turns = turns_.taken();
+  add_steps(out);
+  TENON_RETURN_IF_ERROR(add_rows(out, gaps));
+  out.gap_ms = quantiles_of(gaps);
+  add_totals(out);
+  return out;
+}
+
+EngineParts ReplayRun::parts_of(Pipeline& pipeline, Scheduler* recorder) {
+  EngineParts parts = pipeline.parts();
+  parts.clock = &clock_;
+  if (recorder != nullptr) parts.scheduler = recorder;
+  return parts;
+}
+
+EngineOptions ReplayRun::engine_options(const Pipeline& pipeline, const ReplayOptions& options) {
+  EngineOptions out = pipeline.engine_options();
+  out.logits_digest = options.digests;
+  out.inbox_requests = static_cast<uint32_t>(work_.requests.size()) + 1;
+  out.on_step = [this](const StepRecord& step) { steps_.push_back(step); };
+  return out;
+}
+
+bool ReplayRun::is_due(size_t index) const {
+  if (work_.in_flight > 0) {
+    return submitted_ - engine_.totals().samples_ended < work_.in_flight;
+  }
+  return start_ns_ + work_.arrivals_ns[index] <= clock_.now_ns();
+}
+
+// A clock that stands still moves to whatever happens next: an arrival, or the time that the
+// scheduler named.
+Status ReplayRun::move_clock() {
+  if (virtual_ == nullptr) return {};
+  int64_t next_ns = engine_.idle() ? 0 : engine_.wake_ns();
+  if (next_ < order_.size() && work_.in_flight == 0) {
+    const int64_t due_ns = start_ns_ + work_.arrivals_ns[order_[next_]];
+    next_ns = next_ns == 0 ? due_ns : std::min(next_ns, due_ns);
+  }
+  if (next_ns <= clock_.now_ns()) {
+    return internal("nothing is left to happen in the simulation, and requests are not done");
+  }
+  virtual_->advance_to(next_ns);
+  return {};
+}
+
+Status ReplayRun::submit_due() {
+  for (; next_ < order_.size() && is_due(order_[next_]); ++next_) {
+    TENON_RETURN_IF_ERROR(submit(order_[next_]));
+  }
+  return {};
+}
+
+Status ReplayRun::submit(size_t index, int64_t arrival_ns) {
+  Request request = work_.requests[index];
+  request.cache_salt = salt_;
+  // From when it was due, not from when this loop came round to it.
+  if (arrival_ns < 0 && work_.in_flight == 0) arrival_ns = start_ns_ + work_.arrivals_ns[index];
+  if (arrival_ns >= 0) request.arrival_ns = arrival_ns;
+  sinks_[index] = std::make_shared<ResultSink>();
+  request.sink = sinks_[index];
+  submitted_ += request.samples;
+  const Result<RequestId> id = engine_.submit(std::move(request));
+  return id.ok() ? Status() : with_context("request " + std::to_string(index), id.status());
+}
+
+void ReplayRun::add_steps(MeasuredPiece& out) const {
+  const size_t stride =
+      std::max<size_t>(1, (steps_.size() + kMostTimelinePoints - 1) / kMostTimelinePoints);
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    const StepRecord& step = steps_[i];
+    const bool prefill = step.rows - step.draft_rows > step.sequences;
+    PartSeconds& parts = prefill ? out.prefill : out.decode;
+    const int64_t ns[] = {step.times.executor_ns, step.times.scheduler_ns, step.times.kv_cache_ns,
+                          step.times.sampler_ns,  step.times.drafter_ns,   step.times.engine_ns};
+    for (size_t part = 0; part < parts.size(); ++part) {
+      parts[part] += static_cast<double>(ns[part]) * 1e-9;
+    }
+    add_memory(step, out);
+    ++out.counters[prefill ? "prefill_steps" : "decode_steps"];
+    out.counters[prefill ? "prefill_rows" : "decode_rows"] += step.rows;
+    add_needs(step, prefill, out);
+    if (i % stride != 0) continue;
+    out.timeline.push_back(
+        {ms(step.end_ns - start_ns_), step.running, step.waiting, step.rows, step.kv_used_tokens});
+  }
+}
+
+// The most K/V memory that any step had.
+void ReplayRun::add_memory(const StepRecord& step, MeasuredPiece& out) const {
+  const auto keep_most = [&out](const char* name, double value) {
+    double& most = out.counters[name];
+    most = std::max(most, value);
+  };
+  const auto reserved = static_cast<double>(step.kv_reserved_tokens);
+  keep_most("kv_peak_used_tokens", static_cast<double>(step.kv_used_tokens));
+  keep_most("kv_peak_blocks", std::ceil(reserved / memory_.block_tokens));
+  keep_most("kv_peak_bytes", reserved * memory_.token_bytes);
+  keep_most("kv_pool_bytes", memory_.pool_bytes);
+}
+
+// What the step's arithmetic has to read at least, and to compute.
+void ReplayRun::add_needs(const StepRecord& step, bool prefill, MeasuredPiece& out) const {
+  if (step.rows == 0) return;
+  const StepLoad load = {.rows = static_cast<double>(step.rows),
+                         .sampled_rows = static_cast<double>(step.logits_rows),
+                         .kv_tokens = static_cast<double>(step.kv_used_tokens),
+                         .expert_bytes = static_cast<double>(step.expert_bytes)};
+  const StepOperations operations = operations_of(needed_, load);
+  const std::string phase = prefill ? "prefill_" : "decode_";
+  out.counters[phase + "weight_bytes"] += weight_bytes_of(needed_, load);
+  out.counters[phase + "kv_bytes"] += needed_.bytes_of(load);
+  out.counters[phase + "int8_operations"] += operations.int8;
+  out.counters[phase + "bf16_operations"] += operations.bf16;
+  out.counters[phase + "f32_operations"] += operations.f32;
+}
+
+Status ReplayRun::add_rows(MeasuredPiece& out, std::vector<double>& gaps) const {
+  for (size_t index = 0; index < sinks_.size(); ++index) {
+    if (sinks_[index] == nullptr) continue;
+    for (size_t number = 0; number < sinks_[index]->samples().size(); ++number) {
+      const ResultSink::Sample& sample = sinks_[index]->samples()[number];
+      if (sample.reason == FinishReason::error) {
+        return failed("request " + std::to_string(index) + " failed: " + sample.message);
+      }
+      out.requests.push_back(row_of(index, number, sample, gaps));
+    }
+  }
+  return {};
+}
+
+RequestRow ReplayRun::row_of(size_t index, size_t number, const ResultSink::Sample& sample,
+                             std::vector<double>& gaps) const {
+  const RequestRecord& record = sample.record;
+  RequestRow row;
+  row.index = static_cast<uint32_t>(index);
+  row.sample = static_cast<uint32_t>(number);
+  row.prompt_tokens = record.prompt_tokens;
+  row.tokens = record.generated_tokens;
+  row.reused_tokens = record.reused_tokens;
+  row.preemptions = record.preemptions;
+  row.arrival_ms = ms(record.arrival_ns - start_ns_);
+  const int64_t first_ns = record.time_to_first_token_ns();
+  row.ttft_ms = first_ns < 0 ? -1 : ms(first_ns);
+  row.tpot_ms = record.time_per_output_token_ns() * 1e-6;
+  row.latency_ms = ms(record.end_ns - record.arrival_ns);
+  for (size_t i = 1; i < record.token_ns.size(); ++i) {
+    gaps.push_back(ms(record.token_ns[i] - record.token_ns[i - 1]));
+    row.longest_gap_ms = std::max(row.longest_gap_ms, gaps.back());
+  }
+  row.finish = finish_reason_name(sample.reason);
+  row.answer = answer_of(sample.ids());
+  row.text = text_hash(sample.text);
+  if (record.logits_digest != 0) row.digest = hex(record.logits_digest);
+  return row;
+}
+
+void ReplayRun::add_totals(MeasuredPiece& out) const {
+  const EngineTotals& totals = engine_.totals();
+  const auto add = [&](const char* name, auto&& member) {
+    out.counters[name] = static_cast<double>(member(totals) - member(before_));
+  };
+  add("steps", [](const EngineTotals& of) { return of.steps; });
+  add("rows", [](const EngineTotals& of) { return of.rows_computed; });
+  add("idle_row_steps", [](const EngineTotals& of) { return of.idle_row_steps; });
+  add("preemptions", [](const EngineTotals& of) { return of.preemptions; });
+  add("reused_tokens", [](const EngineTotals& of) { return of.reused_tokens; });
+  add("swapped_out_tokens", [](const EngineTotals& of) { return of.swapped_out_tokens; });
+  add("swapped_in_tokens", [](const EngineTotals& of) { return of.swapped_in_tokens; });
+  add("drafted_tokens", [](const EngineTotals& of) { return of.drafts.tokens; });
+  add("accepted_tokens", [](const EngineTotals& of) { return of.drafts.accepted; });
+  add("kv_moves", [](const EngineTotals& of) { return of.kv_moves; });
+  out.counters["kv_mean_reserved_tokens"] = totals.mean_kv_reserved_tokens();
+  out.counters["kv_unused_fraction"] = totals.kv_unused_fraction();
+}
+
+}  // namespace tenon::compare

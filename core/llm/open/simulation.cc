@@ -1,0 +1,116 @@
+#include "core/llm/open/simulation.h"
+
+#include "core/base/log.h"
+#include "core/base/quote.h"
+#include "core/base/text.h"
+#include "core/llm/open/places.h"
+#include "core/model/synth/shape_model.h"
+#include "core/sim/executor.h"
+#include "core/sim/machine_file.h"
+
+namespace tenon::llm {
+namespace {
+
+Status refuse_keys(const PipelineConfig& config) {
+  const auto refuse = [](const Origin& origin, const std::string& key) {
+    return invalid_argument(origin.text() + ": " + key +
+                            " is a key of simulations; choose executor.plugin = \"sim\", or leave "
+                            "it out");
+  };
+  if (!config.machine.value.empty()) return refuse(config.machine.origin, "executor.machine");
+  if (!config.simulated_weights.value.empty()) {
+    return refuse(config.simulated_weights.origin, "executor.weights");
+  }
+  if (config.simulated_acceptance.value) {
+    return refuse(config.simulated_acceptance.origin, "executor.acceptance");
+  }
+  return {};
+}
+
+// The same file is a real pipeline too: its kernels are what the machine's figures stand for.
+void leave_out_kernels(PipelineConfig& config) {
+  const auto leave_out = [](const char* section, ComponentConfig& component) {
+    if (component.plugin.value == "auto" && component.options.empty()) return;
+    log(LogLevel::info, "pipeline",
+        component.plugin.origin.text() + ": [" + section +
+            "] is left out, since a simulation has no kernels");
+    component = {{"auto", {}}, {}};
+  };
+  leave_out("attention", config.attention);
+  leave_out("state", config.state);
+  leave_out("linear", config.linear);
+  config.attention_prefill.reset();
+  config.attention_decode.reset();
+}
+
+// Those that draw tokens from logits have none here, and what is drawn is made.
+bool makes_tokens(const PipelineConfig& config) {
+  const std::string& sampler = config.sampler.plugin.value;
+  return sampler == "standard" || sampler == "auto";
+}
+
+Result<std::unique_ptr<Model>> open_to_simulate(const sim::Machine& machine,
+                                                const std::string& format, const std::string& path,
+                                                std::string_view as) {
+  TENON_ASSIGN_OR_RETURN(auto model, open_without_weights(path, as, format));
+  if (model->weight_bytes() <= machine.memory_bytes) return model;
+  return invalid_argument("the model's weights take " + approximate_bytes(model->weight_bytes()) +
+                          ", and machine " + in_quotes(machine.name) + " has " +
+                          approximate_bytes(machine.memory_bytes) +
+                          " of memory; choose a larger machine, a smaller model, or fewer bits "
+                          "(executor.weights)");
+}
+
+}  // namespace
+
+bool is_simulated(const PipelineConfig& config) {
+  return config.executor.value == "sim";
+}
+
+Result<sim::Machine> simulated_machine(const PipelineConfig& config) {
+  TENON_ASSIGN_OR_RETURN(const std::string data, data_folder());
+  const std::string folder = data + "/configs/machines";
+  const auto& name = config.machine;
+  if (name.value.empty()) {
+    return invalid_argument(config.executor.origin.text() +
+                            ": executor \"sim\" needs executor.machine; there are " +
+                            join(sim::machine_names(folder)) +
+                            ", and `tenon calibrate` writes a file for this machine");
+  }
+  auto machine = sim::read_machine(name.value, folder);
+  if (!machine.ok()) return with_context(name.origin.text(), machine.status());
+  return machine;
+}
+
+Status simulate(PipelineRequest& request, const Loading& loading,
+                std::unique_ptr<VirtualClock>& clock) {
+  PipelineConfig& config = request.config;
+  if (!is_simulated(config)) return refuse_keys(config);
+  if (loading.weights && !loading.moves_clock) {
+    return unsupported(config.executor.origin.text() +
+                       ": executor \"sim\" computes nothing and keeps a clock of its own, which "
+                       "`tenon simulate` moves; use that, or choose executor.plugin = \"cpu\"");
+  }
+  TENON_ASSIGN_OR_RETURN(const sim::Machine machine, simulated_machine(config));
+  leave_out_kernels(config);
+  clock = std::make_unique<VirtualClock>(1);  // 0 means no time in some places
+  request.virtual_clock = clock.get();
+  if (loading.memory_bytes == 0) {
+    request.available_memory_bytes = request.total_memory_bytes = machine.memory_bytes;
+  }
+  request.open = [machine, format = config.simulated_weights.value](const std::string& path,
+                                                                    std::string_view as) {
+    return open_to_simulate(machine, format, path, as);
+  };
+  request.executors["sim"] = [options =
+                                  sim::SimOptions{.clock = clock.get(),
+                                                  .times = sim::times_of(machine),
+                                                  .makes_tokens = makes_tokens(config),
+                                                  .acceptance = config.simulated_acceptance.value}](
+                                 const HostFacts&) -> Result<std::unique_ptr<Executor>> {
+    return sim::make_sim_executor(options);
+  };
+  return {};
+}
+
+}  // namespace tenon::llm

@@ -1,0 +1,51 @@
+// The executor "sim": computes nothing. A step takes the time that a machine would take, on a
+// virtual clock that stands still otherwise; the engine, schedulers, KV managers and drafters are
+// the real ones and see no other time.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "core/base/clock.h"
+#include "core/exec/executor.h"
+#include "core/sim/machine.h"
+
+namespace tenon::sim {
+
+// How long what an executor does takes.
+class StepTimes {
+ public:
+  virtual ~StepTimes() = default;
+  virtual int64_t step_ns(const BatchView& batch) = 0;
+  virtual int64_t moves_ns(std::span<const KvMove> moves) = 0;
+  virtual uint64_t expert_bytes() const { return 0; }  // of the latest step
+};
+using TimesFactory = std::function<Result<std::unique_ptr<StepTimes>>(const ExecutorSetup&)>;
+
+// As the machine has it. Error of the factory: a format that the machine has no rate for.
+TimesFactory times_of(Machine machine);
+
+struct SimOptions {
+  VirtualClock* clock = nullptr;  // borrowed; moved behind every step
+  TimesFactory times = {};
+  // Tokens come from here (made_tokens.h); false: from the sampler, which sees logits of 0.
+  bool makes_tokens = true;
+  std::optional<double> acceptance = {};  // of drafts; null: those that are what is drawn
+};
+
+std::unique_ptr<Executor> make_sim_executor(SimOptions options);
+
+// In place of times and tokens of its own: those of a run that was recorded. Moves take no time
+// then, since they are part of a step's.
+struct RecordedStep {
+  int64_t step_ns = 0;  // of the next step
+  // What followed the token at `position` of the sequence.
+  std::function<TokenId(SeqId seq, uint32_t position)> token = {};
+};
+// From here on; null: no longer. Borrowed. Error: invalid_argument (another executor).
+Status follow_record(Executor& executor, const RecordedStep* record);
+
+}  // namespace tenon::sim

@@ -1,0 +1,110 @@
+#include "core/sim/machine.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/base/quote.h"
+#include "core/base/text.h"
+
+namespace tenon::sim {
+namespace {
+
+std::string number(double value) {
+  return format_real(value);
+}
+
+Status above_zero(const char* key, double value) {
+  if (value > 0 && std::isfinite(value)) return {};
+  return invalid_argument(std::string(key) + " is " + number(value) +
+                          "; it must be a number above 0");
+}
+Status not_negative(const char* key, double value) {
+  if (value >= 0 && std::isfinite(value)) return {};
+  return invalid_argument(std::string(key) + " is " + number(value) + "; it must be 0 or more");
+}
+
+// Seconds of a matrix with one element, up to a factor: of two bytes, read at the bandwidth.
+double time_of(const Machine& machine, const ProductRate& rate, size_t point) {
+  const double read = 2 / machine.bandwidth, compute = 2 * rate.rows[point] / rate.operations;
+  return std::max(read, compute) / rate.shares[point];
+}
+
+Status check_product(const Machine& machine, const ProductRate& rate) {
+  const std::string product = "product " + in_quotes(rate.format) + ": ";
+  if (rate.format.empty()) return invalid_argument("a [[product]] has no 'format'");
+  if (rate.rows.empty() || rate.rows.size() != rate.shares.size()) {
+    return invalid_argument(product + "there are " + std::to_string(rate.rows.size()) +
+                            " rows and " + std::to_string(rate.shares.size()) +
+                            " shares; expected as many of both, and one at least");
+  }
+  if (!(rate.operations > 0) || !std::isfinite(rate.operations)) {
+    return invalid_argument(product + "operations is " + number(rate.operations) +
+                            "; it must be a number above 0");
+  }
+  for (size_t i = 0; i < rate.rows.size(); ++i) {
+    if (!(rate.shares[i] > 0) || !std::isfinite(rate.shares[i])) {
+      return invalid_argument(product + "a share is " + number(rate.shares[i]) +
+                              "; it must be a number above 0");
+    }
+    if (i > 0 && rate.rows[i] <= rate.rows[i - 1]) {
+      return invalid_argument(product + "rows " + number(rate.rows[i]) + " come after " +
+                              number(rate.rows[i - 1]) + "; they must rise");
+    }
+    // A little, since files are rounded.
+    if (i > 0 && time_of(machine, rate, i) < time_of(machine, rate, i - 1) * 0.99) {
+      return invalid_argument(product + number(rate.rows[i]) + " rows take less time than " +
+                              number(rate.rows[i - 1]) +
+                              "; more rows must not be faster: lower the share of the larger, or "
+                              "raise that of the smaller");
+    }
+  }
+  if (!(rate.rows[0] >= 1)) {
+    return invalid_argument(product + "rows begin at " + number(rate.rows[0]) +
+                            "; they must begin at 1 or more");
+  }
+  return {};
+}
+
+}  // namespace
+
+double ProductRate::share_at(double row_count) const {
+  if (row_count <= rows.front()) return shares.front();
+  if (row_count >= rows.back()) return shares.back();
+  const auto above = std::upper_bound(rows.begin(), rows.end(), row_count) - rows.begin();
+  const auto high = static_cast<size_t>(above), low = high - 1;
+  const double part = std::log(row_count / rows[low]) / std::log(rows[high] / rows[low]);
+  return shares[low] + part * (shares[high] - shares[low]);
+}
+
+const ProductRate* Machine::find(std::string_view format) const {
+  const auto found = std::ranges::find(products, format, &ProductRate::format);
+  return found == products.end() ? nullptr : &*found;
+}
+
+std::string Machine::words() const {
+  const std::string when = date.empty() ? "" : " on " + date;
+  return title + " (" + name + ": " +
+         (calibrated ? "calibrated" + when : "never calibrated, " + source) + ")";
+}
+
+Status check_machine(const Machine& machine) {
+  if (machine.memory_bytes == 0) return invalid_argument("memory is 0; it must be above 0");
+  TENON_RETURN_IF_ERROR(above_zero("bandwidth", machine.bandwidth));
+  TENON_RETURN_IF_ERROR(above_zero("link", machine.link_bandwidth));
+  TENON_RETURN_IF_ERROR(above_zero("attention.operations", machine.attention_operations));
+  TENON_RETURN_IF_ERROR(above_zero("attention.decode", machine.decode_share));
+  TENON_RETURN_IF_ERROR(above_zero("attention.prompt", machine.prompt_share));
+  TENON_RETURN_IF_ERROR(not_negative("overheads.step_us", machine.step_ns));
+  TENON_RETURN_IF_ERROR(not_negative("overheads.layer_us", machine.layer_ns));
+  TENON_RETURN_IF_ERROR(not_negative("overheads.sequence_us", machine.sequence_ns));
+  TENON_RETURN_IF_ERROR(not_negative("overheads.logits_us", machine.logits_ns));
+  if (machine.products.empty()) {
+    return invalid_argument("there is no [[product]]; expected one for each format of weights");
+  }
+  for (const ProductRate& rate : machine.products) {
+    TENON_RETURN_IF_ERROR(check_product(machine, rate));
+  }
+  return {};
+}
+
+}  // namespace tenon::sim

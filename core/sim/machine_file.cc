@@ -1,0 +1,218 @@
+#include "core/sim/machine_file.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <filesystem>
+
+#include "core/base/files/mapped_file.h"
+#include "core/base/presence.h"
+#include "core/base/quote.h"
+#include "core/base/text.h"
+#include "core/config/table_reader.h"
+#include "core/config/toml_parse.h"
+
+namespace tenon::sim {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::array<std::string_view, 11> kKeys = {
+    "format", "title",     "source",    "calibrated", "date",   "memory",
+    "link",   "bandwidth", "attention", "overheads",  "product"};
+constexpr std::array<std::string_view, 3> kAttentionKeys = {"operations", "decode", "prompt"};
+constexpr std::array<std::string_view, 4> kOverheadKeys = {"step_us", "layer_us", "sequence_us",
+                                                           "logits_us"};
+constexpr std::array<std::string_view, 4> kProductKeys = {"format", "operations", "rows", "share"};
+constexpr size_t kMostBytes = size_t{1} << 20;
+// Any number; check_machine() says what is wrong with it.
+constexpr double kAny = 1e30;
+
+class MachineReader {
+ public:
+  MachineReader(const std::string& name, std::vector<std::string>& errors)
+      : reader_(name, "a machine", errors) {}
+
+  Machine read(const toml::table& table) {
+    reader_.expect_known(table, kKeys);
+    if (table.get("format") == nullptr) {
+      reader_.error(table.source(), "'format' is missing – write format = 1");
+    }
+    (void)reader_.integer(table, whole_number("format", 1, 1));
+    reader_.text(table, "title", out_.title);
+    reader_.text(table, "source", out_.source);
+    reader_.flag(table, "calibrated", out_.calibrated);
+    reader_.text(table, "date", out_.date);
+    read_memory(table);
+    real(table, "bandwidth", 1, out_.bandwidth);
+    real(table, "link", 1, out_.link_bandwidth);
+    if (const toml::table* attention = part(table, "attention")) {
+      reader_.expect_known(*attention, kAttentionKeys);
+      real(*attention, "operations", 1, out_.attention_operations);
+      real(*attention, "decode", 1, out_.decode_share);
+      real(*attention, "prompt", 1, out_.prompt_share);
+    }
+    if (const toml::table* overheads = part(table, "overheads")) {
+      reader_.expect_known(*overheads, kOverheadKeys);
+      real(*overheads, "step_us", 1e3, out_.step_ns);
+      real(*overheads, "layer_us", 1e3, out_.layer_ns);
+      real(*overheads, "sequence_us", 1e3, out_.sequence_ns);
+      real(*overheads, "logits_us", 1e3, out_.logits_ns);
+    }
+    read_products(table);
+    return std::move(out_);
+  }
+
+ private:
+  void read_memory(const toml::table& table) {
+    std::string text;
+    reader_.text(table, "memory", text);
+    const auto bytes = parse_bytes(text);
+    if (bytes && *bytes >= 0) {
+      out_.memory_bytes = static_cast<uint64_t>(*bytes);
+    } else if (const toml::node* node = table.get("memory")) {
+      reader_.error(node->source(), in_quotes(text) + " is no size such as \"80GiB\"");
+    }
+  }
+
+  void real(const toml::table& table, std::string_view key, double unit, double& out) {
+    if (const auto value = reader_.real(table, real_number(key, -kAny, kAny))) out = *value * unit;
+  }
+
+  const toml::table* part(const toml::table& table, std::string_view key) {
+    const toml::node* node = table.get(key);
+    if (node == nullptr) return nullptr;
+    if (node->as_table() == nullptr) {
+      reader_.error(node->source(), in_quotes(key) + " must be a table");
+    }
+    return node->as_table();
+  }
+
+  void read_products(const toml::table& table) {
+    const toml::node* node = table.get("product");
+    if (node == nullptr) return;
+    const toml::array* list = node->as_array();
+    if (list == nullptr) return reader_.error(node->source(), "write [[product]], one a format");
+    for (const toml::node& each : *list) {
+      const toml::table* product = each.as_table();
+      if (product == nullptr) {
+        reader_.error(each.source(), "a product must be a table");
+        continue;
+      }
+      reader_.expect_known(*product, kProductKeys);
+      ProductRate rate;
+      reader_.text(*product, "format", rate.format);
+      real(*product, "operations", 1, rate.operations);
+      numbers(*product, "rows", rate.rows);
+      numbers(*product, "share", rate.shares);
+      out_.products.push_back(std::move(rate));
+    }
+  }
+
+  void numbers(const toml::table& table, std::string_view key, std::vector<double>& out) {
+    const toml::node* node = table.get(key);
+    if (node == nullptr) return;
+    const toml::array* list = node->as_array();
+    if (list == nullptr) {
+      return reader_.error(node->source(), in_quotes(key) + " must be a list of numbers");
+    }
+    for (const toml::node& each : *list) {
+      const auto value = each.value<double>();
+      if (!value) {
+        reader_.error(each.source(), in_quotes(key) + " must be a list of numbers");
+        return;
+      }
+      out.push_back(*value);
+    }
+  }
+
+  TableReader reader_;
+  Machine out_;
+};
+
+// Four digits are more than any of these figures is known to.
+std::string digits(double value) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.4g", value);
+  std::string out = text;
+  if (out.find_first_of(".e") == std::string::npos) out += ".0";
+  return out;
+}
+
+std::string list_of(const std::vector<double>& values) {
+  std::vector<std::string> parts;
+  for (const double value : values) parts.push_back(digits(value));
+  return "[" + join(parts) + "]";
+}
+
+std::string quoted(const std::string& text) {
+  std::string out = "\"";
+  for (const char each : text) {
+    if (each == '"' || each == '\\') out += '\\';
+    out += each;
+  }
+  return out + "\"";
+}
+
+}  // namespace
+
+Result<Machine> parse_machine(std::string_view text, const std::string& name) {
+  TENON_ASSIGN_OR_RETURN(const toml::table table, parse_toml(text, name));
+  std::vector<std::string> errors;
+  Machine machine = MachineReader(name, errors).read(table);
+  if (!errors.empty()) return invalid_argument(join(errors, "\n"));
+  machine.name = fs::path(name).stem().string();
+  if (machine.title.empty()) machine.title = machine.name;
+  if (const Status status = check_machine(machine); !status.ok()) {
+    return invalid_argument(name + ": " + message_of(status));
+  }
+  return machine;
+}
+
+std::string machine_toml(const Machine& machine) {
+  std::string out = "# docs/formats/machine-toml.md says what the figures mean.\nformat = 1\n";
+  out += "title = " + quoted(machine.title) + "\nsource = " + quoted(machine.source) + "\n";
+  out += std::string("calibrated = ") + (machine.calibrated ? "true" : "false") + "\n";
+  if (!machine.date.empty()) out += "date = " + quoted(machine.date) + "\n";
+  out += "memory = " + quoted(format_bytes(static_cast<int64_t>(machine.memory_bytes))) + "\n";
+  out += "bandwidth = " + digits(machine.bandwidth) + "  # bytes a second\n";
+  out += "link = " + digits(machine.link_bandwidth) + "\n";
+  out += "\n[attention]\noperations = " + digits(machine.attention_operations) +
+         "\ndecode = " + digits(machine.decode_share) +
+         "\nprompt = " + digits(machine.prompt_share) + "\n";
+  out += "\n[overheads]\nstep_us = " + digits(machine.step_ns * 1e-3) +
+         "\nlayer_us = " + digits(machine.layer_ns * 1e-3) +
+         "\nsequence_us = " + digits(machine.sequence_ns * 1e-3) +
+         "\nlogits_us = " + digits(machine.logits_ns * 1e-3) + "\n";
+  for (const ProductRate& rate : machine.products) {
+    out += "\n[[product]]\nformat = " + quoted(rate.format) +
+           "\noperations = " + digits(rate.operations) + "\nrows = " + list_of(rate.rows) +
+           "\nshare = " + list_of(rate.shares) + "\n";
+  }
+  return out;
+}
+
+std::vector<std::string> machine_names(const std::string& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    if (entry.path().extension() == ".toml") names.push_back(entry.path().stem().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+Result<Machine> read_machine(const std::string& name_or_path, const std::string& folder) {
+  const bool file = name_or_path.find('/') != std::string::npos || name_or_path.ends_with(".toml");
+  const std::string path = file ? name_or_path : folder + "/" + name_or_path + ".toml";
+  if (!file && !is_there(path)) {
+    const std::vector<std::string> names = machine_names(folder);
+    return not_found("there is no machine " + in_quotes(name_or_path) + "; there are " +
+                     join(names) + did_you_mean(name_or_path, names) +
+                     "; a file is named with a / or by its .toml");
+  }
+  TENON_ASSIGN_OR_RETURN(const std::string text, read_text_file(path, kMostBytes));
+  return parse_machine(text, path);
+}
+
+}  // namespace tenon::sim

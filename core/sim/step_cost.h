@@ -1,0 +1,31 @@
+// How long a step takes on a machine: what it needs (step_needs.h) by what the machine gives.
+//
+//   products    Σ max(bytes / bandwidth, operations / rate) / share(rows)
+//   attention   bytes of K and V / (bandwidth · share)  or  operations / (rate · share)
+//   overheads   a step, each layer, each sequence, each number of logits
+//
+// A sum, since kernels run one after the other. More rows, sequences or entries never take less.
+#pragma once
+
+#include <cstdint>
+
+#include "core/base/result.h"
+#include "core/sim/machine.h"
+#include "core/sim/step_needs.h"
+
+namespace tenon::sim {
+
+// Operations of attention that take the machine as long as reading a byte of K and V.
+double machine_turn(const Machine& machine);
+
+// The machine's rate for a format; for a format that it has none for, and which makes up less than
+// a fiftieth of the model, the first one's. Error: invalid_argument, with the formats that it has.
+Status check_formats(const Machine& machine, const StepModel& model);
+
+// Seconds of products alone, where their shares are 1: the limit.
+double product_limit_seconds(const Machine& machine, const ProductRate& rate,
+                             const ProductNeed& need);
+
+int64_t step_ns(const Machine& machine, const StepNeeds& needs);
+
+}  // namespace tenon::sim

@@ -1,0 +1,140 @@
+#include "core/sim/step_needs.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "core/model/tensors/tensor_values.h"
+
+namespace tenon::sim {
+namespace {
+
+// A recurrence multiplies and adds each number of its state about so often for a row.
+constexpr double kStateOperations = 6;
+
+double stored_bytes(const Weight& weight) {
+  double bytes = 0;
+  for (const TensorView& part : weight.parts) bytes += static_cast<double>(bytes_of(part).size());
+  return bytes;
+}
+
+}  // namespace
+
+StepModel::StepModel(const Model& model, const ModelShape& shape, const KvGeometry& geometry)
+    : layers_(shape.layer_count), vocabulary_(shape.vocabulary) {
+  for (size_t i = 0; i < model.layers.size(); ++i) {
+    const LayerWeights& layer = model.layers[i];
+    const ExpertsPlan& plan = model.plan.layers[i].experts;
+    std::vector<const Weight*> of_experts;
+    for (const ExpertWeights& expert : layer.experts) {
+      for (const Weight* weight : {&expert.gate, &expert.up, &expert.down}) {
+        of_experts.push_back(weight);
+        if (weight->n_out > 0) add(*weight, false, plan.count, plan.chosen);
+      }
+    }
+    for (const Weight* weight : layer.matrices()) {
+      if (std::ranges::find(of_experts, weight) == of_experts.end()) add(*weight, false, 0, 0);
+    }
+  }
+  if (model.layer_projection.n_out > 0) add(model.layer_projection, false, 0, 0);
+  add(model.head, true, 0, 0);
+  groups_.resize(shape.group_count);
+  for (GroupId group = 0; group < shape.group_count; ++group) {
+    Group& made = groups_[group];
+    const auto bytes = static_cast<double>(geometry.groups[group].bytes_per_token);
+    const bool recurrent = shape.groups[group].kind == KvKind::recurrent;
+    (recurrent ? made.state_bytes : made.bytes_per_token) = bytes;
+    made.window_tokens = shape.groups[group].window_tokens;
+  }
+  for (size_t i = 0; i < model.plan.layers.size(); ++i) {
+    const LayerPlan& layer = model.plan.layers[i];
+    const GroupId group = shape.layers[i].group;
+    if (!layer.attends() || group >= shape.group_count) continue;
+    // Scores and their sums over V: a multiplication and an addition for each element.
+    const double width = layer.latent ? 2.0 * layer.kernel_out_width()
+                                      : layer.attention.q_width() + layer.attended_width();
+    groups_[group].operations += 2 * width;
+  }
+}
+
+void StepModel::add(const Weight& weight, bool head, double experts, double chosen) {
+  const auto same = [&](const Matrices& each) {
+    return each.format == weight.format && each.head == head && each.experts == experts &&
+           each.chosen == chosen;
+  };
+  auto found = std::ranges::find_if(matrices_, same);
+  if (found == matrices_.end()) {
+    matrices_.push_back({weight.format, 0, 0, head, experts, chosen});
+    found = matrices_.end() - 1;
+  }
+  found->elements += double{static_cast<double>(weight.n_out)} * weight.k_in;
+  found->bytes += stored_bytes(weight);
+}
+
+std::vector<SequenceLoad> StepModel::loads_of(const BatchView& batch, GroupId ledger_group) {
+  std::vector<SequenceLoad> out;
+  out.reserve(batch.sequences.size());
+  for (size_t i = 0; i < batch.sequences.size(); ++i) {
+    const uint32_t rows = batch.sequences[i].rows;
+    const auto entries = ledger_group < batch.groups.size() ? batch.groups[ledger_group].kv_tokens
+                                                            : std::span<const uint32_t>();
+    out.push_back({rows, i < entries.size() ? entries[i] : rows});
+  }
+  return out;
+}
+
+StepNeeds StepModel::needs_of(std::span<const SequenceLoad> sequences, uint32_t logits_rows,
+                              double turn) const {
+  StepNeeds out;
+  double rows = 0;
+  for (const SequenceLoad& sequence : sequences) {
+    rows += sequence.rows;
+    double bytes = 0, operations = 0;
+    for (const Group& group : groups_) {
+      const double count = sequence.rows;
+      const double most =
+          group.window_tokens == 0 ? sequence.kv_tokens : group.window_tokens + count - 1;
+      const double entries = std::min<double>(sequence.kv_tokens, most);
+      bytes += entries * group.bytes_per_token + 2 * group.state_bytes;
+      operations += group.operations * count * std::max(entries - (count - 1) / 2, 1.0) +
+                    kStateOperations * count * group.state_bytes / 4;
+    }
+    if (bytes * turn > operations) {
+      out.decode_bytes += bytes;
+    } else {
+      out.prompt_operations += operations;
+    }
+  }
+  for (const Matrices& each : matrices_) {
+    const double met = each.head ? logits_rows : rows;
+    if (met == 0) continue;
+    if (each.experts == 0) {
+      out.products.push_back({each.format, each.elements, each.bytes, met});
+      continue;
+    }
+    // If rows chose at random; each expert then meets the same share of them.
+    const double idle = std::pow(1 - each.chosen / each.experts, met);
+    const double used = std::max(each.experts * (1 - idle), each.chosen) / each.experts;
+    const double share = met * each.chosen / each.experts / used;
+    out.products.push_back({each.format, each.elements * used, each.bytes * used, share});
+    out.expert_bytes += each.bytes * used;
+  }
+  out.layers = layers_;
+  out.sequences = static_cast<double>(sequences.size());
+  out.logits = static_cast<double>(logits_rows) * vocabulary_;
+  return out;
+}
+
+std::vector<StepModel::FormatShare> StepModel::formats() const {
+  std::map<std::string, double> elements;
+  double all = 0;
+  for (const Matrices& each : matrices_) {
+    elements[each.format] += each.elements;
+    all += each.elements;
+  }
+  std::vector<FormatShare> out;
+  for (const auto& [format, count] : elements) out.push_back({format, count / all});
+  return out;
+}
+
+}  // namespace tenon::sim

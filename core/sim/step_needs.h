@@ -1,0 +1,84 @@
+// What a step's arithmetic reads and computes, by kernel: the left side of a roofline. Of a model
+// and of what is in the step alone; no machine is in it.
+#pragma once
+
+#include <tenon/batch.h>
+#include <tenon/model.h>
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/model/model.h"
+
+namespace tenon::sim {
+
+// Matrices that are stored alike and multiplied by the same rows.
+struct ProductNeed {
+  std::string format;
+  double elements = 0;  // of all of them; of experts, of those that rows choose
+  double bytes = 0;     // the same, as stored; read once a step
+  double rows = 0;      // that each is multiplied by
+};
+
+struct StepNeeds {
+  std::vector<ProductNeed> products;
+  // Of attention and recurrences, each summed over sequences: the first of those whose rows are so
+  // few that reading K and V takes longest, the second of all others (StepModel::needs_of).
+  double decode_bytes = 0;
+  double prompt_operations = 0;
+  double layers = 0;
+  double sequences = 0;
+  double logits = 0;        // numbers: rows times vocabulary
+  double expert_bytes = 0;  // of `products`
+};
+
+// One sequence of a step.
+struct SequenceLoad {
+  uint32_t rows = 0;       // computed, drafts included
+  uint32_t kv_tokens = 0;  // entries of K and V once the rows are stored
+};
+
+class StepModel {
+ public:
+  // `geometry` has the groups of `shape`. All are read here and not kept.
+  StepModel(const Model& model, const ModelShape& shape, const KvGeometry& geometry);
+
+  // `turn` is how many operations of attention take as long as reading a byte of K and V
+  // (machine_turn): what has more of them computes longer than it reads.
+  StepNeeds needs_of(std::span<const SequenceLoad> sequences, uint32_t logits_rows,
+                     double turn) const;
+  // As a batch says it.
+  static std::vector<SequenceLoad> loads_of(const BatchView& batch, GroupId ledger_group);
+
+  // Every format that a matrix has, with its share of all elements.
+  struct FormatShare {
+    std::string format;
+    double share = 0;
+  };
+  std::vector<FormatShare> formats() const;
+
+ private:
+  struct Matrices {
+    std::string format;
+    double elements = 0, bytes = 0;
+    bool head = false;
+    // Of experts: of each layer so many, of which a row chooses some; elements and bytes are of
+    // all.
+    double experts = 0, chosen = 0;
+  };
+  struct Group {
+    double bytes_per_token = 0;
+    double operations = 0;  // of a row for each entry that it sees
+    uint32_t window_tokens = 0;
+    double state_bytes = 0;  // recurrent; the rest is 0 then
+  };
+  void add(const Weight& weight, bool head, double experts, double chosen);
+
+  std::vector<Matrices> matrices_;
+  std::vector<Group> groups_;
+  double layers_ = 0, vocabulary_ = 0;
+};
+
+}  // namespace tenon::sim

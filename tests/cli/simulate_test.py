@@ -1,0 +1,121 @@
+"""`tenon simulate` and `tenon calibrate`: what they print, and what they refuse."""
+import json
+import pathlib
+import tempfile
+import unittest
+
+from program import run
+
+WORK = """format = 1
+[[request]]
+count = 24
+prompt_tokens = 300
+max_tokens = 40
+"""
+
+
+class Simulate(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.out = self.folder / "out"
+        self.work = self.folder / "work.toml"
+        self.work.write_text(WORK)
+
+    def simulate(self, *arguments, machine="h100", model="llama-3.1-8b"):
+        return run("simulate", "--workload", self.work, "--out", self.out, "--quiet",
+                   "--model", model, "--set", "limits.context_tokens=2048",
+                   *(["--machine", machine] if machine else []), *arguments, cwd=self.folder)
+
+    def test_a_report_says_that_it_is_simulated_and_on_what(self):
+        done = self.simulate("--arm", "static:scheduler.plugin=static", "--in-flight", 16)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("simulated: ", done.stdout.splitlines()[0])
+        plan = json.loads((self.out / "report.json").read_text())["plan"]
+        self.assertEqual(plan["machine"],
+                         "simulated: NVIDIA H100 SXM, 80 GB (h100: calibrated on 2026-11-27)")
+        self.assertIn("simulated", (self.out / "report.html").read_text())
+
+    def test_what_was_never_calibrated_is_said(self):
+        done = self.simulate("--arm", "static:scheduler.plugin=static", "--in-flight", 16,
+                             machine="b200")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("never calibrated, from data sheets",
+                      (self.out / "report.md").read_text())
+
+    def test_the_same_simulation_is_the_same_to_the_byte(self):
+        texts = []
+        for name in ("one", "two"):
+            self.out = self.folder / name
+            done = self.simulate("--arm", "chunked:scheduler.plugin=chunked", "--rate", 40)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            texts.append((self.out / "requests.jsonl").read_text())
+        self.assertEqual(*texts)
+
+    def test_a_faster_machine_is_better_and_each_arm_may_have_its_own(self):
+        done = self.simulate("--arm", "h200:executor.machine=h200", "--in-flight", 8,
+                             "--metric", "tpot_mean")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"h200 is better than base")
+        plan = json.loads((self.out / "report.json").read_text())["plan"]
+        self.assertIn("H100", plan["machine"])
+        self.assertIn("H200", plan["machine"])
+
+    def test_four_machines_answer_more_than_one(self):
+        done = self.simulate("--arm", "four:cluster.machines=4", "--in-flight", 24)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"four is better than base")
+
+    def test_a_run_that_was_recorded_is_followed(self):
+        real = run("compare", "--workload", self.work, "--out", self.out, "--quiet", "--record",
+                   "--arm", "static:scheduler.plugin=static", "--pairs", 4, "--noise-pairs", 0,
+                   "--in-flight", 3, "--set", "limits.context_tokens=512", "--budget", "20s",
+                   cwd=self.folder)
+        self.assertIn(real.returncode, (0, 5), real.stderr)
+        for arm in (0, 1):
+            done = run("simulate", "--follow", self.out, "--of", arm, "--machine", "h100")
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            self.assertIn("plans are alike: every one, and all that was seen", done.stdout)
+        other = run("simulate", "--follow", self.out, "--machine", "h100",
+                    "--set", "limits.max_sequences=1")
+        self.assertEqual(other.returncode, 1, other.stdout)
+        self.assertIn("then the first line that is not:", other.stdout)
+
+    def test_nonsense_is_a_sentence(self):
+        arm = ["--arm", "static:scheduler.plugin=static"]
+        file = self.folder / "strange.toml"
+        for machine, arguments, words, *model in (
+                (None, arm, "no machine is named; write --machine NAME"),
+                ("h10", arm, "there is no machine 'h10'; there are a100-80gb, b200, h100"),
+                ("h100", [*arm, "--set", "executor.weights=q6_k"],
+                 "has no rate for weights of format 'q6_k'; it has bf16, q8_0 and q4_0"),
+                ("h100", [*arm, "--set", "executor.weights=q9"], "there is no format 'q9'"),
+                ("l40s", arm,
+                 "the model's weights take 87.0 GiB, and machine 'l40s' has 44.0 GiB",
+                 "mixtral-8x7b"),
+                ("h100", arm, "there is no shape 'llama-9b'", "llama-9b"),
+                ("h100", ["--arm", "s:url=http://127.0.0.1:1"],
+                 "arm 's' is a running server, which cannot be simulated"),
+                ("h100", ["--arm", "c:cluster.routing=nearest"],
+                 "'nearest' is no routing; expected round_robin, least_load, prefix or session"),
+                (str(file), arm, "bandwidth is -1.0; it must be a number above 0")):
+            with self.subTest(words=words):
+                file.write_text("format = 1\nmemory = \"80GiB\"\nbandwidth = -1.0\nlink = 1.0\n")
+                done = self.simulate(*arguments, machine=machine,
+                                     model=(model or ["llama-3.1-8b"])[0])
+                self.assertEqual(done.returncode, 1, done.stdout)
+                self.assertIn(words, done.stderr)
+                self.assertFalse(self.out.exists())
+
+    def test_only_a_simulation_moves_the_clock(self):
+        done = run("run", "hello", "--set", "executor.plugin=sim", "--set", "executor.machine=h100")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("`tenon simulate` moves; use that", done.stderr)
+        done = run("run", "hello", "--set", "executor.machine=h100")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("executor.machine is a key of simulations", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,339 @@
+// The executor "sim": runs that really happened, followed decision by decision; and simulations,
+// which are the same whatever the host does meanwhile.
+#include <atomic>
+#include <random>
+#include <thread>
+
+#include "core/compare/cluster.h"
+#include "core/compare/json.h"
+#include "core/compare/recorded_run.h"
+#include "core/exec/cpu/executor.h"
+#include "core/model/synth/shape_model.h"
+#include "core/sim/executor.h"
+#include "tests/pipeline/pipeline_fixture.h"
+#include "tests/support/temporary_folder.h"
+
+namespace tenon::compare {
+namespace {
+
+using testing::HasSubstr;
+
+sim::Machine machine() {
+  return {.name = "m",
+          .title = "a machine",
+          .memory_bytes = 8 * kGiB,
+          .bandwidth = 1e10,
+          .link_bandwidth = 1e9,
+          .products = {{"bf16", 1e11, {1, 64}, {0.8, 0.5}}},
+          .attention_operations = 1e11,
+          .step_ns = 20e3,
+          .sequence_ns = 1e3};
+}
+
+class SimulationTest : public testing::Test {
+ protected:
+  SimulationTest() {
+    PluginSearch search;
+    for (const char* name :
+         {"plugins/libtenon-scheduler_static", "plugins/libtenon-scheduler_continuous",
+          "plugins/libtenon-scheduler_chunked", "plugins/libtenon-scheduler_fair",
+          "plugins/libtenon-kv_cache_naive", "plugins/libtenon-kv_cache_paged",
+          "plugins/libtenon-kv_cache_prefix", "plugins/libtenon-kv_cache_radix",
+          "plugins/libtenon-sampler_standard", "plugins/libtenon-drafter_ngram",
+          "plugins/libtenon-drafter_suffix", "plugins/libtenon-drafter_draft_model",
+          "plugins/libtenon-linear_dense", "plugins/libtenon-attention_cpu",
+          "tests/pipeline/libtenon-least_slack"}) {
+      search.files.push_back({build_folder() + "/" + name + ".so", {"test", 0, 0}});
+    }
+    auto opened = PluginRegistry::open(search);
+    EXPECT_TRUE(opened.ok()) << opened.status().message();
+    registry_ = std::make_unique<PluginRegistry>(*std::move(opened));
+  }
+
+  Result<std::unique_ptr<Pipeline>> open(std::vector<std::string> settings, bool simulated,
+                                         const std::string& model = "") {
+    settings.push_back("model.path=" +
+                       (model.empty() ? source_folder() + "/configs/models/tale" : model));
+    settings.push_back(std::string("executor.plugin=") + (simulated ? "sim" : "cpu"));
+    auto config = parse_pipeline_config("format = 1\n", "p.toml", "/", settings);
+    if (!config.ok()) return config.take_status();
+    PipelineRequest request;
+    request.config = *std::move(config);
+    request.registry = registry_.get();
+    request.executors["cpu"] = [](const HostFacts& host) {
+      return make_cpu_executor({.threads = host.workers, .isa = host.cpu});
+    };
+    request.executors["sim"] = [this](const HostFacts&) -> Result<std::unique_ptr<Executor>> {
+      return sim::make_sim_executor(
+          {.clock = clock_.get(), .times = sim::times_of(machine()), .acceptance = acceptance_});
+    };
+    request.host.cpu = {};
+    request.host.workers = 1;
+    request.available_memory_bytes = request.total_memory_bytes = 8 * kGiB;
+    if (simulated) {
+      clock_ = std::make_unique<VirtualClock>(1);
+      request.virtual_clock = clock_.get();
+      request.open = [](const std::string& path, std::string_view as) {
+        return open_without_weights(path, as, "");
+      };
+    }
+    return build_pipeline(std::move(request));
+  }
+  std::unique_ptr<Pipeline> opened(const std::vector<std::string>& settings, bool simulated,
+                                   const std::string& model = "") {
+    auto pipeline = open(settings, simulated, model);
+    EXPECT_TRUE(pipeline.ok()) << pipeline.status().message();
+    return pipeline.ok() ? *std::move(pipeline) : nullptr;
+  }
+
+  // Prompts that share beginnings, with answers, priorities and deadlines of all kinds.
+  std::string random_work(uint64_t seed) {
+    std::mt19937_64 random(seed);
+    const auto below = [&random](uint64_t count) { return random() % count; };
+    std::string text;
+    for (int i = 0; i < 9; ++i) {
+      std::string tokens;
+      const uint64_t shared = below(3), length = 1 + below(44);
+      for (uint64_t at = 0; at < length; ++at) {
+        const uint64_t token = at < 24 ? 3 + shared * 100 + at : 3 + below(500);
+        tokens += (at == 0 ? "" : ", ") + std::to_string(token);
+      }
+      text += "{\"prompt\": [" + tokens + "], \"max_tokens\": " + std::to_string(1 + below(10)) +
+              ", \"ignore_eos\": " + (below(2) == 0 ? "true" : "false") + "}\n";
+    }
+    return folder_.write_file("work-" + std::to_string(seed) + ".jsonl", text);
+  }
+
+  ReplayWork work_of(const Pipeline& pipeline, const std::string& path, uint64_t seed) {
+    auto work = read_replay_work(pipeline, path, 8);
+    EXPECT_TRUE(work.ok()) << work.status().message();
+    std::mt19937_64 random(seed);
+    for (size_t i = 0; i < work->requests.size(); ++i) {
+      Request& request = work->requests[i];
+      request.priority = static_cast<int32_t>(random() % 3);
+      request.tenant = static_cast<uint32_t>(random() % 2);
+      request.deadline_ns = static_cast<int64_t>(random() % 2 * 40'000'000);
+      work->arrivals_ns[i] = static_cast<int64_t>(random() % 12) * 1'000'000;
+    }
+    if (seed % 3 == 0) work->in_flight = 4;
+    return *std::move(work);
+  }
+
+  // Runs on the processor, then follows that run; what differs, if anything does.
+  void follows(const std::vector<std::string>& settings, uint64_t seed) {
+    const std::string path = random_work(seed), views = folder_.path() + "/views.jsonl";
+    {
+      const auto real = opened(settings, false);
+      ASSERT_NE(real, nullptr);
+      const auto piece = replay(*real, work_of(*real, path, seed), {.salt = 1, .record = views});
+      ASSERT_TRUE(piece.ok()) << piece.status().message();
+    }
+    const auto simulated = opened(settings, true);
+    ASSERT_NE(simulated, nullptr);
+    const auto found = follow_run(*simulated, work_of(*simulated, path, seed), views);
+    ASSERT_TRUE(found.ok()) << found.status().message();
+    EXPECT_FALSE(found->differ) << testing::PrintToString(found->lines);
+    EXPECT_GT(found->plans, 5u);
+  }
+
+  MeasuredPiece simulated_piece(const std::vector<std::string>& settings, uint64_t seed,
+                                const std::string& model = "") {
+    const auto pipeline = opened(settings, true, model);
+    if (pipeline == nullptr) return {};
+    const auto piece = replay(*pipeline, work_of(*pipeline, random_work(seed), seed), {.salt = 1});
+    EXPECT_TRUE(piece.ok()) << piece.status().message();
+    return piece.ok() ? *piece : MeasuredPiece();
+  }
+
+  std::unique_ptr<PluginRegistry> registry_;
+  std::unique_ptr<VirtualClock> clock_;
+  std::optional<double> acceptance_;
+  TemporaryFolder folder_;
+};
+
+// So little memory that sequences wait and are preempted.
+std::vector<std::string> tight(const std::string& scheduler, const std::string& kv_cache) {
+  // A region of "naive" is one block.
+  const std::string block_tokens = kv_cache == "naive" ? "auto" : "16";
+  return {"scheduler.plugin=" + scheduler, "kv_cache.plugin=" + kv_cache,
+          "kv_cache.memory=1MiB",          "kv_cache.block_tokens=" + block_tokens,
+          "limits.context_tokens=64",      "limits.max_sequences=4",
+          "limits.max_batch_tokens=48"};
+}
+
+class FollowedTest : public SimulationTest,
+                     public testing::WithParamInterface<std::tuple<const char*, const char*>> {};
+
+TEST_P(FollowedTest, every_view_and_decision_is_that_of_the_run_that_was_recorded) {
+  const auto [scheduler, kv_cache] = GetParam();
+  for (const uint64_t seed : {1, 2, 3}) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    follows(tight(scheduler, kv_cache), seed);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(simulation, FollowedTest,
+                         testing::Combine(testing::Values("static", "continuous", "chunked", "fair",
+                                                          "example.least_slack"),
+                                          testing::Values("naive", "paged", "prefix", "radix")));
+
+TEST_F(SimulationTest, drafts_are_followed_too) {
+  for (const char* drafter : {"ngram", "suffix"}) {
+    SCOPED_TRACE(drafter);
+    std::vector<std::string> settings = tight("continuous", "paged");
+    settings.push_back(std::string("drafter.plugin=") + drafter);
+    follows(settings, 4);
+  }
+}
+
+TEST_F(SimulationTest, a_decision_that_differs_is_shown) {
+  const std::string path = random_work(5), views = folder_.path() + "/views.jsonl";
+  {
+    const auto first = opened(tight("continuous", "paged"), true);
+    ASSERT_NE(first, nullptr);
+    ASSERT_TRUE(replay(*first, work_of(*first, path, 5), {.salt = 1, .record = views}).ok());
+  }
+  const auto other = opened(tight("static", "paged"), true);
+  ASSERT_NE(other, nullptr);
+  const auto found = follow_run(*other, work_of(*other, path, 5), views);
+  ASSERT_TRUE(found.ok()) << found.status().message();
+  EXPECT_TRUE(found->differ);
+  ASSERT_GE(found->lines.size(), 2u);
+  EXPECT_THAT(found->lines[0], HasSubstr("of the record:"));
+}
+
+TEST_F(SimulationTest, the_same_simulation_is_the_same_on_a_busy_machine) {
+  const MeasuredPiece alone = simulated_piece(tight("chunked", "prefix"), 7);
+  std::atomic<bool> stop = false;
+  std::vector<std::thread> others;
+  for (int i = 0; i < 4; ++i) {
+    others.emplace_back([&stop] {
+      while (!stop) {
+      }
+    });
+  }
+  const MeasuredPiece busy = simulated_piece(tight("chunked", "prefix"), 7);
+  stop = true;
+  for (std::thread& other : others) other.join();
+  EXPECT_EQ(piece_json(alone).dump(), piece_json(busy).dump());
+  ASSERT_EQ(alone.requests.size(), busy.requests.size());
+  for (size_t i = 0; i < alone.requests.size(); ++i) {
+    EXPECT_EQ(row_json(alone.requests[i]).dump(), row_json(busy.requests[i]).dump());
+  }
+  EXPECT_GT(alone.seconds, 0);
+}
+
+TEST_F(SimulationTest, answers_do_not_depend_on_the_strategy) {
+  const MeasuredPiece one = simulated_piece(tight("static", "naive"), 8);
+  const MeasuredPiece other = simulated_piece(tight("chunked", "radix"), 8);
+  ASSERT_EQ(one.requests.size(), other.requests.size());
+  for (size_t i = 0; i < one.requests.size(); ++i) {
+    EXPECT_EQ(one.requests[i].answer, other.requests[i].answer) << i;
+  }
+  EXPECT_NE(one.seconds, other.seconds);
+}
+
+TEST_F(SimulationTest, a_large_model_needs_no_weights) {
+  const MeasuredPiece piece = simulated_piece(
+      {"scheduler.plugin=continuous", "kv_cache.plugin=paged", "limits.context_tokens=64"}, 1,
+      "/nowhere/smollm-360m");
+  EXPECT_EQ(piece.requests.size(), 9u);
+}
+
+TEST_F(SimulationTest, drafts_are_kept_as_often_as_somebody_says) {
+  std::vector<std::string> settings = tight("continuous", "paged");
+  settings.push_back("drafter.plugin=ngram");
+  acceptance_ = 1.0;
+  const MeasuredPiece all = simulated_piece(settings, 4);
+  acceptance_ = 0.0;
+  const MeasuredPiece none = simulated_piece(settings, 4);
+  EXPECT_EQ(all.counters.at("accepted_tokens"), all.counters.at("drafted_tokens"));
+  EXPECT_EQ(none.counters.at("accepted_tokens"), 0);
+}
+
+// A cluster of three machines with one clock each.
+class ClusterTest : public SimulationTest {
+ protected:
+  MeasuredPiece piece(Routing routing, uint64_t seed) {
+    std::vector<std::unique_ptr<Pipeline>> pipelines;
+    std::vector<std::unique_ptr<VirtualClock>> clocks;
+    std::vector<Pipeline*> machines;
+    for (int i = 0; i < 3; ++i) {
+      pipelines.push_back(opened(tight("continuous", "prefix"), true));
+      if (pipelines.back() == nullptr) return {};
+      clocks.push_back(std::move(clock_));
+      machines.push_back(pipelines.back().get());
+    }
+    const ReplayWork work = work_of(*machines[0], random_work(seed), seed);
+    const auto found = replay_cluster(machines, routing, work, {.salt = 1});
+    EXPECT_TRUE(found.ok()) << found.status().message();
+    return found.ok() ? *found : MeasuredPiece();
+  }
+};
+
+TEST_F(ClusterTest, every_request_is_answered_once_as_one_machine_does) {
+  for (const uint64_t seed : {3, 8}) {  // a closed loop, and arrivals
+    const MeasuredPiece one = simulated_piece(tight("continuous", "prefix"), seed);
+    for (const Routing routing :
+         {Routing::round_robin, Routing::least_load, Routing::prefix, Routing::session}) {
+      SCOPED_TRACE(routing_name(routing));
+      const MeasuredPiece all = piece(routing, seed);
+      ASSERT_EQ(all.requests.size(), one.requests.size());
+      for (size_t i = 0; i < one.requests.size(); ++i) {
+        EXPECT_EQ(all.requests[i].index, i);
+        EXPECT_EQ(all.requests[i].answer, one.requests[i].answer);
+        EXPECT_GT(all.requests[i].ttft_ms, 0);
+      }
+      EXPECT_LE(all.seconds, one.seconds * 1.001);
+      EXPECT_EQ(piece_json(all).dump(), piece_json(piece(routing, seed)).dump());
+    }
+  }
+}
+
+TEST(Routing, least_load_goes_where_fewest_tokens_are) {
+  Router router(Routing::least_load, 3);
+  const std::vector<TokenId> prompt = {1, 2, 3};
+  const MachineLoad loads[] = {{1, 90}, {2, 40}, {1, 60}};
+  EXPECT_EQ(router.choose(prompt, loads), 1u);
+}
+
+TEST(Routing, round_robin_takes_turns_and_sessions_stay) {
+  Router turns(Routing::round_robin, 2), sessions(Routing::session, 5);
+  const MachineLoad loads[5] = {};
+  const std::vector<TokenId> prompt(80, 7), other(80, 9);
+  EXPECT_EQ(turns.choose(prompt, std::span(loads).first(2)), 0u);
+  EXPECT_EQ(turns.choose(prompt, std::span(loads).first(2)), 1u);
+  EXPECT_EQ(turns.choose(prompt, std::span(loads).first(2)), 0u);
+  EXPECT_EQ(sessions.choose(prompt, loads), sessions.choose(prompt, loads));
+  EXPECT_NE(sessions.choose(prompt, loads), sessions.choose(other, loads));
+}
+
+TEST(Routing, a_prefix_goes_where_it_was_unless_that_machine_has_far_more_to_do) {
+  Router router(Routing::prefix, 2);
+  std::vector<TokenId> prompt(100);
+  for (size_t i = 0; i < prompt.size(); ++i) prompt[i] = static_cast<TokenId>(i);
+  const MachineLoad busy_first[] = {{1, 10}, {0, 0}}, idle[] = {{0, 0}, {0, 0}};
+  EXPECT_EQ(router.choose(prompt, busy_first), 1u);
+  prompt.back() = 500;
+  EXPECT_EQ(router.choose(prompt, idle), 1u);
+  const MachineLoad far[] = {{1, 1000}, {9, 9000}};
+  EXPECT_EQ(router.choose(prompt, far), 0u);
+  // Less than half of it is known there.
+  std::vector<TokenId> longer = prompt;
+  longer.resize(300, 77);
+  EXPECT_EQ(router.choose(longer, busy_first), 1u);
+  EXPECT_EQ(parse_routing("session"), Routing::session);
+  EXPECT_EQ(parse_routing("nearest"), std::nullopt);
+}
+
+TEST_F(SimulationTest, what_needs_another_model_is_refused_by_name) {
+  const auto second = open({"drafter.plugin=draft_model",
+                            "drafter.model=" + source_folder() + "/configs/models/tale-draft"},
+                           true);
+  ASSERT_FALSE(second.ok());
+  EXPECT_THAT(std::string(second.status().message()),
+              HasSubstr("executor 'sim' cannot run a second model"));
+}
+
+}  // namespace
+}  // namespace tenon::compare

@@ -1,0 +1,115 @@
+// Machine files: what is read, written again and refused.
+#include "core/sim/machine_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/support/folders.h"
+
+namespace tenon::sim {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+constexpr const char* kText = R"(format = 1
+title = "a machine"
+source = "nobody's data sheet"
+memory = "16GiB"
+bandwidth = 1e11
+link = 1e10
+[attention]
+operations = 1e12
+decode = 0.5
+prompt = 0.25
+[overheads]
+step_us = 20.0
+layer_us = 1.5
+[[product]]
+format = "bf16"
+operations = 2e12
+rows = [1, 16]
+share = [0.8, 0.4]
+)";
+
+std::string with(const std::string& from, const std::string& to) {
+  std::string text = kText;
+  text.replace(text.find(from), from.size(), to);
+  return text;
+}
+
+std::string fault_of(const std::string& text) {
+  const auto machine = parse_machine(text, "m.toml");
+  return machine.ok() ? "" : std::string(machine.status().message());
+}
+
+TEST(MachineFile, every_figure_is_read_with_its_unit) {
+  const auto machine = parse_machine(kText, "some/m.toml");
+  ASSERT_TRUE(machine.ok()) << machine.status().message();
+  EXPECT_EQ(machine->name, "m");
+  EXPECT_EQ(machine->memory_bytes, uint64_t{16} << 30);
+  EXPECT_EQ(machine->bandwidth, 1e11);
+  EXPECT_EQ(machine->step_ns, 20'000);
+  EXPECT_EQ(machine->layer_ns, 1500);
+  EXPECT_EQ(machine->sequence_ns, 0);
+  ASSERT_EQ(machine->products.size(), 1u);
+  EXPECT_EQ(machine->products[0].share_at(1), 0.8);
+  EXPECT_NEAR(machine->products[0].share_at(4), 0.6, 1e-12);
+  EXPECT_EQ(machine->products[0].share_at(1000), 0.4);
+  EXPECT_EQ(machine->words(), "a machine (m: never calibrated, nobody's data sheet)");
+}
+
+TEST(MachineFile, what_is_written_is_read_again) {
+  const auto machine = parse_machine(kText, "m.toml");
+  ASSERT_TRUE(machine.ok()) << machine.status().message();
+  const auto again = parse_machine(machine_toml(*machine), "m.toml");
+  ASSERT_TRUE(again.ok()) << again.status().message();
+  EXPECT_EQ(machine_toml(*again), machine_toml(*machine));
+  EXPECT_EQ(again->words(), machine->words());
+}
+
+TEST(MachineFile, nonsense_is_a_sentence) {
+  EXPECT_EQ(fault_of(with("bandwidth = 1e11", "bandwidth = -3.0")),
+            "m.toml: bandwidth is -3.0; it must be a number above 0");
+  EXPECT_EQ(fault_of(with("link = 1e10", "link = 0.0")),
+            "m.toml: link is 0.0; it must be a number above 0");
+  EXPECT_EQ(fault_of(with("memory = \"16GiB\"", "memory = \"0B\"")),
+            "m.toml: memory is 0; it must be above 0");
+  EXPECT_EQ(fault_of(with("[0.8, 0.4]", "[0.8]")),
+            "m.toml: product 'bf16': there are 2 rows and 1 shares; expected as many of both, "
+            "and one at least");
+  EXPECT_EQ(fault_of(with("[1, 16]", "[16, 1]")),
+            "m.toml: product 'bf16': rows 1.0 come after 16.0; they must rise");
+  EXPECT_EQ(fault_of(with("[0.8, 0.4]", "[0.2, 0.8]")),
+            "m.toml: product 'bf16': 16.0 rows take less time than 1.0; more rows must not be "
+            "faster: lower the share of the larger, or raise that of the smaller");
+  EXPECT_THAT(fault_of(with("step_us", "step_ms")), HasSubstr("step_ms"));
+  EXPECT_THAT(fault_of(with("format = 1\n", "")), HasSubstr("'format' is missing"));
+}
+
+TEST(MachineFile, a_name_that_is_none_tells_those_that_are) {
+  const auto machine = read_machine("h10", source_folder() + "/configs/machines");
+  ASSERT_FALSE(machine.ok());
+  const std::string message(machine.status().message());
+  EXPECT_THAT(message, HasSubstr("there is no machine 'h10'; there are "));
+  EXPECT_THAT(message, HasSubstr("did you mean 'h100'?"));
+}
+
+TEST(MachineFile, every_machine_that_is_shipped_makes_sense) {
+  const std::string folder = source_folder() + "/configs/machines";
+  const std::vector<std::string> names = machine_names(folder);
+  EXPECT_THAT(names, testing::IsSupersetOf({"a100-80gb", "b200", "h100", "h200", "l40s"}));
+  for (const std::string& name : names) {
+    const auto machine = read_machine(name, folder);
+    ASSERT_TRUE(machine.ok()) << machine.status().message();
+    EXPECT_NE(machine->find("bf16"), nullptr) << name;
+    EXPECT_FALSE(machine->source.empty()) << name;
+    const bool sheet = machine->source.find("data sheet") != std::string::npos;
+    EXPECT_EQ(machine->calibrated, !sheet) << name;
+  }
+}
+
+}  // namespace
+}  // namespace tenon::sim

@@ -1,0 +1,217 @@
+// What steps of known shapes need, what they take, and how a machine is found again from them.
+#include "core/sim/step_cost.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "core/model/plan/model_plan.h"
+#include "core/model/synth/shape_model.h"
+#include "core/sim/fit.h"
+
+namespace tenon::sim {
+namespace {
+
+constexpr uint32_t kContext = 4096;
+constexpr double kTurn = 100;
+
+// A model without weights, with K and V in 16 bits.
+struct Shaped {
+  std::unique_ptr<Model> model;
+  std::unique_ptr<ModelShapeStorage> shape;
+  std::vector<KvGroupGeometry> groups;
+  std::unique_ptr<StepModel> steps;
+};
+Shaped shaped(const std::string& name, const std::string& format = "") {
+  Shaped out;
+  auto model = open_without_weights(name, {}, format);
+  EXPECT_TRUE(model.ok()) << model.status().message();
+  out.model = *std::move(model);
+  out.shape = std::make_unique<ModelShapeStorage>(out.model->plan, kContext);
+  const ModelShape& shape = out.shape->shape();
+  out.groups.resize(shape.group_count);
+  for (GroupId group = 0; group < shape.group_count; ++group) {
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < shape.layer_count; ++i) {
+      if (shape.layers[i].group != group) continue;
+      bytes += 2 * 2 * uint64_t{out.model->plan.layers[i].attention.kv_width()};
+    }
+    out.groups[group].bytes_per_token = bytes;
+  }
+  out.steps = std::make_unique<StepModel>(
+      *out.model, shape, KvGeometry{.group_count = shape.group_count, .groups = out.groups.data()});
+  return out;
+}
+
+Machine machine() {
+  return {.name = "m",
+          .memory_bytes = uint64_t{1} << 40,
+          .bandwidth = 1e11,
+          .link_bandwidth = 1e10,
+          .products = {{"bf16", 4e12, {1, 64}, {0.8, 0.5}}, {"q8_0", 8e12, {1}, {0.6}}},
+          .attention_operations = 1e12,
+          .decode_share = 0.5,
+          .prompt_share = 0.3,
+          .step_ns = 20e3,
+          .layer_ns = 2e3,
+          .sequence_ns = 1e3,
+          .logits_ns = 0.5};
+}
+
+TEST(StepNeeds, a_row_of_llama_8b_reads_its_weights_and_computes_twice_as_often) {
+  const Shaped of = shaped("llama-3.1-8b");
+  const SequenceLoad one[] = {{1, 1024}};
+  const StepNeeds needs = of.steps->needs_of(one, 1, kTurn);
+  double bytes = 0, elements = 0;
+  for (const ProductNeed& need : needs.products) {
+    bytes += need.bytes;
+    elements += need.elements;
+  }
+  // Without the embedding: 32 layers of 218.1 million, and the head.
+  EXPECT_NEAR(elements, 32 * 218.1e6 + 525.3e6, 1e6);
+  EXPECT_EQ(bytes, 2 * elements);
+  EXPECT_EQ(needs.decode_bytes, 1024 * 32 * 4096.0);
+  EXPECT_EQ(needs.prompt_operations, 0);
+  EXPECT_EQ(needs.logits, 128256);
+}
+
+TEST(StepNeeds, the_head_meets_the_rows_that_are_sampled_alone) {
+  const Shaped of = shaped("llama-3.1-8b");
+  const SequenceLoad prompt[] = {{512, 512}};
+  const StepNeeds whole = of.steps->needs_of(prompt, 1, kTurn);
+  EXPECT_EQ(whole.products.at(0).rows, 512);
+  EXPECT_EQ(whole.products.at(1).rows, 1);
+  // 4 · heads · head_dim · layers · Σ positions
+  EXPECT_NEAR(whole.prompt_operations, 4.0 * 4096 * 32 * 512 * 256.5, 1e6);
+  EXPECT_EQ(whole.decode_bytes, 0);
+  const StepNeeds chunk = of.steps->needs_of(prompt, 0, kTurn);
+  EXPECT_EQ(chunk.products.size(), 1u);
+}
+
+TEST(StepNeeds, experts_count_as_far_as_rows_choose_them) {
+  const Shaped of = shaped("mixtral-8x7b");
+  const SequenceLoad one[] = {{1, 1}};
+  const StepNeeds few = of.steps->needs_of(one, 1, kTurn);
+  const std::vector<SequenceLoad> more(64, {1, 1});
+  const StepNeeds many = of.steps->needs_of(more, 64, kTurn);
+  const double all = 32 * 8 * 3.0 * 4096 * 14336 * 2;
+  EXPECT_NEAR(few.expert_bytes, all / 4, all * 1e-6);
+  EXPECT_NEAR(many.expert_bytes, all, all * 1e-3);
+}
+
+TEST(StepNeeds, a_window_bounds_what_is_read) {
+  const Shaped of = shaped("mistral-7b");
+  const SequenceLoad within[] = {{1, 4096}}, beyond[] = {{1, 9000}};
+  EXPECT_EQ(of.steps->needs_of(within, 1, kTurn).decode_bytes,
+            of.steps->needs_of(beyond, 1, kTurn).decode_bytes);
+}
+
+TEST(StepCost, more_rows_sequences_and_entries_never_take_less) {
+  const Shaped of = shaped("smollm-135m");
+  const Machine m = machine();
+  const double turn = machine_turn(m);
+  const auto cost = [&](std::vector<SequenceLoad> loads) {
+    const auto count = static_cast<uint32_t>(loads.size());
+    return step_ns(m, of.steps->needs_of(loads, count, turn));
+  };
+  int64_t last = 0;
+  for (uint32_t rows = 1; rows <= 2048; rows += rows < 80 ? 1 : 37) {
+    const int64_t now = cost({{rows, 2048}});
+    EXPECT_GE(now, last) << rows;
+    last = now;
+  }
+  last = 0;
+  for (uint32_t entries = 1; entries < 4000; entries += 13) {
+    const int64_t now = cost({{1, entries}, {1, 7}});
+    EXPECT_GE(now, last) << entries;
+    last = now;
+  }
+}
+
+TEST(StepCost, a_format_without_a_rate_is_named) {
+  const Shaped of = shaped("smollm-135m", "q4_0");
+  EXPECT_EQ(std::string(check_formats(machine(), *of.steps).message()),
+            "machine 'm' has no rate for weights of format 'q4_0'; it has bf16 and q8_0: add a "
+            "[[product]] to its file, or simulate a model of one of those");
+  EXPECT_TRUE(check_formats(machine(), *shaped("smollm-135m", "q8_0").steps).ok());
+}
+
+TEST(Fit, least_squares_are_not_negative) {
+  // Without the condition the second would be -1.
+  const std::vector<double> a = {1, 1, 1, 2, 1, 3}, b = {3, 2, 1};
+  const std::vector<double> x = non_negative_least_squares(a, b, 2);
+  EXPECT_NEAR(x[0], 2, 1e-5);
+  EXPECT_NEAR(x[1], 0, 1e-5);
+}
+
+TEST(Fit, the_machine_that_took_the_time_is_found_again) {
+  const Machine truth = machine();
+  std::vector<Shaped> models;
+  for (const char* format : {"", "q8_0"}) {
+    for (const char* name : {"tale", "smollm-135m", "smollm-360m", "qwen2.5-0.5b"}) {
+      models.push_back(shaped(name, format));
+    }
+  }
+  std::vector<MeasuredStep> steps;
+  for (const Shaped& model : models) {
+    for (const uint32_t count : {1u, 4u, 16u, 64u}) {
+      for (const uint32_t rows : {1u, 16u, 64u}) {
+        for (const uint32_t before : {0u, 900u}) {
+          MeasuredStep step{.model = model.steps.get()};
+          step.sequences.assign(count, {rows, rows + before});
+          step.logits_rows = count;
+          step.held_out = &model == &models.back() && count == 4;
+          step.seconds =
+              1e-9 * static_cast<double>(step_ns(
+                         truth, step.model->needs_of(step.sequences, count, machine_turn(truth))));
+          steps.push_back(std::move(step));
+        }
+      }
+    }
+  }
+  Machine limits = truth;
+  limits.decode_share = limits.prompt_share = 1;
+  for (ProductRate& rate : limits.products) {
+    rate.rows = {1};
+    rate.shares = {1};
+  }
+  const auto fit = fit_machine(limits, {1, 64}, steps);
+  ASSERT_TRUE(fit.ok()) << fit.status().message();
+  EXPECT_LT(fit->mean_error, 0.03);
+  EXPECT_LT(fit->held_out_error, 0.05);
+  EXPECT_NEAR(fit->machine.find("bf16")->share_at(1), 0.8, 0.08);
+  EXPECT_TRUE(check_machine(fit->machine).ok()) << check_machine(fit->machine).message();
+}
+
+TEST(Fit, too_few_steps_are_refused) {
+  const auto fit = fit_machine(machine(), {1, 64}, {});
+  ASSERT_FALSE(fit.ok());
+  EXPECT_EQ(std::string(fit.status().message()),
+            "there are 0 steps to fit a machine to; expected 8 at least");
+}
+
+TEST(ShapeModel, a_model_without_weights_has_their_sizes_and_formats) {
+  const auto plain = open_without_weights("llama-3.1-8b", {}, "");
+  ASSERT_TRUE(plain.ok()) << plain.status().message();
+  EXPECT_NEAR(static_cast<double>((*plain)->weight_bytes()), 16.06e9, 0.01e9);
+  EXPECT_FALSE((*plain)->plan.tied_embeddings);
+  const auto packed = open_without_weights("llama-3.1-8b", {}, "q4_0");
+  ASSERT_TRUE(packed.ok()) << packed.status().message();
+  EXPECT_EQ((*packed)->layers[0].q.format, "q4_0");
+  EXPECT_EQ((*packed)->embedding.format, "bf16");
+}
+
+TEST(ShapeModel, what_is_neither_a_model_nor_a_shape_is_named) {
+  const auto none = open_without_weights("somewhere/llama-9", {}, "");
+  ASSERT_FALSE(none.ok());
+  EXPECT_THAT(std::string(none.status().message()),
+              testing::HasSubstr("there is no shape 'llama-9'; there are llama-3.2-1b"));
+  const auto format = open_without_weights("tale", {}, "q3");
+  ASSERT_FALSE(format.ok());
+  EXPECT_THAT(std::string(format.status().message()),
+              testing::HasSubstr("there is no format 'q3' of weights; there are"));
+}
+
+}  // namespace
+}  // namespace tenon::sim
