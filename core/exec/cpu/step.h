@@ -94,7 +94,7 @@ struct CpuBuffers {
                   uint32_t max_rows, const ModelCut& cut = {});
   // Whether kernels kept to all but `attended`: these are linear kernels' to write.
   bool intact() const;
-  std::array<const HostMemory*, 30> all() const {
+  std::array<const HostMemory*, 31> all() const {
     const auto& [first, second, third] = recurrent;
     return {&hidden,
             &normed,
