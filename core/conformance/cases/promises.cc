@@ -39,7 +39,7 @@ constexpr WaysToBreak kWays[] = {
     {kDrafter, "than its siblings have", {"drafter.h", "Siblings are different tokens."}},
     {kDrafter,
      "its own probabilities allow",
-     {"drafter.h", "Row d takes the distribution that token d was drawn from."}},
+     {"drafter.h", "Row d takes what draft d was drawn from"}},
     {kDrafter, "draft proposed token", kTokenIds},
     {kKvCache,
      " free tokens do not make ",

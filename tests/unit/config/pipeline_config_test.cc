@@ -240,7 +240,7 @@ TEST(PipelineConfig, suggests_the_nearest_table_and_key) {
       StartsWith("p.toml:2:2: unknown table 'schedluer'; did you mean 'scheduler'? (known: "));
   EXPECT_EQ(error_of("[executor]\nthread = 4\n"),
             "p.toml:3:1: unknown key 'executor.thread'; did you mean 'threads'? ([executor] has: "
-            "plugin, threads, isa, deterministic, graph_memory)");
+            "plugin, threads, isa, deterministic, graph_memory, machine, weights, acceptance)");
   EXPECT_THAT(
       error_of("", {"limits.max_sequence=3"}),
       StartsWith("--set: unknown key 'limits.max_sequence'; did you mean 'max_sequences'?"));
