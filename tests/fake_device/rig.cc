@@ -141,7 +141,7 @@ const KvEviction* Rig::eviction() const {
   if (ask == nullptr) return nullptr;
   const auto* stated =
       static_cast<const KvEviction*>(ask(kv_plugin_.handle().instance(), kKvEviction));
-  return stated->first < options_.context_tokens ? stated : nullptr;
+  return stated != nullptr && stated->first < options_.context_tokens ? stated : nullptr;
 }
 
 std::unique_ptr<FakeDevice> Rig::make_device(const ToyModel& model, const ModelShape& shape,

@@ -103,12 +103,11 @@ class PackedWeights {
   const PackedMatrix& layer_projection() const { return layer_projection_; }
   // Of several ranks: who has which rows of the embedding; null: all are here.
   const ColumnStarts* embedding_starts() const { return embedding_.starts; }
-  // This slice's share of the tokens' rows of the embedding, as f32 [tokens, hidden]. Of several
-  // ranks they are this one's.
   // Of several streams, for each but the first.
   const std::vector<PackedMatrix>& stream_in() const { return stream_in_; }
   const std::vector<PackedMatrix>& stream_out() const { return stream_out_; }
-  // This slice's share of the tokens' rows of the embedding, as f32 [tokens, hidden].
+  // This slice's share of the tokens' rows of the embedding, as f32 [tokens, hidden]. Of several
+  // ranks they are this one's.
   Status embed(std::span<const TokenId> tokens, float* out, Slice slice) const;
 
   uint64_t bytes() const { return memory_ ? memory_->bytes() - guard_bytes_ : 0; }

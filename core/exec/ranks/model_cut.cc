@@ -83,6 +83,7 @@ std::string reason_for_whole(const Model& model, size_t index, uint32_t ranks) {
   if (attention.qk_norm && attention.qk_norm_extent == QkNormExtent::whole) {
     return "its norm of q and k spans all heads";
   }
+  if (attention.attended_norm) return "its norm of what is attended spans all heads";
   if (attention.alibi_max_bias > 0.0f) return "its biases by distance follow from all heads";
   if (attention.kv_heads == 0 || attention.heads % attention.kv_heads != 0) {
     return "its heads do not divide among its KV heads";

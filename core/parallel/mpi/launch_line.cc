@@ -55,14 +55,19 @@ Result<std::vector<std::string>> launch_line(uint32_t ranks,
   }
   std::error_code error;
   line.push_back(std::filesystem::read_symlink("/proc/self/exe", error).string());
-  for (size_t i = 0; i < words.size(); ++i) {
-    if (words[i] == "--launch") {
-      ++i;
-    } else if (!words[i].starts_with("--launch=")) {
-      line.push_back(words[i]);
+  // The key stands where the option stood, so that what comes later decides, and nothing is added
+  // after a "--".
+  const std::string tensor = "parallel.tensor=" + std::to_string(ranks);
+  const auto end = std::ranges::find(words, "--");
+  for (auto word = words.begin(); word != words.end(); ++word) {
+    const bool is_alone = *word == "--launch";
+    if (word >= end || (!is_alone && !word->starts_with("--launch="))) {
+      line.push_back(*word);
+      continue;
     }
+    line.insert(line.end(), {"--set", tensor});
+    if (is_alone && word + 1 != words.end()) ++word;
   }
-  line.insert(line.end(), {"--set", "parallel.tensor=" + std::to_string(ranks)});
   return line;
 }
 

@@ -1,7 +1,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 
 #include "core/parallel/mpi/launch_line.h"
 #include "core/parallel/mpi/mpi_library.h"
@@ -32,6 +35,27 @@ TEST(LaunchLineTest, without_a_launcher_its_package_is_named) {
   setenv("PATH", before.c_str(), 1);
   ASSERT_FALSE(line.ok());
   EXPECT_THAT(std::string(line.status().message()), testing::HasSubstr("openmpi-bin"));
+}
+
+TEST(LaunchLineTest, the_number_of_ranks_stands_where_it_was_asked_for) {
+  const std::filesystem::path folder =
+      std::filesystem::temp_directory_path() / ("tenon-launch-" + std::to_string(getpid()));
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder / "mpirun") << "#!/bin/sh\n";
+  std::filesystem::permissions(folder / "mpirun", std::filesystem::perms::owner_all);
+  const std::string before = std::getenv("PATH") != nullptr ? std::getenv("PATH") : "";
+  setenv("PATH", folder.c_str(), 1);
+  const auto line = launch_line(2, {"run", "--launch", "2", "--set", "a=1", "--", "--launch", "x"});
+  const auto joined = launch_line(3, {"run", "--launch=3", "Once"});
+  setenv("PATH", before.c_str(), 1);
+  std::filesystem::remove_all(folder);
+  ASSERT_TRUE(line.ok() && joined.ok());
+  const auto tail = [](const std::vector<std::string>& words, size_t count) {
+    return std::vector<std::string>(words.end() - static_cast<ptrdiff_t>(count), words.end());
+  };
+  EXPECT_THAT(tail(*line, 8), testing::ElementsAre("run", "--set", "parallel.tensor=2", "--set",
+                                                   "a=1", "--", "--launch", "x"));
+  EXPECT_THAT(tail(*joined, 4), testing::ElementsAre("run", "--set", "parallel.tensor=3", "Once"));
 }
 
 }  // namespace
