@@ -26,8 +26,8 @@ std::string point(double x, double y, size_t colour) {
 }
 
 std::string seconds_text(int power) {
-  const char* const kWords[] = {"1 µs",  "10 µs",  "100 µs", "1 ms",
-                                "10 ms", "100 ms", "1 s",    "10 s"};
+  constexpr const char* kWords[] = {"1 µs",  "10 µs",  "100 µs", "1 ms",
+                                    "10 ms", "100 ms", "1 s",    "10 s"};
   const int index = power + 6;
   return index >= 0 && index < 8 ? kWords[index] : "";
 }
