@@ -91,6 +91,12 @@ NoiseFloor noise_of(const MeasuredComparison& measured, const Metric& primary, d
   return noise;
 }
 
+// A simulation has no logits.
+bool has_digests(const MeasuredPiece& piece) {
+  return std::ranges::any_of(piece.requests,
+                             [](const auto& request) { return !request.digest.empty(); });
+}
+
 // The first request that got other tokens, or other digests, than the base's first piece gave it.
 std::string difference_in(const MeasuredPiece& expected, const MeasuredPiece& found) {
   if (expected.requests.size() != found.requests.size()) {
@@ -209,7 +215,8 @@ void compare_answers(const MeasuredComparison& measured, ArmResult& out) {
   }
   out.answers = expected == nullptr
                     ? "not known: nothing was answered"
-                    : "equal: every token of every piece, and the digests of logits";
+                    : "equal: every token of every piece" +
+                          std::string(has_digests(*expected) ? ", and the digests of logits" : "");
 }
 
 // A pair with a zero has no ratio. Without such pairs a mean would be of the others alone, so there

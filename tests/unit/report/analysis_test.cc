@@ -46,6 +46,17 @@ TEST(Analysis, finds_equal_tokens_of_other_logits) {
   EXPECT_THAT(analyse(world.measured).arms[0].answers, HasSubstr("from other logits"));
 }
 
+TEST(Analysis, names_digests_only_where_some_were_taken) {
+  World world;
+  world.pairs(3, 1);
+  EXPECT_EQ(analyse(world.measured).arms[0].answers,
+            "equal: every token of every piece, and the digests of logits");
+  for (MeasuredPiece& piece : world.measured.pieces) {
+    for (auto& request : piece.requests) request.digest.clear();
+  }
+  EXPECT_EQ(analyse(world.measured).arms[0].answers, "equal: every token of every piece");
+}
+
 TEST(Analysis, does_not_compare_answers_of_other_numerics) {
   World world;
   world.pairs(5, 1);
