@@ -3,6 +3,8 @@
 #include <bit>
 #include <cstring>
 
+#include "core/base/hex.h"
+
 namespace tenon {
 namespace {
 
@@ -68,12 +70,7 @@ std::array<uint8_t, 32> sha256(std::span<const std::byte> bytes) {
 }
 
 std::string sha256_hex(std::span<const std::byte> bytes) {
-  std::string text;
-  for (uint8_t byte : sha256(bytes)) {
-    text += "0123456789abcdef"[byte >> 4];
-    text += "0123456789abcdef"[byte & 15];
-  }
-  return text;
+  return hex_text(sha256(bytes));
 }
 
 std::string sha256_hex(std::string_view text) {

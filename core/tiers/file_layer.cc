@@ -10,6 +10,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "core/base/files/descriptor.h"
 #include "core/base/quote.h"
 
 namespace tenon {
@@ -22,20 +23,6 @@ Status file_error(const char* what, const std::string& path, int error) {
       std::string(what) + " " + path_in_quotes(path) + " failed: " + std::strerror(error);
   return error == ENOENT ? not_found(text) : failed(text);
 }
-
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
 
 int64_t nanoseconds(const timespec& time) {
   return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 
+#include "core/base/hex.h"
 #include "core/base/xxh64.h"
 
 namespace tenon {
@@ -87,12 +88,7 @@ Result<std::span<const std::byte>> kv_payload(std::span<const std::byte> file, c
 }
 
 std::string kv_file_name(const KvKey& key) {
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string digits;
-  for (const uint8_t byte : key.content) {
-    digits += kDigits[byte >> 4];
-    digits += kDigits[byte & 15];
-  }
+  const std::string digits = hex_text(key.content);
   return digits.substr(0, 2) + "/" + digits + ".g" + std::to_string(key.group) +
          std::string(kEnding);
 }

@@ -8,25 +8,12 @@
 #include <cerrno>
 #include <cstring>
 
+#include "core/base/files/descriptor.h"
 #include "core/base/presence.h"
 #include "core/base/quote.h"
 
 namespace tenon {
 namespace {
-
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
 
 Status open_error(const std::string& path) {
   const int why = errno;

@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "core/base/files/descriptor.h"
 #include "core/base/log.h"
 #include "core/base/quote.h"
 #include "core/base/text.h"
@@ -27,20 +28,10 @@ Status cannot(std::string_view what, const std::string& path) {
                 std::strerror(errno));
 }
 
-class Descriptor {
- public:
-  Descriptor(const std::string& path, int flags)
-      : fd_(::open(path.c_str(), flags | O_CLOEXEC | O_CREAT, 0666)) {}
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
+// Made where it is not there; below 0: it cannot be.
+int open_or_make(const std::string& path, int flags) {
+  return ::open(path.c_str(), flags | O_CLOEXEC | O_CREAT, 0666);
+}
 
 // Another program that brings the same file is waited for; where a file system has no locks, there
 // is none.
@@ -155,13 +146,13 @@ uint64_t bytes_there(const BlobPlace& place, const RemoteFile& file) {
 
 Status bring_blob(Endpoint& endpoint, const ModelName& name, const std::string& commit,
                   const RemoteFile& file, const BlobPlace& place, const BlobProgress& progress) {
-  const Descriptor lock(place.lock_folder + "/" + file.digest + ".lock", O_RDWR);
+  const Descriptor lock(open_or_make(place.lock_folder + "/" + file.digest + ".lock", O_RDWR));
   take_lock(lock, file);
   const std::string blob = place.blob(file), path = place.unfinished(file);
   std::error_code error;
   if (fs::exists(blob, error)) return {};
   {
-    const Descriptor out(path, O_WRONLY | O_APPEND);
+    const Descriptor out(open_or_make(path, O_WRONLY | O_APPEND));
     if (out.get() < 0) return cannot("write", path);
     Part part{.endpoint = endpoint,
               .name = name,

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "core/base/files/mapped_file.h"
+#include "core/base/hex.h"
 #include "core/base/quote.h"
 
 namespace tenon::hub {
@@ -42,12 +43,7 @@ Result<std::string> digest_of(const std::string& path, const std::string& expect
   unsigned size = 0;
   good = good && EVP_DigestFinal_ex(context.get(), digest.data(), &size) == 1;
   if (!good) return failed("libcrypto has no " + std::string(is_git ? "SHA-1" : "SHA-256"));
-  std::string text;
-  for (unsigned i = 0; i < size; ++i) {
-    text += "0123456789abcdef"[digest[i] >> 4];
-    text += "0123456789abcdef"[digest[i] & 15];
-  }
-  return text;
+  return hex_text(std::span(digest).first(size));
 }
 
 }  // namespace tenon::hub
