@@ -50,35 +50,34 @@ Result<std::unique_ptr<DiskStore>> DiskStore::open(const std::string& folder, ui
   return std::unique_ptr<DiskStore>(new DiskStore(folder, quota_bytes, world, std::move(files)));
 }
 
-// What is there, and what nobody will ever finish.
-void DiskStore::look_around() {
+// What is there, without what nobody will ever finish.
+std::vector<FileEntry> DiskStore::look_around() {
   const std::unordered_map<std::string, Known> before = std::exchange(known_, {});
   held_bytes_ = written_bytes_ = 0;
   looked_around_ = true;
   const int64_t now_ns = files_->now_ns();
-  for (const FileEntry& file : files_->list(folder_)) {
-    if (!is_kv_file_name(file.name)) continue;
-    if (is_unfinished(file.name)) {
-      if (now_ns - file.used_ns > kForgottenNs) files_->remove(path_of(file.name));
-      continue;
-    }
+  std::vector<FileEntry> files = files_->list(folder_);
+  std::erase_if(files, [&](const FileEntry& file) {
+    if (!is_kv_file_name(file.name)) return true;
+    if (!is_unfinished(file.name)) return false;
+    if (now_ns - file.used_ns > kForgottenNs) files_->remove(path_of(file.name));
+    return true;
+  });
+  for (const FileEntry& file : files) {
     const auto seen = before.find(file.name);
     known_[file.name] = {file.bytes, seen != before.end() && seen->second.sound};
     held_bytes_ += file.bytes;
   }
   count([this](KvStoreTotals& totals) { totals.held_bytes = held_bytes_; });
+  return files;
 }
 
 // Files that were not used for longest go, whichever process wrote them.
 void DiskStore::make_room(uint64_t bytes) {
   const bool full = held_bytes_ + bytes > quota_bytes_;
   if (!full && looked_around_ && written_bytes_ <= quota_bytes_ / kLookPart) return;
-  look_around();
+  std::vector<FileEntry> files = look_around();
   if (held_bytes_ + bytes <= quota_bytes_) return;
-  std::vector<FileEntry> files = files_->list(folder_);
-  std::erase_if(files, [](const FileEntry& file) {
-    return !is_kv_file_name(file.name) || is_unfinished(file.name);
-  });
   std::ranges::sort(files, {},
                     [](const FileEntry& file) { return std::pair(file.used_ns, file.name); });
   const uint64_t target = quota_bytes_ - quota_bytes_ / kFreedPart;

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "core/tiers/file_layer.h"
 #include "core/tiers/kv_store.h"
@@ -33,7 +34,7 @@ class DiskStore final : public KvStore {
   DiskStore(std::string folder, uint64_t quota_bytes, const std::string& world,
             std::unique_ptr<FileLayer> files);
   std::string path_of(const std::string& name) const { return folder_ + "/" + name; }
-  void look_around();
+  std::vector<FileEntry> look_around();
   void make_room(uint64_t bytes);
   Status write_beside(const std::string& name, std::span<const std::span<const std::byte>> parts);
   void describe_world();
