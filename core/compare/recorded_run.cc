@@ -4,7 +4,6 @@
 #include <map>
 #include <unordered_map>
 
-#include "core/base/files/mapped_file.h"
 #include "core/base/json_fault.h"
 #include "core/base/quote.h"
 #include "core/base/text.h"
@@ -27,23 +26,11 @@ struct Line {
 };
 
 Result<std::vector<Line>> read_lines(const std::string& path) {
-  const Result<MappedFile> file = MappedFile::open(path);
-  if (!file.ok()) {
-    return Status::error(
-        file.status().code(),
-        message_of(file.status()) + " – a comparison that was recorded has it (--record)");
-  }
-  std::string_view rest(reinterpret_cast<const char*>(file->bytes().data()), file->bytes().size());
   std::vector<Line> out;
-  for (size_t number = 1; !rest.empty(); ++number) {
-    const std::string_view text = rest.substr(0, rest.find('\n'));
-    rest.remove_prefix(std::min(rest.size(), text.size() + 1));
-    Json json = Json::parse(text, nullptr, false);
-    if (json.is_discarded()) {
-      return invalid_argument(path + ":" + std::to_string(number) + ": not a line of JSON");
-    }
+  TENON_RETURN_IF_ERROR(each_line(path, [&out](size_t number, Json json) -> Result<bool> {
     out.push_back({number, std::move(json)});
-  }
+    return true;
+  }));
   if (out.empty()) return invalid_argument(path_in_quotes(path) + " is empty – record again");
   return out;
 }
@@ -59,7 +46,7 @@ Result<std::vector<Answer>> read_answers(const std::string& path) {
   for (const Line& line : lines) {
     const Json& samples = line.json.at("samples");
     if (samples.size() != 1) {
-      return unsupported(path + ":" + std::to_string(line.number) + ": a request has " +
+      return unsupported(place_of_line(path, line.number) + ": a request has " +
                          std::to_string(samples.size()) +
                          " samples; runs of one sample a request can be followed");
     }

@@ -267,7 +267,12 @@ Status ViewRecorder::plan(const SchedulerView& view, KvLedger& ledger, PlanOut& 
   return sink_(line);
 }
 
-Result<ReplayedViews> replay_views(Scheduler& scheduler, const std::string& path) {
+std::string place_of_line(const std::string& path, size_t number) {
+  return path + ":" + std::to_string(number);
+}
+
+Status each_line(const std::string& path,
+                 const std::function<Result<bool>(size_t number, Json line)>& function) {
   const Result<MappedFile> file = MappedFile::open(path);
   if (!file.ok()) {
     return Status::error(
@@ -275,22 +280,35 @@ Result<ReplayedViews> replay_views(Scheduler& scheduler, const std::string& path
         message_of(file.status()) + " – a comparison that was recorded has it (--record)");
   }
   std::string_view rest(reinterpret_cast<const char*>(file->bytes().data()), file->bytes().size());
-  if (rest.empty()) return invalid_argument(path_in_quotes(path) + " has no views – record again");
-  ReplayedViews out;
   for (size_t number = 1; !rest.empty(); ++number) {
-    const std::string_view line = rest.substr(0, rest.find('\n'));
-    rest.remove_prefix(std::min(rest.size(), line.size() + 1));
-    const std::string place = path + ":" + std::to_string(number);
-    const Json json = Json::parse(line, nullptr, false);
-    if (json.is_discarded()) return invalid_argument(place + ": not a line of JSON");
+    const std::string_view text = rest.substr(0, rest.find('\n'));
+    rest.remove_prefix(std::min(rest.size(), text.size() + 1));
+    Json line = Json::parse(text, nullptr, false);
+    if (line.is_discarded()) {
+      return invalid_argument(place_of_line(path, number) + ": not a line of JSON");
+    }
+    TENON_ASSIGN_OR_RETURN(const bool goes_on, function(number, std::move(line)));
+    if (!goes_on) break;
+  }
+  return {};
+}
+
+Result<ReplayedViews> replay_views(Scheduler& scheduler, const std::string& path) {
+  ReplayedViews out;
+  bool has_lines = false;
+  const auto replayed = [&](size_t number, const Json& line) -> Result<bool> {
+    has_lines = true;
+    const std::string place = place_of_line(path, number);
     try {
-      Result<bool> same = replay_line(scheduler, json, out);
-      if (!same.ok()) return with_context(place, same.status());
-      if (!*same) break;
+      Result<bool> same = replay_line(scheduler, line, out);
+      if (same.ok()) return *same;
+      return with_context(place, same.status());
     } catch (const nlohmann::json::exception& error) {
       return invalid_argument(place + ": " + json_fault(error.what()));
     }
-  }
+  };
+  TENON_RETURN_IF_ERROR(each_line(path, replayed));
+  if (!has_lines) return invalid_argument(path_in_quotes(path) + " has no views – record again");
   return out;
 }
 

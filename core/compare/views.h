@@ -14,6 +14,13 @@
 
 namespace tenon::compare {
 
+// A line of a record, for messages: "views.jsonl:7".
+std::string place_of_line(const std::string& path, size_t number);
+// Calls function(number, line) for each line of a record, from 1 on, until that is false. Errors:
+// those of opening the file, a line that is not JSON, and those of `function`.
+Status each_line(const std::string& path,
+                 const std::function<Result<bool>(size_t number, Json line)>& function);
+
 // Passes every call on to a scheduler, and writes down its events, views and plans. A plan that
 // fails is not written.
 class ViewRecorder final : public Scheduler {
