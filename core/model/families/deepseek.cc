@@ -102,18 +102,22 @@ void read_v2(const JsonFields& config, ModelPlan& plan) {
   }
 }
 
+// As V3 chooses among `count` experts, where the config does not say how many.
+ExpertsPlan read_grouped_router(const JsonFields& config, uint32_t count) {
+  return read_sigmoid_router(config, {.experts = {.count = count,
+                                                  .chosen = 8,
+                                                  .width = 2048,
+                                                  .width_key = "moe_intermediate_size",
+                                                  .count_key = "n_routed_experts"},
+                                      .scale = 2.5f,
+                                      .groups = 8,
+                                      .groups_chosen = 4});
+}
+
 void read_v3(const JsonFields& config, ModelPlan& plan) {
   const Shape shape = read_latent_shape(config, kV3Shape, plan);
   read_latent_layers(config, shape, {}, read_interleave(config), plan);
-  const ExpertsPlan experts =
-      read_sigmoid_router(config, {.experts = {.count = 256,
-                                               .chosen = 8,
-                                               .width = 2048,
-                                               .width_key = "moe_intermediate_size",
-                                               .count_key = "n_routed_experts"},
-                                   .scale = 2.5f,
-                                   .groups = 8,
-                                   .groups_chosen = 4});
+  const ExpertsPlan experts = read_grouped_router(config, 256);
   set_checked_experts(config, read_sparse_after(config, 3, shape.layers), experts, plan);
 }
 
@@ -133,15 +137,7 @@ void read_lite(const JsonFields& config, ModelPlan& plan) {
 void read_ax_k1(const JsonFields& config, ModelPlan& plan) {
   const Shape shape = read_latent_shape(config, kAxK1Shape, plan);
   read_latent_layers(config, shape, {}, read_interleave(config), plan);
-  const ExpertsPlan experts =
-      read_sigmoid_router(config, {.experts = {.count = 192,
-                                               .chosen = 8,
-                                               .width = 2048,
-                                               .width_key = "moe_intermediate_size",
-                                               .count_key = "n_routed_experts"},
-                                   .scale = 2.5f,
-                                   .groups = 8,
-                                   .groups_chosen = 4});
+  const ExpertsPlan experts = read_grouped_router(config, 192);
   set_checked_experts(config, read_mlp_types(config, 1, shape.layers), experts, plan);
   for (LayerPlan& layer : plan.layers) {
     if (layer.experts) layer.mlp_post_norm = layer.mlp_norm;
