@@ -89,8 +89,7 @@ void EngineHost::pass_kv_events() {
       log(LogLevel::error, "engine",
           "kv_cache " + in_quotes(engine_.parts().kv_cache_name) +
               " broke its contract: it told of a block that is not full, or of no group – it is "
-              "not "
-              "asked for events any more");
+              "not asked for events any more");
       kv_events_ = nullptr;
       return;
     }
