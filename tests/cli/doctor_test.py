@@ -62,6 +62,21 @@ class Doctor(unittest.TestCase):
         self.assertIn("share/tenon", found["files", "bundled model"]["what"])
         self.assertEqual(found["plugins", "scheduler"]["health"], "wrong")
 
+    def test_a_unit_that_starts_another_program_is_noted(self):
+        with tempfile.TemporaryDirectory() as folder:
+            program = pathlib.Path(folder) / "bin/tenon"
+            unit = pathlib.Path(folder) / "lib/systemd/system/tenon.service"
+            program.parent.mkdir()
+            unit.parent.mkdir(parents=True)
+            shutil.copy(BINARY, program)
+            for starts, health in [("/nowhere/bin/tenon", "note"), (str(program), "good")]:
+                unit.write_text(f"[Service]\nType=exec\nExecStart={starts} serve --port 8000\n")
+                done = subprocess.run([program, "doctor", "--json"], capture_output=True, text=True,
+                                      check=False, timeout=60)
+                found = items(done)["service", "systemd"]
+                self.assertEqual(found["health"], health, found)
+                self.assertIn("/nowhere/bin/tenon" if health == "note" else str(unit), found["what"])
+
     def test_few_open_files_are_noted_with_what_to_do(self):
         done = subprocess.run(["sh", "-c", 'ulimit -n 100; exec "$0" doctor --json', BINARY],
                               capture_output=True, text=True, check=False, timeout=60)

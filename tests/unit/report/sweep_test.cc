@@ -3,7 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "core/report/pages/sweep_chart.h"
+#include "core/report/sweep_json.h"
+#include "tests/support/temporary_folder.h"
 
 namespace tenon {
 namespace {
@@ -125,6 +129,71 @@ TEST(Sweep, a_chart_has_each_curve_with_its_knee) {
     EXPECT_THAT(picture.body, HasSubstr("other &lt;server&gt;, concurrency 64: 77.6 tokens/s"));
     EXPECT_EQ(picture.legend.size(), 2u);
   }
+}
+
+// A folder with one file, sweep.json.
+class SavedSweep : public testing::Test {
+ protected:
+  Result<std::vector<Sweep>> read(const std::string& text) {
+    folder_.write_file("sweep.json", text);
+    return read_sweeps(folder_.path());
+  }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(SavedSweep, comes_back_as_it_was) {
+  Sweep saved = closed_loop();
+  saved.points[2].gap_ms = 0;
+  saved.points[3].ttft_ms.low = -std::numeric_limits<double>::infinity();
+  saved.points[4].queue_grows = true;
+  saved.points[5].failed = 3;
+  const auto read_back = read(sweep_json(saved).dump());
+  ASSERT_TRUE(read_back.ok()) << message_of(read_back.status());
+  ASSERT_EQ(read_back->size(), 1u);
+  const Sweep& sweep = read_back->front();
+  EXPECT_EQ(sweep.name, "server");
+  EXPECT_EQ(sweep.what, SweepOf::concurrency);
+  EXPECT_EQ(sweep_json(sweep), sweep_json(saved));
+  EXPECT_FALSE(sweep.points[3].ttft_ms.bounded());
+  EXPECT_EQ(sweep.points[5].failed, 3u);
+}
+
+TEST_F(SavedSweep, has_a_curve_of_each_arm) {
+  Sweep b = closed_loop();
+  b.name = "b";
+  const nlohmann::ordered_json both = {{"sweep", "concurrency=1..64"},
+                                       {"curves", {sweep_json(closed_loop()), sweep_json(b)}}};
+  const auto read_back = read(both.dump());
+  ASSERT_TRUE(read_back.ok()) << message_of(read_back.status());
+  ASSERT_EQ(read_back->size(), 2u);
+  EXPECT_EQ(read_back->at(1).name, "b");
+}
+
+TEST_F(SavedSweep, refuses_what_is_none) {
+  const std::string whole = sweep_json(closed_loop()).dump();
+  for (const std::string& text :
+       {std::string(), std::string("[]"), std::string("{\"curves\": []}"),
+        std::string("{\"curves\": [" + whole + ", {}]}"), whole.substr(0, whole.size() / 2),
+        std::string(R"({"sweep": "pace", "points": [{}]})"),
+        std::string(R"({"sweep": "rate", "points": []})"),
+        std::string(R"({"sweep": 3, "points": 4, "name": 5})")}) {
+    SCOPED_TRACE(text.substr(0, 60));
+    const auto none = read(text);
+    ASSERT_FALSE(none.ok());
+    EXPECT_THAT(message_of(none.status()), HasSubstr("is no sweep"));
+  }
+  EXPECT_FALSE(read_sweeps(folder_.path() + "/nothing").ok());
+}
+
+TEST_F(SavedSweep, takes_numbers_of_any_kind) {
+  const auto odd = read(R"({"sweep": "rate", "points": [
+      {"load": "four", "answered": -1, "failed": 1e300, "queue_grows": 1, "ttft_ms": 3}]})");
+  ASSERT_TRUE(odd.ok()) << message_of(odd.status());
+  EXPECT_EQ(odd->front().name, folder_.path());
+  EXPECT_EQ(odd->front().points.front().load, 0);
+  EXPECT_EQ(odd->front().points.front().answered, 0u);
+  EXPECT_FALSE(odd->front().points.front().queue_grows);
 }
 
 }  // namespace

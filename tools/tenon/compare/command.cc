@@ -175,6 +175,8 @@ void add_compare_command(Command app, Action& action) {
       .excludes(rules);
   Command shown = command.add_subcommand("show", "Report results again, also across folders");
   shown.add_option("folder", flags->folders, "folders of results").required();
+  add_text(shown, "--out", flags->out,
+           "folder for pictures that several folders of --sweep have in common");
   add_output_flags(shown, *flags);
   add_compare_replay(command, action);
   add_compare_pairs(command, action);

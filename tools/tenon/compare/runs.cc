@@ -115,7 +115,8 @@ std::string default_folder(const Comparison& comparison) {
 }
 
 Result<int> compare_one(const CompareFlags& flags, const Comparison& comparison,
-                        const std::string& command, const std::string& out_folder) {
+                        const std::string& command, const std::string& out_folder,
+                        bool shown = true) {
   TENON_ASSIGN_OR_RETURN(std::vector<FailRule> rules, rules_of(flags, comparison));
   SimulatedMachine machines;
   if (flags.simulated) {
@@ -141,7 +142,7 @@ Result<int> compare_one(const CompareFlags& flags, const Comparison& comparison,
   const MeasuredComparison& measured = run.measured();
   const Analysis analysis = analyse(measured);
   if (!measured.pieces.empty()) {
-    print(flags, measured, analysis);
+    if (shown) print(flags, measured, analysis);
     const Status written = write_reports(flags, folder.path(), measured, analysis);
     if (status.ok() && !written.ok()) return copy(written);
   }
@@ -169,10 +170,10 @@ Result<int> compare_given(const CompareFlags& flags, const std::string& command)
   if (flags.simulated) TENON_RETURN_IF_ERROR(simulate_arms(flags, comparison));
   const std::string folder = flags.out.empty() ? default_folder(comparison) : flags.out;
   if (flags.sweep.empty()) return compare_one(flags, comparison, command, folder);
-  return compare_at_loads(flags, comparison, folder,
-                          [&](const Comparison& at_load, const std::string& into) {
-                            return compare_one(flags, at_load, command, into);
-                          });
+  return compare_at_loads(
+      flags, comparison, folder, [&](const Comparison& at_load, const std::string& into) {
+        return compare_one(flags, at_load, command, into, shows_each_load(flags));
+      });
 }
 
 Result<int> compare_all(const CompareFlags& flags, const std::string& command) {
@@ -207,6 +208,16 @@ Result<int> compare_all(const CompareFlags& flags, const std::string& command) {
 }
 
 Result<int> show_folders(const CompareFlags& flags) {
+  const auto sweeps = std::ranges::count_if(flags.folders, is_sweep_folder);
+  if (sweeps > 0) {
+    if (static_cast<size_t>(sweeps) == flags.folders.size()) return show_sweeps(flags);
+    return invalid_argument(
+        "some of these folders are of `--sweep`, some of one load – show the "
+        "folder of a load, such as rate-4, with the latter");
+  }
+  if (!flags.out.empty()) {
+    return invalid_argument("--out – pictures of one load are written into its own folder");
+  }
   std::vector<MeasuredComparison> all;
   int status = 0;
   for (const std::string& folder : flags.folders) {

@@ -38,7 +38,7 @@ Result<std::vector<FailRule>> rules_of(const CompareFlags& flags,
 Result<int> compare_given(const CompareFlags& flags, const std::string& command);
 // Every comparison of configs/comparisons, one after the other.
 Result<int> compare_all(const CompareFlags& flags, const std::string& command);
-// Folders that were measured before, each reported again.
+// Folders that were measured before, each reported again; those of `--sweep` in one picture.
 Result<int> show_folders(const CompareFlags& flags);
 // A run that `tenon compare --record` kept, followed by the executor "sim" on the machine that the
 // flags name: whether every decision is the same. 1 where one is not.

@@ -1,23 +1,37 @@
 #include "tools/tenon/compare/sweep_command.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
 
+#include "core/base/files/new_file.h"
+#include "core/base/presence.h"
 #include "core/base/quote.h"
 #include "core/base/text.h"
 #include "core/compare/folder.h"
+#include "core/compare/json.h"
 #include "core/report/pages/format.h"
 #include "core/report/pages/pictures.h"
 #include "core/report/pages/sweep_chart.h"
 #include "core/report/pages/text_report.h"
 #include "core/report/sweep.h"
+#include "core/report/sweep_json.h"
 #include "tools/tenon/compare/picture_files.h"
 #include "tools/tenon/process/interrupt.h"
+#include "tools/tenon/process/json_text.h"
 #include "tools/tenon/process/standard_output.h"
 
 namespace tenon {
 namespace {
 
 using compare::Comparison;
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kSweepFile = "/sweep.json";
+
+std::string folder_of_load(const std::string& folder, SweepOf what, double load) {
+  return folder + format("/%s-%g", std::string(sweep_word(what)).c_str(), load);
+}
 
 Comparison at_load(Comparison comparison, const SweepRange& range, double load) {
   comparison.budget_ns /= static_cast<int64_t>(range.values.size());
@@ -26,12 +40,27 @@ Comparison at_load(Comparison comparison, const SweepRange& range, double load) 
   return comparison;
 }
 
-// The curves so far: a point of each arm for each load that was measured.
-class Curves {
+// A table of a comparison as part of a larger one: its lines led by the load, the names of columns
+// once.
+std::string csv_at_load(const std::string& table, double load, bool first) {
+  std::string out;
+  for (size_t begin = 0, line = 0; begin < table.size(); ++line) {
+    const size_t end = std::min(table.find('\n', begin), table.size());
+    const std::string row = table.substr(begin, end - begin);
+    if (line > 0) out += format("%g,", load) + row + "\n";
+    if (line == 0 && first) out += "load," + row + "\n";
+    begin = end + 1;
+  }
+  return out;
+}
+
+// The loads that were measured so far: a report of each, and a curve of each arm.
+class Loads {
  public:
-  explicit Curves(SweepOf what) : what_(what) {}
+  Loads(SweepOf what, std::string title) : what_(what), title_(std::move(title)) {}
 
   void add(const MeasuredComparison& measured, double load) {
+    const Analysis analysis = analyse(measured);
     for (const MeasuredArm& arm : measured.arms) {
       auto curve = std::ranges::find(curves_, arm.name, &Sweep::name);
       if (curve == curves_.end()) {
@@ -41,37 +70,95 @@ class Curves {
       curve->points.push_back(measured_point(measured, arm.name, load));
     }
     caption_ = caption_of(measured);
-    for (const std::string& line : overview_of(measured, analyse(measured))) {
+    for (const std::string& line : overview_of(measured, analysis)) {
       overview_ += format("%s %g: ", std::string(sweep_word(what_)).c_str(), load) + line + "\n";
     }
+    csv_ += csv_at_load(csv_report(analysis), load, csv_.empty());
+    reports_.push_back({{"load", load}, {"report", compare::analysis_json(measured, analysis)}});
   }
+  const std::vector<Sweep>& curves() const { return curves_; }
   // Whether no arm bears more.
   bool all_saturated() const {
     return !curves_.empty() && std::ranges::all_of(curves_, [](const Sweep& curve) {
       return saturation_of(curve).has_value();
     });
   }
-  std::string text() const {
-    std::string out = "\n" + overview_ + "\n";
+  std::string text(const CompareFlags& flags) const {
+    if (flags.json) {
+      Json whole = head();
+      whole["loads"] = reports_;
+      return json_text(whole);
+    }
+    if (flags.csv) return csv_;
+    std::string out = overview_ + "\n";
     for (const Sweep& curve : curves_) out += sweep_text(curve);
-    return out;
+    return flags.markdown ? "\n```text\n" + out + "```\n" : "\n" + out;
   }
-  Status draw(const std::string& folder, const std::string& loads, PictureFormat format) const {
-    if (curves_.empty()) return {};
-    return write_pictures({sweep_chart(curves_, SweepLatency::ttft),
-                           sweep_chart(curves_, SweepLatency::latency),
-                           sweep_chart(curves_, SweepLatency::gap)},
-                          loads + ", the last of them: " + caption_, folder, format)
-        .take_status();
+  Status keep(const std::string& folder) const {
+    return write_file(folder + kSweepFile, {json_text(head())}, Existing::replace);
   }
+  std::string caption() const { return title_ + ", the last of them: " + caption_; }
 
  private:
+  Json head() const {
+    Json curves = Json::array();
+    for (const Sweep& curve : curves_) curves.push_back(sweep_json(curve));
+    return {{"sweep", title_}, {"caption", caption_}, {"curves", std::move(curves)}};
+  }
+
   const SweepOf what_;
+  const std::string title_;  // "rate=1..20"
   std::vector<Sweep> curves_;
-  std::string overview_, caption_;
+  std::string overview_, caption_, csv_;
+  Json reports_ = Json::array();
 };
 
+void print(const CompareFlags& flags, const Loads& loads) {
+  const std::string text = loads.text(flags);
+  put(shows_each_load(flags) ? printable(text, size_t{1} << 20) : text);
+}
+
+Status draw(const std::vector<Sweep>& curves, const std::string& caption, const std::string& folder,
+            const std::string& wanted) {
+  if (curves.empty()) return {};
+  return write_pictures(
+             {sweep_chart(curves, SweepLatency::ttft), sweep_chart(curves, SweepLatency::latency),
+              sweep_chart(curves, SweepLatency::gap)},
+             caption, folder, picture_format(wanted).value_or(PictureFormat::svg))
+      .take_status();
+}
+
+// What a folder kept: the loads of its curves, and the comparison at each of them.
+Result<Loads> read_loads(const std::string& folder) {
+  TENON_ASSIGN_OR_RETURN(const std::vector<Sweep> curves, read_sweeps(folder));
+  const SweepOf what = curves.front().what;
+  std::string title = std::string(sweep_word(what)) + "=";
+  for (const SweepPoint& point : curves.front().points) {
+    title += format(title.ends_with('=') ? "%g" : ",%g", point.load);
+  }
+  Loads loads(what, std::move(title));
+  for (const SweepPoint& point : curves.front().points) {
+    std::vector<std::string> notes;
+    TENON_ASSIGN_OR_RETURN(const MeasuredComparison measured,
+                           compare::read_folder(folder_of_load(folder, what, point.load), notes));
+    for (const std::string& note : notes) say(note);
+    loads.add(measured, point.load);
+  }
+  return loads;
+}
+
+// "results/monday/" is "monday".
+std::string folder_name(const std::string& path) {
+  const std::filesystem::path whole = std::filesystem::path(path).lexically_normal();
+  const std::string last = whole.filename().string();
+  return last.empty() ? whole.parent_path().filename().string() : last;
+}
+
 }  // namespace
+
+bool shows_each_load(const CompareFlags& flags) {
+  return !flags.json && !flags.csv;
+}
 
 Result<int> compare_at_loads(const CompareFlags& flags, const Comparison& comparison,
                              const std::string& folder, const CompareOne& compare_one) {
@@ -80,26 +167,66 @@ Result<int> compare_at_loads(const CompareFlags& flags, const Comparison& compar
     return invalid_argument("--sweep " + in_quotes(flags.sweep) +
                             " – the comparison searches a rate by itself (goodput); take one");
   }
-  Curves curves(range.what);
+  Loads loads(range.what, flags.sweep);
   int worst = 0;
   for (const double load : range.values) {
-    const std::string into =
-        folder + format("/%s-%g", std::string(sweep_word(range.what)).c_str(), load);
+    const std::string into = folder_of_load(folder, range.what, load);
     const Result<int> status = compare_one(at_load(comparison, range, load), into);
     if (interrupted()) return interrupted_status();
     if (!status.ok()) return copy(status.status());
     worst = std::max(worst, *status);
     std::vector<std::string> notes;
     TENON_ASSIGN_OR_RETURN(const MeasuredComparison measured, compare::read_folder(into, notes));
-    curves.add(measured, load);
+    loads.add(measured, load);
+    TENON_RETURN_IF_ERROR(loads.keep(folder));
     // Higher rates would only queue for longer.
-    if (range.what == SweepOf::rate && curves.all_saturated()) break;
+    if (range.what == SweepOf::rate && loads.all_saturated()) break;
   }
-  put(printable(curves.text(), size_t{1} << 20));
-  const auto wanted = picture_format(flags.pictures);
-  TENON_RETURN_IF_ERROR(curves.draw(folder, flags.sweep, wanted.value_or(PictureFormat::svg)));
+  print(flags, loads);
+  TENON_RETURN_IF_ERROR(draw(loads.curves(), loads.caption(), folder, flags.pictures));
   if (!flags.quiet) say("pictures: " + folder + "/pictures");
   return worst;
+}
+
+bool is_sweep_folder(const std::string& folder) {
+  return is_there(folder + kSweepFile);
+}
+
+Result<int> show_sweeps(const CompareFlags& flags) {
+  const bool several = flags.folders.size() > 1;
+  if (!flags.fail_if.empty()) {
+    return invalid_argument(
+        "--fail-if – a rule is about one load: show that load's folder, such as " +
+        path_in_quotes(flags.folders.front() + "/rate-4"));
+  }
+  if (several && !flags.pictures.empty() && flags.out.empty()) {
+    return invalid_argument("--pictures of several sweeps – say where to write them: --out FOLDER");
+  }
+  std::vector<Sweep> all;
+  std::string caption;
+  for (const std::string& folder : flags.folders) {
+    TENON_ASSIGN_OR_RETURN(const Loads loads, read_loads(folder));
+    if (several && shows_each_load(flags)) put("\n" + printable(folder) + "\n");
+    print(flags, loads);
+    for (Sweep curve : loads.curves()) {
+      if (several) curve.name = folder_name(folder) + ": " + curve.name;
+      all.push_back(std::move(curve));
+    }
+    caption = loads.caption();
+  }
+  const bool alike =
+      std::ranges::all_of(all, [&](const Sweep& one) { return one.what == all.front().what; });
+  if (!alike) {
+    return invalid_argument(
+        "these sweeps have no picture in common – some are of rates, some of concurrencies");
+  }
+  const bool drawn = !several || !flags.out.empty();
+  if (drawn) {
+    const std::string into = flags.out.empty() ? flags.folders.front() : flags.out;
+    TENON_RETURN_IF_ERROR(draw(all, caption, into, flags.pictures));
+    if (several) say("pictures: " + into + "/pictures");
+  }
+  return 0;
 }
 
 }  // namespace tenon

@@ -199,6 +199,31 @@ void look_at_files(Group group) {
   if (fs::exists(documents / "README.md", error)) group.good("documents", documents.string());
 }
 
+// The program that a unit of systemd starts; empty if it names none by its full path.
+std::string started_by(const fs::path& unit) {
+  constexpr std::string_view kKey = "ExecStart=";
+  std::ifstream file(unit);
+  for (std::string line; std::getline(file, line);) {
+    if (!line.starts_with(kKey)) continue;
+    const std::string command = line.substr(kKey.size(), line.find(' ') - kKey.size());
+    if (command.starts_with('/')) return command;
+  }
+  return {};
+}
+
+// A prefix may be moved, but its unit names the program where it was installed.
+void look_at_unit(Group group) {
+  const fs::path here = program_folder();
+  const fs::path unit = here.parent_path() / "lib" / "systemd" / "system" / "tenon.service";
+  const std::string starts = started_by(unit);
+  if (starts.empty()) return;
+  std::error_code error;
+  if (fs::equivalent(starts, here / "tenon", error)) return group.good("systemd", unit.string());
+  group.note("systemd", path_in_quotes(unit.string()) + " starts " + path_in_quotes(starts) +
+                            ", which is not this program – install again with this prefix, or "
+                            "set ExecStart by `systemctl edit tenon`");
+}
+
 // What a process says on standard error, without the program's name in front.
 std::string said(const EndedProcess& ended) {
   constexpr std::string_view kName = "tenon: ";
@@ -260,6 +285,7 @@ std::vector<DiagnosedItem> diagnose(const DiagnosisRequest& request) {
   look_at_executors({items, "executors"}, host);
   look_at_plugins({items, "plugins"}, request, host);
   look_at_files({items, "files"});
+  look_at_unit({items, "service"});
   look_at_default_pipeline({items, "pipeline"}, request);
   return items;
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -11,6 +12,7 @@
 #include "core/base/machine/run_queue.h"
 #include "core/base/quote.h"
 #include "core/base/text.h"
+#include "core/report/sweep_json.h"
 #include "tools/tenon/commands.h"
 #include "tools/tenon/load/rows.h"
 #include "tools/tenon/load/sweeps.h"
@@ -176,8 +178,8 @@ Result<int> send_sweep(LoadFlags flags, client::Session& session) {
   TENON_ASSIGN_OR_RETURN(const SweepRange range, parse_sweep(flags.sweep));
   std::vector<Sweep> sweeps(1);
   for (const std::string& path : flags.beside) {
-    TENON_ASSIGN_OR_RETURN(Sweep saved, read_sweep(path));
-    sweeps.push_back(std::move(saved));
+    TENON_ASSIGN_OR_RETURN(std::vector<Sweep> saved, read_sweeps(path));
+    std::ranges::move(saved, std::back_inserter(sweeps));
   }
   Sweep& sweep = sweeps.front();
   sweep.name = flags.name.empty() ? session.address() : flags.name;
@@ -197,7 +199,7 @@ Result<int> send_sweep(LoadFlags flags, client::Session& session) {
   }
   end.answered();
   if (flags.json) {
-    put(sweep_json(sweep, last));
+    put(measured_sweep_json(sweep, last));
   } else {
     for (const Sweep& one : sweeps) put(sweep_text(one));
   }
@@ -269,8 +271,10 @@ void add_loop_flags(Command command, LoadFlags& flags) {
   add_text(command, "--name", flags.name, "of the sweep in reports (default: the server's address)")
       .group(group)
       .needs(sweep);
-  add_texts(command, "--beside", flags.beside,
-            "a saved sweep (--json) to show with this one; may be repeated")
+  add_texts(
+      command, "--beside", flags.beside,
+      "a sweep to show with this one: saved (--json), or a folder of `tenon compare --sweep`; may "
+      "be repeated")
       .group(group)
       .needs(sweep);
   add_text(command, "--charts", flags.charts,

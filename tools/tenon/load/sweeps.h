@@ -1,4 +1,4 @@
-// Sweeps of `tenon load` as JSON files, and in one picture.
+// Sweeps of `tenon load`: points, JSON and pictures.
 #pragma once
 
 #include <string>
@@ -11,9 +11,8 @@ namespace tenon {
 
 SweepPoint sweep_point(double load, const LoadSummary& summary);
 
-std::string sweep_json(const Sweep& sweep, const LoadRun& last);
-// What sweep_json wrote into a file. Error: it is none, or not whole.
-Result<Sweep> read_sweep(const std::string& path);
+// With the server and the model it was measured on.
+std::string measured_sweep_json(const Sweep& sweep, const LoadRun& last);
 
 // Writes "FOLDER/sweep-ttft.svg" and the two others. Errors: those of files.
 Status write_sweep_charts(const std::vector<Sweep>& sweeps, const std::string& folder,
