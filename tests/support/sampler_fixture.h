@@ -74,6 +74,8 @@ class StandardFixture : public testing::Test {
     row.allowed = before.allowed;
     return row;
   }
+  // A row looks at the history of its `before`, which must outlive it.
+  static SampleRow row_of(const std::vector<float>&, const SamplingParams&, Before&&) = delete;
 
   Drawn draw(const std::vector<float>& logits, const SamplingParams& params,
              const Before& before = {}) {
@@ -117,7 +119,8 @@ class StandardFixture : public testing::Test {
   TokenId step(const Story& story, const std::vector<TokenId>& history, uint32_t prompt,
                const SamplingParams& params) {
     const std::vector<float> logits = story.logits_after(history);
-    SampleRow row = row_of(logits, params, {});
+    const Before nothing;
+    SampleRow row = row_of(logits, params, nothing);
     row.history = history;
     row.prompt_tokens = prompt;
     row.key.position = static_cast<uint32_t>(history.size());
