@@ -10,8 +10,7 @@
 namespace tenon::compare {
 namespace {
 
-constexpr uint32_t kFewestPairs = 5;  // before an early end
-constexpr double kLookAgain = 1.08;   // after so many times the pairs of the latest look
+constexpr double kLookAgain = 1.08;  // after so many times the pairs of the latest look
 // Long enough that caches fill again in a small part of it, short enough that what else runs on the
 // machine is the same for a turn and the next (docs/experiments/024-comparing.md).
 constexpr double kTurnSeconds = 0.03;

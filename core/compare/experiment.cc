@@ -216,14 +216,17 @@ void Experiment::draw_arrivals() {
   }
 }
 
+// What the fewest pairs take where a piece takes so long.
+double Experiment::pairs_seconds(double piece_seconds) const {
+  return kFewestPairs * static_cast<double>(arms_.size()) * piece_seconds;
+}
+
 // What a second process of the base takes at least: two pieces to be warm, one and the base's own
-// for a pair.
+// for a pair. The pairs that the comparison is for come first.
 double Experiment::noise_seconds() const {
   double slowest = 0;
-  for (const MeasuredPiece& piece : measured_.pieces) {
-    if (piece.arm == comparison_.base_name) slowest = std::max(slowest, piece.seconds);
-  }
-  return 4 * slowest;
+  for (const MeasuredPiece& piece : measured_.pieces) slowest = std::max(slowest, piece.seconds);
+  return 4 * slowest + pairs_seconds(slowest);
 }
 
 Status Experiment::measure_noise() {
@@ -315,7 +318,7 @@ Status Experiment::warm_up(Arm& arm, bool again) {
     if (options_.simulated && !steady) break;
     const double seconds = measured_.pieces.back().seconds;
     if (i > (steady ? 1 : 0) && settled(last, share)) break;
-    if (!time_for(seconds * 4)) break;
+    if (!time_for(steady ? 4 * seconds : seconds + pairs_seconds(seconds))) break;
     last = seconds;
     share = reused_share(measured_.pieces.back());
   }

@@ -74,6 +74,8 @@ class Experiment {
   const MeasuredComparison& measured() const { return measured_; }
 
  private:
+  static constexpr uint32_t kFewestPairs = 5;  // before an early end
+
   Status start_arms();
   Status start_arm(ComparisonArm arm);
   // core/compare/restart.cc
@@ -125,6 +127,7 @@ class Experiment {
   Status check_requests() const;
   bool decided(const Analysis& analysis) const;
   double noise_seconds() const;
+  double pairs_seconds(double piece_seconds) const;
   bool time_for(double seconds);
   bool interrupted();
   std::function<bool()> go_on();

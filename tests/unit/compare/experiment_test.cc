@@ -131,6 +131,18 @@ TEST_F(ExperimentTest, a_against_a_runs_a_second_process_of_the_base) {
   EXPECT_THAT(lab_.told, Contains(HasSubstr("A against A")));
 }
 
+TEST_F(ExperimentTest, pairs_come_before_a_against_a_where_there_is_no_time_for_both) {
+  comparison_.noise_pairs = 3;
+  comparison_.budget_ns = 150'000'000'000;
+  lab_.behaviours["a"].spread = 0.3;
+  lab_.behaviours["a"].seconds = 10;
+  lab_.behaviours["b"].seconds = 10;
+  ASSERT_TRUE(run().ok());
+  EXPECT_THAT(lab_.started, ElementsAre("a", "b"));
+  EXPECT_GE(arms_of(PieceKind::measured).size(), 10u);
+  EXPECT_THAT(lab_.told, Contains(HasSubstr("A against A: left out")));
+}
+
 TEST_F(ExperimentTest, arms_are_started_anew_after_so_many_pairs) {
   lab_.behaviours["a"].spread = 0.3;
   comparison_.pairs = 6;
