@@ -47,6 +47,13 @@ class Together(unittest.TestCase):
                 self.assertEqual(self.groups({"a.cc": source("first"), "b.cc": text}), [["a.cc"], ["b.cc"]])
                 self.assertEqual(self.grouped, [])
 
+    def test_arrays_and_types_have_names_too(self):
+        for mine, others in (("int first[kMost];", "int first[8] = {};"), ("struct First {\n};", "enum class First { a };"),
+                             ("constexpr int kFirst = 1;", "constexpr long kFirst{2};")):
+            with self.subTest(mine=mine):
+                texts = [f"namespace {{\n{text}\n}}  // namespace\n" for text in (mine, others)]
+                self.assertEqual(self.groups({"a.cc": texts[0], "b.cc": texts[1]}), [["a.cc"], ["b.cc"]])
+
     def test_names_of_members_and_words_of_comments_and_literals_keep_none_apart(self):
         text = 'int third(S& s) { return s.first() + T::first(); }  // first\nconst char* fourth = "first";'
         self.assertEqual(self.groups({"a.cc": source("first"), "b.cc": source("second", text)}),

@@ -25,6 +25,7 @@ ATTRIBUTE = re.compile(r"\[\[[^]]*\]\] *")
 MEMBER = re.compile(r"(?:\.|->|::) *[A-Za-z_]\w*")  # of objects, and qualified names
 # What begins at a line's first column, up to its initializer, parameters or body.
 HEAD = re.compile(r"^[A-Za-z_][^\n=({:;]*[=({:;]", re.MULTILINE)
+BOUND = re.compile(r"\[[^][\n]*\]")  # of an array
 NAMED = re.compile(r"([A-Za-z0-9_@]+)(?: final)? *[=({:;]$")
 DEFINES_NOTHING = re.compile(
     r"namespace|using namespace|template|extern|public|private|protected|TEST|TYPED_TEST|INSTANTIATE|TENON|"
@@ -38,14 +39,14 @@ def written(path):
 
 def read(path):
     """A source's text without comments and literals, members of objects and qualified names."""
-    text = written(path).replace("\n}  // namespace\n", "\n}@end\n")
+    text = ("\n" + written(path)).replace("\n}  // namespace\n", "\n}@end\n")
     text = LITERAL.sub('""', COMMENT.sub("", text))
     return MEMBER.sub("@", ATTRIBUTE.sub("", text))
 
 
 def names_in(text):
     """What a text defines at the first column of a line. Members are defined in their class's name."""
-    heads = (head for head in HEAD.findall(text) if not DEFINES_NOTHING.match(head))
+    heads = (head for head in HEAD.findall(BOUND.sub("", text)) if not DEFINES_NOTHING.match(head))
     named = filter(None, map(NAMED.search, heads))
     return frozenset(found[1] for found in named if "@" not in found[1])
 
@@ -95,7 +96,7 @@ class Source:
         text = read(path)
         self.names = names_in(anonymous_part(text))
         self.words = frozenset(WORD.findall(text)) | headers.names_seen_by(path)
-        self.lines = text.count("\n")
+        self.lines = written(path).count("\n")
         # What replaces the program's operator new must not be seen by others' code.
         self.alone = "\nvoid* operator new" in text
 
