@@ -1,5 +1,7 @@
 #include "core/compare/pipeline_arm.h"
 
+#include <cstdio>
+
 #include "core/base/text.h"
 #include "core/compare/cluster.h"
 #include "core/hub/cache.h"

@@ -1,6 +1,7 @@
 #include "core/http/message.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <ctime>
 
 #include "core/base/hex.h"

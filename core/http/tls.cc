@@ -7,6 +7,7 @@
 
 #include <boost/asio/ip/address.hpp>
 #include <boost/asio/ssl/error.hpp>
+#include <cstdio>
 
 #include "core/base/quote.h"
 

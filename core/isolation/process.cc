@@ -119,7 +119,7 @@ Result<std::string> find_guest_program() {
       (fs::path(install_prefix(own)) / TENON_INSTALL_LIBEXECDIR / "tenon" / kGuestProgram)
           .lexically_normal(),
       fs::path(TENON_BUILD_FOLDER) / "bin" / kGuestProgram};
-  const std::string build = std::string(TENON_BUILD_FOLDER) + "/";
+  const std::string build = TENON_BUILD_FOLDER "/";
   const bool in_build = own.starts_with(build);
   std::vector<std::string> looked;
   for (const fs::path& place : places) {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <tenon/attention.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>

@@ -7,6 +7,11 @@
 # folders core/tokenizer/{models,regex} and, where TENON_BUILD_TESTS is on, the test program tenon_tokenizer_tests from
 # tests/unit/tokenizer/*_test.cc. Sources are globbed, so adding a file needs no edit here.
 
+# Rooms that work once per process, file or request: less optimisation compiles them in three quarters of
+# the time, and nobody waits for them. What works per token or per weight keeps the build's own flags.
+set(TENON_ROOMS_NOT_HOT hub hub_pull request plugin config jinja server_parameters server_api http server
+                        server_trace client workload llm_open)
+
 function(tenon_target_defaults target)
   target_compile_features(${target} PUBLIC cxx_std_20)
   # Sums keep their order: contraction would let the compiler fuse them differently per build.
@@ -32,6 +37,9 @@ function(tenon_room name)
   add_library(tenon_${name} STATIC ${sources})
   add_library(tenon::${name} ALIAS tenon_${name})
   tenon_target_defaults(tenon_${name})
+  if(name IN_LIST TENON_ROOMS_NOT_HOT)
+    target_compile_options(tenon_${name} PRIVATE -O1)
+  endif()
   set_target_properties(tenon_${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
   target_link_libraries(tenon_${name} PUBLIC tenon::boundary)
   foreach(dep ${ARG_DEPS})
@@ -53,10 +61,8 @@ function(tenon_room_tests name)
   endif()
   add_executable(tenon_${name}_tests ${tests})
   tenon_test_defaults(tenon_${name}_tests)
-  if(TENON_SANITIZE)
-    # These compute little themselves; sanitizers make compiling take long.
-    target_compile_options(tenon_${name}_tests PRIVATE -O0)
-  endif()
+  # These compute little themselves.
+  target_compile_options(tenon_${name}_tests PRIVATE -O0)
   target_link_libraries(tenon_${name}_tests PRIVATE tenon::${name} ${ARG_LIBS} GTest::gmock
                                                     GTest::gtest_main)
   add_test(NAME unit.${name} COMMAND tenon_${name}_tests)

@@ -28,7 +28,7 @@ MOST = 16  # sources of a group
 WITH_WORD = {"-isystem", "-include", "-x"}
 # Sources that are built several at a time stand in a file that includes them.
 INCLUDED = re.compile(r'^#include "(.+)"$', re.MULTILINE)
-GCC_ALONE = "-Wno-subobject-linkage"
+GCC_ALONE = ("-Wno-subobject-linkage", "-Winvalid-pch")
 UNREAD = re.compile(r"-O\w|-fPIC|-D\w+_EXPORTS")  # tell nothing that a check would read
 # What begins at a line's first column stands in a namespace.
 TYPE = re.compile(r"(?:class|struct|enum|enum class|union) (?:\[\[[\w:]+\]\] )?(\w+)|using (\w+) =")
@@ -64,10 +64,14 @@ def flags_of(entry):
     words = shlex.split(entry["command"])
     output = words.index("-o")
     del words[output:output + 2]
-    compiler = 1 if words[0].endswith("ccache") else 0
+    cache = [at for at, word in enumerate(words) if os.path.basename(word) == "ccache"]
+    compiler = cache[0] + 1 if cache else 0
+    precompiled = [at for at, word in enumerate(words) if word.endswith("/cmake_pch.hxx")]
+    for at in reversed(precompiled):  # GCC's, after -include
+        del words[at - 1:at + 1]
     source = os.path.basename(entry["file"])
     return tuple(word for word in words[compiler + 1:]
-                 if word not in ("-c", GCC_ALONE) and os.path.basename(word) != source
+                 if word not in ("-c", *GCC_ALONE) and os.path.basename(word) != source
                  and not UNREAD.fullmatch(word))
 
 

@@ -2,6 +2,7 @@
 // waiting.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 #include <utility>

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <tenon/state.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <string>

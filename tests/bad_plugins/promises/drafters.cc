@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <stdexcept>
+#include <vector>
 
 #include "tests/bad_plugins/promises/wrong.h"
 

@@ -1,5 +1,7 @@
 // Attention kernels that break one promise each.
 #define SOUND_PLUGIN "sound_attention.h"
+#include <vector>
+
 #include "tests/bad_plugins/promises/wrong.h"
 
 namespace {

@@ -1,5 +1,7 @@
 // State kernels that break one promise each.
 #define SOUND_PLUGIN "sound_state.h"
+#include <vector>
+
 #include "tests/bad_plugins/promises/wrong.h"
 
 namespace {

@@ -1,6 +1,7 @@
 // KV managers that break one promise each.
 #define SOUND_PLUGIN "sound_kv_cache.h"
 #include <map>
+#include <vector>
 
 #include "tests/bad_plugins/promises/wrong.h"
 

@@ -1,5 +1,8 @@
 // Samplers that break one promise each.
 #define SOUND_PLUGIN "sound_sampler.h"
+#include <cmath>
+#include <vector>
+
 #include "tests/bad_plugins/promises/wrong.h"
 
 namespace {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <tenon/attention.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>

@@ -2,6 +2,7 @@
 // length.
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <map>
 #include <random>
 #include <set>

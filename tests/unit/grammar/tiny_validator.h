@@ -2,6 +2,7 @@
 // parsed text. For what tests use of JSON Schema.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <regex>

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <regex>
+#include <vector>
 
 #include "tests/support/folders.h"
 #include "tests/unit/plugin/bad_plugins.h"

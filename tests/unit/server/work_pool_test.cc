@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <future>
+#include <string>
 
 namespace tenon::server {
 namespace {

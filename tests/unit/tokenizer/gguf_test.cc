@@ -1,6 +1,7 @@
 // Tokenizers in GGUF files: the same ids as the files that they were made of.
 #include <gmock/gmock.h>
 
+#include <cstdio>
 #include <filesystem>
 
 #include "core/files/gguf_metadata.h"

@@ -1,5 +1,6 @@
 // `tenon model fit`: whether a pipeline fits into this machine's memory, before anything is loaded.
 #include <algorithm>
+#include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
 

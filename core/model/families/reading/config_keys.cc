@@ -1,6 +1,7 @@
 #include "core/model/families/reading/config_keys.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/base/quote.h"
 

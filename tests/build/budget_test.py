@@ -9,7 +9,7 @@ import sys
 import tempfile
 import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAM = ROOT / "tools/build_budget"
 loader = importlib.machinery.SourceFileLoader("build_budget", str(PROGRAM))
 budget = importlib.util.module_from_spec(importlib.util.spec_from_loader("build_budget", loader))
