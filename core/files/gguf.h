@@ -43,8 +43,7 @@ struct TensorType {
   uint32_t block_elements;
   uint32_t block_bytes;
 };
-inline constexpr uint32_t kGgufF32 = 0, kGgufF16 = 1, kGgufQ40 = 2, kGgufQ80 = 8, kGgufI64 = 27,
-                          kGgufBf16 = 30;
+inline constexpr uint32_t kGgufF32 = 0, kGgufF16 = 1, kGgufQ40 = 2, kGgufQ80 = 8, kGgufBf16 = 30;
 // The type whose matrices may each have a factor, in a tensor of its own.
 inline constexpr std::string_view kGgufNvFp4 = "nvfp4";
 // Null when the type is unknown here.

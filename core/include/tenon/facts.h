@@ -37,8 +37,8 @@
 //   attn.alibi        text   yes | no                    a bias that falls with distance
 //   weight.format     text   f32 | f16 | bf16 | q8_0 | …
 //   linear.epilogues  text   store | add | silu_mul | …  what a product can be finished with
-//   sampler.verify    text   none | exact | rejection | typical
-//   sampler.trees     text   none | exact | rejection | typical    how drafts that form a tree are verified
+//   sampler.verify    text   none | exact | rejection
+//   sampler.trees     text   none | exact | rejection    how drafts that form a tree are verified
 //   sampler.stages    text   stages requests may ask for, and: bias bans mirostat watermark
 //   sampler.params    text   keys of third parties that requests may set: acme.tilt …
 //   sampler.logprobs  number at_most: the most alternatives that are reported for a token

@@ -23,6 +23,8 @@
 namespace tenon {
 namespace {
 
+constexpr uint32_t kGgufI64 = 27;
+
 std::optional<DType> plain_dtype(uint32_t type) {
   if (type == kGgufF32) return DType::f32;
   if (type == kGgufF16) return DType::f16;

@@ -36,7 +36,7 @@ class HeadFileCheckpoint final : public Checkpoint {
     std::vector<std::string> names = whole_->names();
     // The norms outside the layers are asked for by name.
     std::erase_if(names, [](const std::string& name) {
-      return std::ranges::find(kNames, name, &decltype(kNames[0])::second) != std::end(kNames);
+      return std::ranges::any_of(kNames, [&](const auto& pair) { return pair.second == name; });
     });
     return names;
   }
