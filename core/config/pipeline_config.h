@@ -44,7 +44,7 @@ struct NamedAdapter {
 };
 
 // How drafts are judged: as if there were none, or so that the distribution stays the same.
-enum class DraftVerify : uint8_t { exact = 0, rejection = 1 };
+enum class DraftVerify : uint8_t { exact = 0, rejection = 1, typical = 2 };
 
 // How far plugins are trusted; each level holds what those before it do (docs/guard.md).
 //   off      what they answer is checked before it is used, as always

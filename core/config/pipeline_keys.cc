@@ -14,7 +14,7 @@ constexpr int64_t kMostTokens = kMostParameterTokens;
 
 // In the order of NamedIsa and of DType.
 constexpr std::string_view kIsas[] = {"portable", "avx2", "avx512", "avx512_vnni", "avx512_bf16"};
-constexpr std::string_view kVerifies[] = {"exact", "rejection"};
+constexpr std::string_view kVerifies[] = {"exact", "rejection", "typical"};
 constexpr std::string_view kPolicies[] = {"open", "locked", "signed"};
 constexpr std::string_view kGuards[] = {"off", "checks", "isolate"};
 constexpr std::string_view kTierKinds[] = {"none", "host", "disk"};
@@ -67,7 +67,8 @@ ConfigKey guard() {
 
 ConfigKey drafter_verify() {
   ConfigKey made = choice<&PipelineConfig::draft_verify>(
-      "drafter.verify", kVerifies, "keeps every token as without drafts, or their distribution");
+      "drafter.verify", kVerifies,
+      "keeps every token as without drafts, or their distribution, or drafts that are likely enough");
   made.get = [](const PipelineConfig& config) -> std::optional<OptionValue> {
     if (!config.drafter) return std::nullopt;
     return Member<DraftVerify>::to(config.draft_verify.value);

@@ -62,7 +62,7 @@ Status check_inputs(const BatchView& batch, const BatchLimits& limits) {
   const ModelShape& shape = *limits.shape;
   const TensorView& inputs = batch.inputs;
   if (inputs.data == nullptr) {
-    if (limits.features == 0 || batch.rows == 0) return {};
+    if (limits.features == 0 || limits.enters_alone || batch.rows == 0) return {};
     return internal("a batch of a head has no hidden states; its rows continue from some");
   }
   if (limits.needs_tokens) {

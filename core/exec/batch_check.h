@@ -21,6 +21,7 @@ struct BatchLimits {
   // Of a head: width of the target's states, which its rows continue from, or from its own. 0:
   // none.
   uint32_t features = 0;
+  bool enters_alone = false;  // of a head: rows may have states or tokens, all of a batch alike
 };
 
 // Whether the model is such as the decoder runs: each layer attends or has a recurrence of a kind

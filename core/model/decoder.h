@@ -86,6 +86,17 @@ inline void run_mixer_out(const LayerPlan& layer, uint32_t index, DecoderOps& op
   if (layer.low_residual) ops.add_low_residual(index);
 }
 
+// normed → q, k and v as attention takes them.
+inline void run_qkv(const LayerPlan& layer, uint32_t index, DecoderOps& ops) {
+  ops.qkv(index);
+  const bool norm_last = layer.attention.qk_norm_after_rope;
+  if (layer.attention.qk_norm && !norm_last) ops.qk_norm(index);
+  if (layer.attention.clip > 0.0f) ops.clip(index);
+  if (layer.attention.q_growth) ops.grow_q(index);
+  if (layer.attention.rope >= 0) ops.rotate(index);
+  if (layer.attention.qk_norm && norm_last) ops.qk_norm(index);
+}
+
 // In parallel both halves of a layer read what it began with, so the MLP's inner part comes before
 // the mixer adds to the stream.
 inline void run_layer(const LayerPlan& layer, uint32_t index, DecoderOps& ops) {
@@ -93,13 +104,7 @@ inline void run_layer(const LayerPlan& layer, uint32_t index, DecoderOps& ops) {
   if (layer.attention_norm) ops.attention_norm(index);
   if (layer.recurrent) ops.recur_in(index);
   if (layer.attends()) {
-    ops.qkv(index);
-    const bool norm_last = layer.attention.qk_norm_after_rope;
-    if (layer.attention.qk_norm && !norm_last) ops.qk_norm(index);
-    if (layer.attention.clip > 0.0f) ops.clip(index);
-    if (layer.attention.q_growth) ops.grow_q(index);
-    if (layer.attention.rope >= 0) ops.rotate(index);
-    if (layer.attention.qk_norm && norm_last) ops.qk_norm(index);
+    run_qkv(layer, index, ops);
     if (layer.latent) ops.absorb(index);
     if (layer.index.heads > 0) ops.choose(index);
     ops.attend(index);
@@ -130,6 +135,17 @@ inline void run_decoder(const ModelPlan& plan, DecoderOps& ops) {
   }
   if (plan.streams()) ops.close_streams();
   ops.logits();
+}
+
+// Rows that no layer changes, of which each keeps K and V: what `embed` makes is normed as it is.
+// `store` is called with the number of a layer whose k and v are there.
+template <typename Store>
+void run_context(const ModelPlan& plan, DecoderOps& ops, Store&& store) {
+  ops.embed();
+  for (uint32_t layer = 0; layer < plan.layers.size(); ++layer) {
+    run_qkv(plan.layers[layer], layer, ops);
+    store(layer);
+  }
 }
 
 }  // namespace tenon

@@ -206,11 +206,12 @@ void add_config_participants(const PipelineConfig& config, std::vector<Participa
          .requirements = {}});
   }
   if (config.drafter) {
-    const bool exact = config.draft_verify.value == DraftVerify::exact;
+    constexpr std::string_view kWords[] = {"exact", "rejection", "typical"};
+    const std::string_view word = kWords[static_cast<size_t>(config.draft_verify.value)];
     out.push_back({.role = "config",
                    .name = "drafter.verify",
                    .origin = config.draft_verify.origin,
-                   .provides = {{"sampler.verify", FactOp::in, 0, exact ? "exact" : "rejection"}},
+                   .provides = {{"sampler.verify", FactOp::in, 0, word}},
                    .requirements = {}});
     out.push_back({.role = "config",
                    .name = "drafter.plugin",
@@ -253,7 +254,7 @@ void add_tree_participant(const PipelineConfig& config, const ChosenPlugin& draf
                           std::vector<Participant>& out) {
   const Setting* tree = asked_for_trees(drafter);
   if (tree == nullptr) return;
-  const bool exact = config.draft_verify.value == DraftVerify::exact;
+  const bool exact = config.draft_verify.value != DraftVerify::rejection;
   out.push_back({.role = "config",
                  .name = "drafter.options.tree",
                  .origin = tree->origin,

@@ -53,12 +53,18 @@ Status check_second_model(const PipelineConfig& config, const ChosenPlugins& cho
 // Whether the chosen kernel can attend for the second model too, with the K/V that was agreed upon.
 Status fit_second_model(const PipelineRequest& request, const NegotiatedPipeline& pipeline,
                         const ChosenPlugins& chosen);
+// Its part of `geometry`, and spare blocks where a head drafts blocks.
+void place_second_model(const SchedulerLimits& limits, const KvGeometry& geometry,
+                        SecondModel& second);
 // Makes what drafters reach as model_runner/1; the executor behind it is loaded later.
 Status create_second_model(PlannedMemory& pipeline, const ChosenPlugins& chosen,
                            const PluginSurroundings& surroundings);
 // Whether the drafter that was made runs the head that the configuration names.
 Status check_head(const BoundPlugins& pipeline);
 Status load_second_model(BoundPlugins& pipeline, const LinearResolver& linear);
+
+// Runs steps of a few widths, where the drafter asked for what they cost. Errors: the executor's.
+Status measure_steps(BoundPlugins& pipeline);
 
 // Reads the file of [drafter] text, if there is one, as the model's tokens. Drafters find them as
 // extension "drafter_text/1", a `const std::span<const TokenId>`.

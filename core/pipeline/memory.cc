@@ -226,12 +226,7 @@ Status plan_kv_memory(const PipelineRequest& request, PlannedMemory& pipeline) {
   }
   geometry.group_count = shape.group_count;
   geometry.groups = pipeline.group_geometry.data();
-  if (pipeline.second) {
-    const uint32_t own = pipeline.second->shape->shape().group_count;
-    pipeline.second->geometry = geometry;
-    pipeline.second->geometry.group_count = own;
-    pipeline.second->geometry.groups = geometry.groups + (geometry.group_count - own);
-  }
+  if (pipeline.second) place_second_model(pipeline.limits, geometry, *pipeline.second);
   settle_config(pipeline, static_cast<uint32_t>(block_tokens));
   return {};
 }

@@ -1,5 +1,7 @@
 #include "core/pipeline/pipeline.h"
 
+#include <tenon/extensions/step_costs.h>
+
 #include <algorithm>
 
 #include "core/base/log.h"
@@ -177,7 +179,7 @@ Status make_executor(const PipelineRequest& request, PlacedModels& pipeline) {
                        " runs the base model only; remove them, or choose executor.plugin = "
                        "\"cpu\"");
   }
-  if (pipeline.second) {
+  if (pipeline.second && pipeline.second->runs_layers()) {
     TENON_ASSIGN_OR_RETURN(pipeline.second->executor, pipeline.executor->sibling());
   }
   return join_ranks(pipeline);
@@ -216,6 +218,9 @@ Status load_executor(const PipelineRequest& request, Pipeline& pipeline, ChosenP
   pipeline.numerics =
       pipeline.executor->numerics() + " kv=" + std::string(dtype_name(pipeline.kv_dtype));
   if (pipeline.eviction) pipeline.numerics += "," + pipeline.evicts;
+  // Which tokens are kept then depends on what was drafted.
+  const ResolvedFact* verify = pipeline.facts.find("sampler.verify");
+  if (verify != nullptr && verify->word == "typical") pipeline.numerics += " verify=typical";
   return lead_or_follow(pipeline);
 }
 
@@ -273,6 +278,7 @@ Status create_others(BoundPlugins& pipeline, ChosenPlugins& chosen) {
   TENON_RETURN_IF_ERROR(create_plugin(pipeline, chosen.sampler, pipeline.sampler));
   if (chosen.drafter) {
     TENON_RETURN_IF_ERROR(read_draft_text(pipeline));
+    pipeline.extensions.add(std::string(kStepCosts), &pipeline.step_costs_view);
     TENON_RETURN_IF_ERROR(create_plugin(pipeline, *chosen.drafter, pipeline.drafter));
     TENON_RETURN_IF_ERROR(check_draft_text(pipeline));
     TENON_RETURN_IF_ERROR(check_head(pipeline));
@@ -294,7 +300,8 @@ Pipeline::~Pipeline() {
 }
 
 uint64_t Pipeline::kv_bytes() const {
-  return executor->kv_bytes() + (second ? second->executor->kv_bytes() : 0);
+  const bool both = second && second->runs_layers();
+  return executor->kv_bytes() + (both ? second->executor->kv_bytes() : 0);
 }
 
 uint64_t OpenedModels::weight_bytes() const {
@@ -418,6 +425,7 @@ Result<std::unique_ptr<Pipeline>> build_pipeline(PipelineRequest request) {
   if (request.planned) request.planned(*pipeline);
   if (request.load_weights) {
     TENON_RETURN_IF_ERROR(load_executor(request, *pipeline, chosen));
+    TENON_RETURN_IF_ERROR(measure_steps(*pipeline));
     TENON_RETURN_IF_ERROR(open_tiers(*pipeline));
   }
   pipeline->hash = config_hash(pipeline->config, pipeline->components);

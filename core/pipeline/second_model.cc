@@ -1,5 +1,6 @@
 // The second model of a pipeline: opened, held against the first, made and loaded.
 #include <tenon/extensions/draft_head.h>
+#include <tenon/extensions/model_runner_block.h>
 #include <tenon/extensions/model_runner_tree.h>
 
 #include <algorithm>
@@ -56,7 +57,7 @@ void keep_head(OpenedModels& pipeline, OpenedHead opened) {
   second.head = std::move(opened.head);
   second.head_states.layers = second.head->state_layers;
   second.head_states.count = static_cast<uint32_t>(second.head->state_layers.size());
-  second.head_kind = second.head->kind == HeadKind::mtp ? "mtp" : "eagle3";
+  second.head_kind = head_kind_name(second.head->kind);
 }
 
 // A head's folder, in place of a whole model's.
@@ -83,6 +84,7 @@ Status open_layers_for_drafts(const PipelineRequest& request, OpenedModels& pipe
       request.registry->find_usable(kDrafterInterface, id.value, pipeline.host, id.origin);
   if (!found.ok() || !needs(*found->descriptor, "layers")) return {};
   if (const auto& path = request.config.draft_model_path; !path.value.empty()) {
+    if (needs(*found->descriptor, "model")) return {};
     return invalid_argument(path.origin.text() + ": drafter.model is set, but drafter " +
                             double_quoted(id.value) + " runs the model's own layers; remove it");
   }
@@ -98,7 +100,7 @@ Status open_second_model(const PipelineRequest& request, OpenedModels& pipeline)
   const auto& path = pipeline.config.draft_model_path;
   TENON_RETURN_IF_ERROR(open_layers_for_drafts(request, pipeline));
   if (path.value.empty()) return {};
-  if (is_head_folder(path.value)) return open_head_of(pipeline);
+  if (is_head(path.value)) return open_head_of(pipeline);
   Result<std::unique_ptr<Model>> model = open_model(path.value);
   if (!model.ok()) return with_context(path.origin.text(), model.status());
   TENON_RETURN_IF_ERROR(check_vocabulary(pipeline, **model, path.origin.text()));
@@ -121,7 +123,7 @@ Status check_second_model(const PipelineConfig& config, const ChosenPlugins& cho
   const PluginDescriptor& drafter = *chosen.drafter->plugin.descriptor;
   const std::string name = "drafter " + double_quoted(drafter.id);
   const auto& path = config.draft_model_path;
-  if (needs(drafter, "model") && path.value.empty()) {
+  if (needs(drafter, "model") && !needs(drafter, "layers") && path.value.empty()) {
     return invalid_argument(chosen.drafter->origin.text() + ": " + name +
                             " runs a second model, but none is configured; set drafter.model to "
                             "the folder of a smaller model with the same vocabulary, or of a head "
@@ -155,10 +157,36 @@ Status fit_second_model(const PipelineRequest& request, const NegotiatedPipeline
        .provides = {{"kv.dtype", FactOp::in, 0, dtype->word},
                     {"kv.block_tokens", FactOp::equals, block->number, {}}},
        .requirements = {}}};
+  if (pipeline.second->head != nullptr && pipeline.second->head->kind == HeadKind::dflash) {
+    negotiation.participants.front().requirements.push_back(
+        {"attn.mask.spans", FactOp::all_of, 0, "yes"});
+  }
   if (chosen.attention_decode != nullptr) {
     negotiation.participants.push_back(chosen.attention_decode->participant());
   }
   return negotiate(negotiation).take_status();
+}
+
+// As many as the sequences of one pass can need: a block may end in a sequence's last one.
+void place_second_model(const SchedulerLimits& limits, const KvGeometry& geometry,
+                        SecondModel& second) {
+  const uint32_t groups = second.shape->shape().group_count;
+  const std::span all(geometry.groups, geometry.group_count);
+  second.own_geometry.assign(all.end() - groups, all.end());
+  second.geometry = geometry;
+  second.geometry.group_count = groups;
+  second.geometry.groups = second.own_geometry.data();
+  if (second.head == nullptr || second.head->kind != HeadKind::dflash) return;
+  const uint32_t rows = second.head->block_rows();
+  const uint32_t sequences =
+      std::min(limits.max_sequences, std::max(limits.max_batch_tokens / rows, 1u));
+  uint32_t each = 0;
+  for (const KvGroupGeometry& group : second.own_geometry) {
+    const bool whole_text = group.block_tokens >= limits.context_tokens;
+    if (!whole_text) each = std::max(each, (rows + group.block_tokens - 1) / group.block_tokens);
+  }
+  second.spare_blocks = sequences * each;
+  for (KvGroupGeometry& group : second.own_geometry) group.blocks += second.spare_blocks;
 }
 
 Status create_second_model(PlannedMemory& pipeline, const ChosenPlugins& chosen,
@@ -173,22 +201,36 @@ Status create_second_model(PlannedMemory& pipeline, const ChosenPlugins& chosen,
                                     kernel->plugin, std::move(options), surroundings));
     return {};
   };
-  TENON_RETURN_IF_ERROR(create(chosen.attention.get(), second.attention));
-  TENON_RETURN_IF_ERROR(create(chosen.attention_decode.get(), second.attention_decode));
+  if (second.runs_layers()) {
+    TENON_RETURN_IF_ERROR(create(chosen.attention.get(), second.attention));
+    TENON_RETURN_IF_ERROR(create(chosen.attention_decode.get(), second.attention_decode));
+  }
   DraftRunnerParts parts;
-  parts.executor = second.executor.get();
+  parts.executor = second.runs_layers() ? second.executor.get() : pipeline.executor.get();
   parts.shape = &second.shape->shape();
   parts.geometry = second.geometry;
   parts.first_group = pipeline.shape->shape().group_count;
   parts.max_rows = pipeline.limits.max_batch_tokens;
   parts.max_sequences = pipeline.limits.max_sequences;
   parts.head = second.head.get();
+  parts.spare_blocks = second.spare_blocks;
+  const bool blocks = parts.head != nullptr && parts.head->kind == HeadKind::dflash;
+  if (blocks && parts.head->block_rows() > parts.max_rows) {
+    return invalid_argument(
+        pipeline.config.draft_model_path.origin.text() + ": the head drafts blocks of " +
+        std::to_string(parts.head->block_rows()) + " rows, but limits.max_batch_tokens is " +
+        std::to_string(parts.max_rows) + "; raise it");
+  }
   second.runner = std::make_unique<DraftRunner>(parts);
   second.runner_view = second.runner.get();
   pipeline.extensions.add(std::string(kModelRunner), &second.runner_view);
   second.tree_view = second.runner.get();
   pipeline.extensions.add(std::string(kModelRunnerTree), &second.tree_view);
   pipeline.extensions.add(std::string(kModelRunnerShape), parts.shape);
+  second.block_view = second.runner.get();
+  if (second.runner->block_tokens() > 0) {
+    pipeline.extensions.add(std::string(kModelRunnerBlock), &second.block_view);
+  }
   if (second.head == nullptr) return {};
   pipeline.extensions.add(std::string(kDraftHead), &second.head_states);
   second.head_norm = &second.head->norm_before_residual;
@@ -210,6 +252,7 @@ Status check_head(const BoundPlugins& pipeline) {
 
 Status load_second_model(BoundPlugins& pipeline, const LinearResolver& linear) {
   SecondModel& second = *pipeline.second;
+  if (!second.runs_layers()) return {};
   ExecutorSetup setup;
   setup.model = second.model.get();
   setup.shape = &second.shape->shape();

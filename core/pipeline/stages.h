@@ -32,6 +32,9 @@ namespace tenon {
 // A smaller model beside the one that generates, for drafters that run one ([drafter] model). It
 // runs on the same workers, its K/V lies in groups of the same memory.
 struct SecondModel {
+  // Of a head that is a product or two of the target's states there are none, and no executor.
+  bool runs_layers() const { return head == nullptr || head->has_layers(); }
+
   std::unique_ptr<Model> model;
   std::unique_ptr<Head> head;  // null: a model that needs nothing of the other
   // For its drafter: what it wants to see, and what its checkpoint may leave open.
@@ -40,11 +43,15 @@ struct SecondModel {
   std::string_view head_kind;
   std::unique_ptr<ModelShapeStorage> shape;
   KvGeometry geometry;  // of its groups
+  // Of a head that drafts blocks: `geometry` has so many more blocks than its manager knows.
+  uint32_t spare_blocks = 0;
+  std::vector<KvGroupGeometry> own_geometry;  // [groups] that `geometry` points to
   PluginInstance<AttentionKernel> attention, attention_decode;
   std::unique_ptr<Executor> executor;
   std::unique_ptr<DraftRunner> runner;
   ModelRunner* runner_view = nullptr;  // what the extensions lead to
   ModelTreeRunner* tree_view = nullptr;
+  ModelBlockRunner* block_view = nullptr;
 };
 
 // The resolved configuration, and the machine as that sees it.
@@ -138,6 +145,9 @@ struct BoundPlugins : PlannedMemory {
   PluginInstance<Drafter> drafter;     // empty without speculation
   std::vector<LayerId> hidden_layers;  // whose hidden states it asked for
   bool hidden_drawn_only = false;
+  // What steps took before the first one, for drafters that ask for it.
+  std::vector<StepCost> step_costs;
+  std::span<const StepCost> step_costs_view;
 };
 
 }  // namespace tenon

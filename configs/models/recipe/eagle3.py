@@ -220,7 +220,7 @@ def chain_of(head, model, text, features, known, drafts):
 
 
 @torch.no_grad()
-def measure(args):
+def measure(args, read_head=read_head, chain_of=chain_of):
     model, tokenizer = open_model(args.model), AutoTokenizer.from_pretrained(args.model)
     head = read_head(model.config, args.head)
     ids = tokenizer(pathlib.Path(args.text).read_text(), add_special_tokens=False)["input_ids"]

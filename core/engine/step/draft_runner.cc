@@ -204,11 +204,23 @@ Status DraftRunner::check(const RunnerRow& row) const {
   return {};
 }
 
+// Rows of a block stand after the history, whether slots were granted for them or not.
+uint32_t DraftRunner::context_tokens() const noexcept {
+  const uint32_t context = parts_.shape->context_tokens;
+  const bool blocks = parts_.head != nullptr && parts_.head->kind == HeadKind::dflash;
+  return blocks ? context + 2 - std::min(context + 2, parts_.head->block_rows()) : context;
+}
+
 uint32_t DraftRunner::computed(SeqId seq, std::span<const TokenId> history) noexcept {
   if (manager_ == nullptr || history.empty()) return 0;
+  // Nothing is computed but for the last state.
+  if (parts_.head != nullptr && !parts_.head->has_layers()) {
+    return static_cast<uint32_t>(history.size()) - 1;
+  }
   if (!forget_other_branch({.seq = seq, .history = history, .hidden = {}}).ok()) return 0;
   if (!find_tables(seq, looked_at_).ok()) return 0;
-  if (parts_.head != nullptr && !claim_next(looked_at_, history)) return 0;
+  const bool claims = parts_.head != nullptr && parts_.head->reads_tokens();
+  if (claims && !claim_next(looked_at_, history)) return 0;
   return reach(looked_at_, static_cast<uint32_t>(history.size()));
 }
 
@@ -282,18 +294,8 @@ Status DraftRunner::add(const RunnerRow& row, uint32_t index) {
     const uint32_t first = reach(looked_at_, end - 1);
     const auto room = static_cast<uint32_t>(parts_.max_rows - tokens_.size());
     const uint32_t count = std::min(end - first, room);
-    const auto first_row = static_cast<uint32_t>(tokens_.size());
-    for (uint32_t position = first; position < first + count; ++position) {
-      TENON_RETURN_IF_ERROR(add_input(row, position));
-      tokens_.push_back(row.history[position]);
-      positions_.push_back(position);
-    }
-    fill(looked_at_, first + count);
-    sequences_.push_back({row.seq, first_row, count, 0, 0});
-    kv_tokens_.push_back(first + count);
-    for (GroupId group = 0; group < groups(); ++group) {
-      tables_[group].push_back(looked_at_[group]);
-    }
+    TENON_RETURN_IF_ERROR(push_rows(row, first, count));
+    close_sequence(row.seq, count, first + count);
     whole = first + count == end;
   }
   logits_rows_.push_back(static_cast<uint32_t>(tokens_.size() - 1));
@@ -301,10 +303,29 @@ Status DraftRunner::add(const RunnerRow& row, uint32_t index) {
   return {};
 }
 
+// Rows of a history, which count as computed from here on.
+Status DraftRunner::push_rows(const RunnerRow& row, uint32_t first, uint32_t count) {
+  for (uint32_t position = first; position < first + count; ++position) {
+    TENON_RETURN_IF_ERROR(add_input(row, position));
+    tokens_.push_back(row.history[position]);
+    positions_.push_back(position);
+  }
+  fill(looked_at_, first + count);
+  return {};
+}
+
+// The last `rows` of the pass are a sequence's, whose tables were looked at.
+void DraftRunner::close_sequence(SeqId seq, uint32_t rows, uint32_t kv_tokens) {
+  sequences_.push_back({seq, static_cast<uint32_t>(tokens_.size()) - rows, rows, 0, 0});
+  kv_tokens_.push_back(kv_tokens);
+  for (GroupId group = 0; group < groups(); ++group) tables_[group].push_back(looked_at_[group]);
+}
+
 void DraftRunner::begin_pass() {
   positions_.clear();
   slots_.clear();
   tree_parents_.clear();
+  sees_to_.clear();
   logits_rows_.clear();
   wanted_by_.clear();
   inputs_.clear();
@@ -350,6 +371,7 @@ BatchView DraftRunner::batch() {
   batch.tokens = tokens_;
   batch.positions = positions_;
   batch.tree_parents = tree_parents_;
+  batch.sees_to = sees_to_;
   batch.sequences = sequences_;
   batch.groups = group_views_;
   batch.logits_rows = logits_rows_;

@@ -1,5 +1,5 @@
-// The second model of a pipeline, as drafters see it (model_runner/2 and model_runner_tree/1), and
-// as the engine keeps it.
+// The second model of a pipeline, as drafters see it (model_runner/2, model_runner_tree/1 and
+// model_runner_block/1), and as the engine keeps it.
 //
 // Its K/V lies in groups of their own behind the target's (KvOwner::draft), in blocks that the same
 // manager hands out: a grant, a prefix hit, a fork, a swap and a rollback concern both models. But
@@ -11,6 +11,7 @@
 #pragma once
 
 #include <tenon/batch.h>
+#include <tenon/extensions/model_runner_block.h>
 #include <tenon/extensions/model_runner_tree.h>
 #include <tenon/kv_cache.h>
 #include <tenon/model.h>
@@ -34,7 +35,7 @@ inline constexpr size_t kMovesAtOnce = 256;
 
 // All borrowed; they outlive the runner. The executor is loaded with the draft's groups alone.
 struct DraftRunnerParts {
-  Executor* executor = nullptr;
+  Executor* executor = nullptr;  // of a head without layers, the target's
   const ModelShape* shape = nullptr;  // the draft's own
   KvGeometry geometry;                // of its groups
   GroupId first_group = 0;            // their place among all groups of the manager
@@ -42,9 +43,12 @@ struct DraftRunnerParts {
   uint32_t max_sequences = 0;
   // Not null: the model is a head (core/model/heads). Its row i is of token i + 1.
   const Head* head = nullptr;
+  // Blocks of each group behind those of the manager, where rows of a block of drafts stand that
+  // were granted no slots; used for one pass.
+  uint32_t spare_blocks = 0;
 };
 
-class DraftRunner final : public ModelRunner, public ModelTreeRunner {
+class DraftRunner final : public ModelRunner, public ModelTreeRunner, public ModelBlockRunner {
  public:
   explicit DraftRunner(const DraftRunnerParts& parts);
 
@@ -65,7 +69,7 @@ class DraftRunner final : public ModelRunner, public ModelTreeRunner {
   Status forget_behind(SeqId seq, uint32_t tokens);
 
   uint32_t vocabulary() const noexcept override { return parts_.shape->vocabulary; }
-  uint32_t context_tokens() const noexcept override { return parts_.shape->context_tokens; }
+  uint32_t context_tokens() const noexcept override;
   uint32_t computed(SeqId seq, std::span<const TokenId> history) noexcept override;
   Status forward(std::span<const RunnerRow> rows, std::span<const float*> logits,
                  std::span<const float*> hidden) noexcept override;
@@ -74,6 +78,15 @@ class DraftRunner final : public ModelRunner, public ModelTreeRunner {
   // Its rows are never kept: no block counts as filled by them.
   Status forward_tree(std::span<const RunnerTree> trees, std::span<const float*> logits,
                       std::span<const float*> hidden) noexcept override;
+
+  uint32_t block_tokens() const noexcept override;
+  Status forward_blocks(std::span<const RunnerBlock> blocks, std::span<const float*> logits,
+                        std::span<const float*> hidden) noexcept override;
+  bool follows() const noexcept override;
+  bool has_confidence() const noexcept override;
+  Status follow(std::span<const TokenId> before, std::span<const float*> logits,
+                std::span<const float* const> hidden,
+                std::span<float> confidence) noexcept override;
 
   // Token positions computed so far, those that were missing included.
   uint64_t rows_computed() const { return rows_computed_; }
@@ -95,6 +108,18 @@ class DraftRunner final : public ModelRunner, public ModelTreeRunner {
                    std::span<const float*> hidden);
   Status add(const RunnerTree& tree, uint32_t& index);
   Status add_input(const RunnerRow& row, uint32_t position);
+  Status push_rows(const RunnerRow& row, uint32_t first, uint32_t count);
+  void close_sequence(SeqId seq, uint32_t rows, uint32_t kv_tokens);
+  Status check(const RunnerBlock& block) const;
+  Status run_blocks(std::span<const RunnerBlock> blocks, std::span<const float*> logits,
+                    std::span<const float*> hidden);
+  Status run_medusa(std::span<const RunnerBlock> blocks, std::span<const float*> logits,
+                    std::span<const float*> hidden);
+  Status add_context(const RunnerBlock& block);
+  Status add_block(const RunnerBlock& block, uint32_t& index);
+  Status add_masked(const RunnerBlock& block, uint32_t& index);
+  void lend_spare(uint32_t end);
+  float confidence_of(const float* hidden, std::span<const float> embedded) const;
   void begin_pass();
   BatchView batch();
   Status run_pass(bool last);
@@ -141,6 +166,10 @@ class DraftRunner final : public ModelRunner, public ModelTreeRunner {
   std::vector<std::vector<KvTableView>> tables_;  // [groups][sequences]
   std::vector<BatchGroup> group_views_;           // [groups]
   std::vector<KvTableView> looked_at_;            // [groups] of one sequence
+  std::vector<uint32_t> sees_to_;                 // [rows] of blocks that see all of themselves
+  // [max_sequences · groups] tables that go on in spare blocks.
+  std::vector<std::vector<BlockId>> lent_;
+  std::vector<float> followed_;  // [rows, vocabulary] of `follow`
   LayerId state_layer_ = 0;                       // after the final norm, or before it
   bool wants_hidden_ = false;
   std::vector<const float*> found_, found_hidden_;  // [asking rows]

@@ -151,9 +151,7 @@ Status DraftRunner::add(const RunnerTree& tree, uint32_t& index) {
       inputs_.insert(inputs_.end(), states, states + input_width_);
     }
   }
-  sequences_.push_back({tree.seq, first_row, nodes, 0, 0});
-  kv_tokens_.push_back(known + nodes);
-  for (GroupId group = 0; group < groups(); ++group) tables_[group].push_back(looked_at_[group]);
+  close_sequence(tree.seq, nodes, known + nodes);
   return {};
 }
 

@@ -112,9 +112,13 @@ Status CpuExecutor::load(const ExecutorSetup& setup) {
   step_.adapters = static_cast<uint32_t>(setup.adapters.size());
   limits_ = {setup.shape, groups_.data(), setup.max_rows, setup.max_sequences, step_.adapters};
   limits_.needs_tokens = static_cast<bool>(setup.model->plan.input());
-  if (step_.head != nullptr) limits_.features = step_.head->features;
+  if (step_.head != nullptr) {
+    limits_.features = step_.head->features;
+    limits_.enters_alone = step_.head->kind == HeadKind::dflash;
+  }
   TENON_RETURN_IF_ERROR(check_decoder_shape(*setup.shape));
   TENON_RETURN_IF_ERROR(kv_.allocate(*setup.shape, setup.geometry));
+  step_.kv = kv_.storage();
   TENON_RETURN_IF_ERROR(step_.indexed.load(setup.model->plan, *setup.shape));
   TENON_RETURN_IF_ERROR(step_.attention.load(setup.attention, *setup.shape, kv_.storage(),
                                              step_.indexed,

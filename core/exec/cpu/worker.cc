@@ -38,6 +38,10 @@ void CpuWorker::run(uint32_t workers, uint32_t linear_calls) {
   rows_ = step_.batch->rows;
   rows_are_kept_ = false;
   status_ = Status();
+  const bool has_states = step_.batch->inputs.data != nullptr;
+  if (step_.head != nullptr && step_.head->is_context(has_states)) {
+    return run_context(plan(), *this, [this](uint32_t layer) { store_context(layer); });
+  }
   run_decoder(plan(), *this);
 }
 

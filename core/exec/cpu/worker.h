@@ -92,6 +92,9 @@ class CpuWorker final : public CpuProducts, private DecoderOps {
   // head.cc
   void enter_head();
   void enter_mtp();
+  void enter_states(float* hidden);
+  void enter_context();
+  void store_context(uint32_t layer);
   void join_head();
   // Whether the layer reads embeddings next to the stream.
   bool joins(uint32_t layer) const { return step_.head != nullptr && step_.head->joins(layer); }

@@ -9,6 +9,7 @@ namespace tenon {
 // Tokens → embedded; the states that rows continue from → hidden.
 void RefStep::enter_head() {
   if (head_->kind == HeadKind::mtp) return enter_mtp();
+  if (head_->kind == HeadKind::dflash) return enter_context();
   const TensorView& inputs = batch_->inputs;
   const size_t rows = batch_->rows, width = plan().hidden;
   embedded_.resize(rows * width);
@@ -16,31 +17,55 @@ void RefStep::enter_head() {
     read_row(model_->embedding, static_cast<uint32_t>(batch_->tokens[row]),
              &embedded_[row * width]);
   }
-  const auto input = [&](size_t row) {
-    return static_cast<const float*>(inputs.data) + row * inputs.stride[0];
-  };
-  const size_t features = head_->features;
-  if (inputs.shape[1] == features) {
-    const bool whole = head_->feature_norm != FeatureNorm::each;
-    const size_t part = whole ? features : features / head_->state_layers.size();
-    std::vector<float> states(rows * features);
-    for (size_t row = 0; row < rows; ++row) {
-      float* to = &states[row * features];
-      std::copy_n(input(row), features, to);
-      if (head_->feature_norm == FeatureNorm::none) continue;
-      for (size_t at = 0; at < features; at += part) {
-        const std::span scale = std::span(head_->features_norm).subspan(at, part);
-        apply_norm(head_->norm, to + at, scale, {}, to + at);
-      }
-    }
+  if (inputs.shape[1] == head_->features) {
+    std::vector<float> states;
+    fill_states(states);
     multiply(head_->fc, {}, states.data(), hidden_.data());
   } else {
-    for (size_t row = 0; row < rows; ++row) std::copy_n(input(row), width, &hidden_[row * width]);
+    for (size_t row = 0; row < rows; ++row) {
+      std::copy_n(static_cast<const float*>(inputs.data) + row * inputs.stride[0], width,
+                  &hidden_[row * width]);
+    }
   }
   if (head_->norm_before_residual != 1) return;
   for (size_t at = 0; at < hidden_.size(); at += width) {
     apply_norm(head_->norm, &hidden_[at], head_->state_norm, {}, &hidden_[at]);
   }
+}
+
+// The target's states as fc reads them: [rows, features].
+void RefStep::fill_states(std::vector<float>& states) const {
+  const TensorView& inputs = batch_->inputs;
+  const size_t features = head_->features;
+  const bool whole = head_->feature_norm != FeatureNorm::each;
+  const size_t part = whole ? features : features / head_->state_layers.size();
+  states.resize(batch_->rows * features);
+  for (size_t row = 0; row < batch_->rows; ++row) {
+    float* to = &states[row * features];
+    std::copy_n(static_cast<const float*>(inputs.data) + row * inputs.stride[0], features, to);
+    if (head_->feature_norm == FeatureNorm::none) continue;
+    for (size_t at = 0; at < features; at += part) {
+      const std::span scale = std::span(head_->features_norm).subspan(at, part);
+      apply_norm(head_->norm, to + at, scale, {}, to + at);
+    }
+  }
+}
+
+// Rows of the target's states → normed, which all layers read as it is; rows of a block are tokens
+// → hidden.
+void RefStep::enter_context() {
+  const size_t width = plan().hidden;
+  if (!head_->is_context(batch_->inputs.data != nullptr)) {
+    for (size_t row = 0; row < batch_->rows; ++row) {
+      read_row(model_->embedding, static_cast<uint32_t>(batch_->tokens[row]),
+               &hidden_[row * width]);
+    }
+    return;
+  }
+  std::vector<float> states;
+  fill_states(states);
+  multiply(head_->fc, {}, states.data(), hidden_.data());
+  norm_rows(head_->norm, head_->state_norm, {});
 }
 
 // Both halves are normed and become one: tokens, states → joined → hidden.

@@ -1,5 +1,6 @@
 #include "core/exec/ref/step.h"
 
+#include "core/exec/ref/attention.h"
 #include "core/model/tensors/weight_rows.h"
 
 namespace tenon {
@@ -51,7 +52,10 @@ Status RefStep::load(const ExecutorSetup& setup) {
   limits_ = {shape_, groups_.data(), setup.max_rows, setup.max_sequences,
              static_cast<uint32_t>(adapters_.size())};
   limits_.needs_tokens = static_cast<bool>(plan().input());
-  if (head_ != nullptr) limits_.features = head_->features;
+  if (head_ != nullptr) {
+    limits_.features = head_->features;
+    limits_.enters_alone = head_->kind == HeadKind::dflash;
+  }
   TENON_RETURN_IF_ERROR(indexed_.load(plan(), *shape_));
   scores_.load(*shape_, setup.scored);
   frequencies_.clear();
@@ -73,7 +77,13 @@ Status RefStep::run(const BatchView& batch) {
   scores_.begin(batch);
   chosen_.assign(rows, {});
   if (indexed_.most > 0) to_choose_.begin(batch, indexed_.attended, indexed_.most);
-  run_decoder(plan(), *this);
+  if (head_ != nullptr && head_->is_context(batch.inputs.data != nullptr)) {
+    run_context(plan(), *this, [&](uint32_t layer) {
+      ref::Attention{*shape_, kv_.storage(), batch}.store(layer, k_.data(), v_.data());
+    });
+  } else {
+    run_decoder(plan(), *this);
+  }
   output_ = {batch.step_id,      logits_.data(), static_cast<uint32_t>(batch.logits_rows.size()),
              model_->head.n_out, kept_.arrays(), static_cast<uint32_t>(batch.hidden_rows.size())};
   output_.scores = &scores_;

@@ -81,7 +81,9 @@ class RefStep final : private DecoderOps {
   void multiply(const Weight& weight, std::span<const float> bias, const float* x, float* y) const;
   void enter_head();
   void enter_mtp();
+  void enter_context();
   void join_head();
+  void fill_states(std::vector<float>& states) const;
   // Whether the layer reads embeddings next to the stream.
   bool joins(uint32_t layer) const { return head_ != nullptr && head_->joins(layer); }
   void norm_rows(const NormPlan& norm, std::span<const float> scale, std::span<const float> bias);

@@ -23,10 +23,14 @@
 namespace tenon {
 namespace {
 
+constexpr uint32_t kGgufI64 = 27;
+
 std::optional<DType> plain_dtype(uint32_t type) {
   if (type == kGgufF32) return DType::f32;
   if (type == kGgufF16) return DType::f16;
   if (type == kGgufBf16) return DType::bf16;
+  // Ids of tokens, which heads have.
+  if (type == kGgufI64) return DType::i64;
   return std::nullopt;
 }
 

@@ -202,7 +202,7 @@ void read_shape(GgufSource& source) {
   source.context_tokens = fields.need_count(".context_length", 1, kMaxWidth);
   if (const GgufTensor* embedding = source.tensor("token_embd.weight")) {
     source.vocabulary = static_cast<uint32_t>(std::min<uint64_t>(embedding->extents[0], kMaxWidth));
-  } else {
+  } else if (source.vocabulary == 0) {
     source.faults().invalid(
         "tensor 'token_embd.weight' is missing; this file holds no model to run");
   }
@@ -371,8 +371,18 @@ Result<GgufConfig> gguf_model_config(const GgufFile& file, const GgufBytes& byte
                        ", which is not built" + nearest_family(architecture));
     return faults.status(name);
   }
+  return gguf_layers_config(file, bytes, name, *family, 0);
+}
+
+Result<GgufConfig> gguf_layers_config(const GgufFile& file, const GgufBytes& bytes,
+                                      std::string_view name, const Family& of,
+                                      uint32_t vocabulary) {
+  Faults faults;
+  const Family* family = &of;
+  const std::string architecture = GgufFields(file, "", faults).text("general.architecture", "");
   const GgufFields fields(file, architecture, faults);
-  GgufSource source{file, bytes, fields, *family};
+  GgufSource source{file, bytes, fields, of};
+  source.vocabulary = vocabulary;
   read_shape(source);
   // What follows is measured by the shape.
   if (faults.any()) return faults.status(name);

@@ -10,6 +10,7 @@
 #include "core/base/quote.h"
 #include "core/model/checkpoint/gguf_checkpoint.h"
 #include "core/model/config/json_fields.h"
+#include "core/model/heads/gguf_head.h"
 #include "core/model/heads/head_config.h"
 #include "core/model/heads/head_values.h"
 #include "core/model/tensors/tensor_taker.h"
@@ -20,6 +21,8 @@ namespace {
 constexpr size_t kMaxConfigBytes = size_t{1} << 20;
 constexpr std::string_view kModel = "model.", kFirst = "model.layers.0.";
 constexpr std::string_view kStateNorm = "model.layers.0.hidden_norm.weight";
+// Of heads whose states go past the layers: of no layer.
+constexpr std::string_view kStateNormOutside = "hidden_norm.weight";
 
 // The tensors of a head under the names that a model of its layers would have: "layers.0.x" is
 // "model.layers.0.x", and so is "midlayer.x".
@@ -86,11 +89,14 @@ Status choose_states(const HeadConfig& config, const Model& target, Head& head) 
                             number(layers) + " layers are too few for the usual ones");
   }
   if (states.back() > layers) {
-    return invalid_argument(head.source + ": 'eagle_aux_hidden_state_layer_ids' has " +
+    return invalid_argument(head.source + ": " +
+                            (config.kind == HeadKind::eagle3
+                                 ? "'eagle_aux_hidden_state_layer_ids' has "
+                                 : "of the states that it reads the last is that after layer ") +
                             number(states.back()) + ", but the target has " + number(layers) +
                             " layers; it was made for another target");
   }
-  if (states.size() == 1) {
+  if (states.size() == 1 && config.kind == HeadKind::eagle3) {
     return unsupported(head.source +
                        ": it reads one state of the target; heads that read several are built");
   }
@@ -127,7 +133,8 @@ class HeadTaker {
     const uint32_t hidden = model_.plan.hidden;
     for (TensorSpec& spec : list_tensors(model_.plan)) {
       if (spec.role == Role::embedding || spec.role == Role::head) continue;
-      const bool reads_both = spec.role == Role::q || spec.role == Role::k || spec.role == Role::v;
+      const bool reads_both = head_.joins(0) && (spec.role == Role::q || spec.role == Role::k ||
+                                                 spec.role == Role::v);
       if (spec.layer == 0 && reads_both && !spec.bias) spec.columns = 2 * uint64_t{hidden};
       tensors_.take(spec);
     }
@@ -135,6 +142,7 @@ class HeadTaker {
     TENON_RETURN_IF_ERROR(take_norms());
     take_embeddings();
     TENON_RETURN_IF_ERROR(take_ids());
+    TENON_RETURN_IF_ERROR(take_block());
     tensors_.refuse_leftovers();
     model_.vector_bytes = tensors_.vector_bytes();
     TENON_RETURN_IF_ERROR(tensors_.status());
@@ -145,7 +153,11 @@ class HeadTaker {
   // The width of fc says of which target's states it is.
   Status check_fc() {
     const TensorView* fc = model_.checkpoint->find("fc.weight");
-    if (fc == nullptr || fc->rank != 2 || fc->shape[1] == head_.features) return {};
+    // Of blocks the shape has bytes.
+    if (fc == nullptr || fc->rank != 2 || fc->dtype == DType::u8 ||
+        fc->shape[1] == head_.features) {
+      return {};
+    }
     const size_t states = head_.state_layers.size();
     return invalid_argument(model_.path + ": 'fc.weight' reads " + number(fc->shape[1]) +
                             " numbers, but " + number(states) + " states of the target have " +
@@ -161,7 +173,8 @@ class HeadTaker {
   }
 
   Status take_norms() {
-    TENON_ASSIGN_OR_RETURN(head_.state_norm, vector(std::string(kStateNorm), model_.plan.hidden));
+    const std::string_view state_norm = head_.joins(0) ? kStateNorm : kStateNormOutside;
+    TENON_ASSIGN_OR_RETURN(head_.state_norm, vector(std::string(state_norm), model_.plan.hidden));
     if (config_.norm_before_fc) {
       head_.feature_norm = FeatureNorm::whole;
       TENON_ASSIGN_OR_RETURN(head_.features_norm, vector("input_norm.weight", head_.features));
@@ -178,6 +191,31 @@ class HeadTaker {
                               ", but config.json says of neither 'norm_before_fc' nor 'fc_norm' "
                               "that it is true");
     }
+    return {};
+  }
+
+  // What drafts of one pass need, besides the layers.
+  Status take_block() {
+    const uint32_t hidden = model_.plan.hidden, rank = config_.markov_rank;
+    head_.block = config_.block;
+    if (head_.block && head_.kind == HeadKind::eagle3) {
+      TENON_ASSIGN_OR_RETURN(head_.block.mask_state,
+                             head_row(model_, "mask_hidden", head_.features));
+    }
+    if (rank > 0) {
+      head_.markov_in =
+          tensors_.matrix("markov_head.markov_w1.weight", model_.plan.vocabulary, rank);
+      head_.markov_out =
+          tensors_.matrix("markov_head.markov_w2.weight", config_.draft_vocabulary, rank);
+    }
+    if (!config_.confidence) return {};
+    const uint32_t width = hidden + (config_.confidence_with_markov ? rank : 0);
+    TENON_ASSIGN_OR_RETURN(head_.confidence,
+                           head_row(model_, "confidence_head.proj.weight", width));
+    if (!tensors_.has("confidence_head.proj.bias")) return {};
+    TENON_ASSIGN_OR_RETURN(const std::vector<float> bias,
+                           head_row(model_, "confidence_head.proj.bias", 1));
+    head_.confidence_bias = bias.front();
     return {};
   }
 
@@ -207,8 +245,9 @@ class HeadTaker {
     }
     std::vector<int64_t> values(stored.shape[0]);
     std::memcpy(values.data(), stored.data, values.size() * sizeof(int64_t));
-    if (set_ids(values, true)) return {};
-    if (std::ranges::is_sorted(values, std::less_equal<>()) && set_ids(values, false)) {
+    // GGUF files have the ids themselves.
+    if (is_model_file(model_.path) ? set_ids(values, false) : set_ids(values, true)) return {};
+    if (!is_model_file(model_.path) && std::ranges::is_sorted(values, std::less_equal<>()) && set_ids(values, false)) {
       log(LogLevel::warning, "model",
           model_.path + ": 'd2t' has ids of tokens, where folders have offsets to them");
       return {};
@@ -242,35 +281,57 @@ class HeadTaker {
 
 }  // namespace
 
-bool is_head_folder(const std::string& path) {
-  if (is_model_file(path)) return false;
+std::string_view head_kind_name(HeadKind kind) {
+  constexpr std::string_view kNames[] = {"eagle3", "mtp", "dflash", "medusa"};
+  return kNames[static_cast<size_t>(kind)];
+}
+
+bool is_head(const std::string& path) {
+  if (is_model_file(path)) return head_in_file(path).has_value();
   const Result<std::string> text = read_text_file(path + "/config.json", kMaxConfigBytes);
   if (!text.ok()) return false;
   const Result<nlohmann::json> config = parse_json_object(*text);
-  return config.ok() &&
-         (config->contains("speculators_model_type") || config->contains("draft_vocab_size"));
+  return config.ok() && is_head_config(*config);
+}
+
+Status take_head(const HeadConfig& config, std::unique_ptr<Checkpoint> tensors,
+                 const Model& target, OpenedHead& opened) {
+  Model& model = *opened.model;
+  Head& head = *opened.head;
+  TENON_RETURN_IF_ERROR(check_target(config, target, head.source));
+  TENON_RETURN_IF_ERROR(choose_states(config, target, head));
+  head.kind = config.kind;
+  model.plan = config.plan;
+  model.layers.resize(model.plan.layers.size());
+  model.plan.sinks.resize(model.plan.layers.size());
+  head.norm = model.plan.layers.front().attention_norm;
+  head.norm_before_residual = config.norm_before_residual;
+  head.norm_output = config.norm_output || config.kind == HeadKind::dflash;
+  model.checkpoint = std::move(tensors);
+  return HeadTaker(opened, config, target).take();
 }
 
 Result<OpenedHead> open_head(const std::string& path, const Model& target) {
+  if (is_model_file(path)) return open_head_file(path, target);
   OpenedHead opened{std::make_unique<Model>(), std::make_unique<Head>()};
   Model& model = *opened.model;
   Head& head = *opened.head;
   model.path = path;
   head.source = path + "/config.json";
   TENON_ASSIGN_OR_RETURN(model.config_json, read_text_file(head.source, kMaxConfigBytes));
+  if (is_medusa_config(model.config_json)) return open_medusa(path, target);
   TENON_ASSIGN_OR_RETURN(const HeadConfig config,
                          parse_head_config(model.config_json, head.source));
-  TENON_RETURN_IF_ERROR(check_target(config, target, head.source));
-  TENON_RETURN_IF_ERROR(choose_states(config, target, head));
-  model.plan = config.plan;
-  model.layers.resize(model.plan.layers.size());
-  model.plan.sinks.resize(model.plan.layers.size());
-  head.norm = model.plan.layers.front().attention_norm;
-  head.norm_before_residual = config.norm_before_residual;
-  head.norm_output = config.norm_output;
   TENON_ASSIGN_OR_RETURN(std::unique_ptr<Checkpoint> stored, open_safetensors_folder(path));
-  model.checkpoint = std::make_unique<HeadCheckpoint>(std::move(stored));
-  TENON_RETURN_IF_ERROR(HeadTaker(opened, config, target).take());
+  if (config.kind == HeadKind::mtp) {
+    TENON_RETURN_IF_ERROR(check_target(config, target, head.source));
+    model.plan = config.plan;
+    model.plan.sinks.resize(1);
+    TENON_RETURN_IF_ERROR(take_mtp_folder(std::move(stored), target, opened));
+    return opened;
+  }
+  TENON_RETURN_IF_ERROR(take_head(config, std::make_unique<HeadCheckpoint>(std::move(stored)),
+                                  target, opened));
   return opened;
 }
 

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
+#include <optional>
+#include <span>
 #include <string>
 
 #include "core/base/quote.h"
@@ -14,9 +17,34 @@ namespace {
 
 using nlohmann::json;
 
-// What folders name as their class: EAGLE and SpecForge, older and newer versions of speculators.
-constexpr std::array<std::string_view, 4> kClasses = {
-    "LlamaForCausalLMEagle3", "Eagle3LlamaForCausalLM", "Eagle3Speculator", "Eagle3DraftModel"};
+// What heads compute, by the names that speculators has for it; dspark is dflash with more.
+enum class Algorithm : uint8_t { eagle3, peagle, dflash, dspark, mtp };
+constexpr std::array<std::string_view, 5> kAlgorithms = {"eagle3", "peagle", "dflash", "dspark",
+                                                         "mtp"};
+
+// What folders name as their class: EAGLE and SpecForge, the authors of DFlash and DSpark, older
+// and newer versions of speculators.
+struct HeadClass {
+  std::string_view name;
+  Algorithm algorithm;
+};
+constexpr HeadClass kClasses[] = {{"LlamaForCausalLMEagle3", Algorithm::eagle3},
+                                  {"Eagle3LlamaForCausalLM", Algorithm::eagle3},
+                                  {"Eagle3Speculator", Algorithm::eagle3},
+                                  {"Eagle3DraftModel", Algorithm::eagle3},
+                                  {"PEagleSpeculator", Algorithm::peagle},
+                                  {"PEagleDraftModel", Algorithm::peagle},
+                                  {"DFlashSpeculator", Algorithm::dflash},
+                                  {"DFlashDraftModel", Algorithm::dflash},
+                                  {"DSparkSpeculator", Algorithm::dspark},
+                                  {"DSparkDraftModel", Algorithm::dspark},
+                                  {"Qwen3DSparkModel", Algorithm::dspark},
+                                  {"MTPSpeculator", Algorithm::mtp},
+                                  {"MTPDraftModel", Algorithm::mtp}};
+
+// Tokens that heads propose at once which were trained for no certain number, at most.
+constexpr uint32_t kMostAtOnce = 32;
+constexpr uint32_t kMostBlock = 256;
 
 constexpr const char* kType = "speculators_model_type";
 constexpr const char* kLayer = "transformer_layer_config";
@@ -34,56 +62,83 @@ constexpr std::array kOwnKeys = {"draft_vocab_size",
                                  kStates,
                                  "parallel_drafting",
                                  "ptd_token_id",
-                                 "auto_map"};
+                                 "auto_map",
+                                 "block_size",
+                                 "mask_token_id",
+                                 "dflash_config",
+                                 "target_layer_ids",
+                                 "num_target_layers",
+                                 "num_anchors",
+                                 "sample_from_anchor",
+                                 "markov_rank",
+                                 "markov_head_type",
+                                 "enable_confidence_head",
+                                 "confidence_head_with_markov",
+                                 "num_nextn_predict_layers"};
 
-bool is_class_of_head(const json& value) {
-  return value.is_string() &&
-         std::ranges::find(kClasses, value.get_ref<const std::string&>()) != kClasses.end();
+const HeadClass* class_of_head(const json& value) {
+  if (!value.is_string()) return nullptr;
+  const auto found =
+      std::ranges::find(kClasses, value.get_ref<const std::string&>(), &HeadClass::name);
+  return found == std::end(kClasses) ? nullptr : found;
 }
 
-void check_kind(const JsonFields& fields) {
-  if (const json* classes = fields.find("architectures");
-      classes != nullptr && classes->is_array() && !classes->empty() &&
-      !is_class_of_head(classes->front())) {
-    fields.faults().unsupported(
-        "architecture " + describe(classes->front()) +
-        " is no EAGLE-3 head that is built; expected " +
-        join_and(std::vector<std::string>(kClasses.begin(), kClasses.end())));
-  }
-  const std::string type = fields.text(kType, "eagle3");
-  if (type != "eagle3") {
-    fields.faults().unsupported("'" + std::string(kType) + "' is " + in_quotes(type) +
-                                "; heads of the kind 'eagle3' are built");
-  }
-  if (fields.flag("parallel_drafting", false)) {
-    fields.faults().unsupported(
-        "'parallel_drafting' is true; heads that draft token after token are built");
-  }
+std::string in_words(std::span<const std::string_view> words) {
+  std::vector<std::string> quoted;
+  for (const std::string_view word : words) quoted.push_back(in_quotes(word));
+  return join_and(quoted);
 }
 
-std::vector<uint32_t> read_states(const JsonFields& fields) {
-  const json* list = fields.find(kStates);
+// By speculators' name of it, and else by the class.
+Algorithm read_algorithm(const JsonFields& fields) {
+  const json* classes = fields.find("architectures");
+  const bool named = classes != nullptr && classes->is_array() && !classes->empty();
+  const HeadClass* by_class = named ? class_of_head(classes->front()) : nullptr;
+  const auto by_name = std::ranges::find(kAlgorithms, fields.text(kType, ""));
+  if (fields.has(kType) && by_name == kAlgorithms.end()) {
+    fields.faults().unsupported("'" + std::string(kType) + "' is " +
+                                describe(*fields.find(kType)) + "; heads of the kinds " +
+                                in_words(kAlgorithms) + " are built");
+    return Algorithm::eagle3;
+  }
+  if (named && by_class == nullptr) {
+    std::vector<std::string> names;
+    for (const HeadClass& each : kClasses) names.emplace_back(each.name);
+    fields.faults().unsupported("architecture " + describe(classes->front()) +
+                                " is no head that is built; expected " + join_and(names));
+    return Algorithm::eagle3;
+  }
+  if (by_name == kAlgorithms.end()) {
+    return by_class == nullptr ? Algorithm::eagle3 : by_class->algorithm;
+  }
+  return static_cast<Algorithm>(by_name - kAlgorithms.begin());
+}
+
+// `first`: what the list calls the state after the target's first layer.
+std::vector<uint32_t> read_states(const JsonFields& fields, const char* key = kStates,
+                                  uint32_t first = 1) {
+  const json* list = fields.find(key);
   if (list == nullptr) return {};
   std::vector<uint32_t> states;
   const bool whole = list->is_array() && !list->empty() && list->size() <= 64;
   for (size_t i = 0; whole && i < list->size(); ++i) {
     const json& id = (*list)[i];
     if (!id.is_number_unsigned() || id.get<uint64_t>() > 100'000) break;
-    states.push_back(id.get<uint32_t>());
+    states.push_back(id.get<uint32_t>() + 1 - first);
   }
   if (!whole || states.size() != list->size()) {
-    fields.faults().invalid(fields.name(kStates) + " is " + describe(*list) +
+    fields.faults().invalid(fields.name(key) + " is " + describe(*list) +
                             "; expected a list of numbers of layers");
     return {};
   }
   if (states.front() == 0) {
-    fields.faults().unsupported(fields.name(kStates) +
+    fields.faults().unsupported(fields.name(key) +
                                 " has 0, the embeddings; heads that read states between layers are "
                                 "built");
   }
   for (size_t i = 1; i < states.size(); ++i) {
     if (states[i] > states[i - 1]) continue;
-    fields.faults().unsupported(fields.name(kStates) +
+    fields.faults().unsupported(fields.name(key) +
                                 " does not rise; expected numbers of layers "
                                 "in their order");
     break;
@@ -118,7 +173,7 @@ void read_own(const JsonFields& fields, HeadConfig& config) {
   if (fields.has("target_hidden_size")) {
     config.target_hidden = fields.count("target_hidden_size", 0, 1, 1'000'000);
   }
-  config.states = read_states(fields);
+  if (config.kind == HeadKind::eagle3) config.states = read_states(fields);
   // EAGLE's own form has the numbers one level deeper.
   const std::optional<JsonFields> eagle = fields.object("eagle_config");
   if (!eagle) return;
@@ -130,29 +185,136 @@ void read_own(const JsonFields& fields, HeadConfig& config) {
   if (config.states.empty()) config.states = read_states(*eagle);
 }
 
+// Rows after the last one that have read a mask: P-EAGLE.
+void read_parallel(const JsonFields& fields, Algorithm algorithm, HeadConfig& config) {
+  const bool parallel = fields.flag("parallel_drafting", false) || algorithm == Algorithm::peagle;
+  if (!parallel) return;
+  const char* key = fields.has("mask_token_id") ? "mask_token_id" : "ptd_token_id";
+  const std::vector<int32_t> mask = fields.token_ids(key, {}, INT32_MAX);
+  if (mask.size() != 1) {
+    return fields.faults().invalid("there is no 'mask_token_id', the token that stands for those "
+                                   "that are not known; expected one");
+  }
+  config.block = {.tokens = kMostAtOnce, .mask = mask.front(), .mask_state = {}};
+}
+
+// DFlash and DSpark: their authors' form has most keys one level deeper, or none of speculators'.
+void read_block(const JsonFields& fields, Algorithm algorithm, HeadConfig& config) {
+  const std::optional<JsonFields> inner = fields.object("dflash_config");
+  const auto where = [&](const char* key) -> const JsonFields& {
+    return inner && inner->has(key) ? *inner : fields;
+  };
+  const uint32_t rows = where("block_size").count("block_size", 0, 0, kMostBlock);
+  const std::vector<int32_t> mask =
+      where("mask_token_id").token_ids("mask_token_id", {}, INT32_MAX);
+  if (rows < 2 || mask.size() != 1) {
+    return fields.faults().invalid("'block_size', 2 or more, and 'mask_token_id' are not there; "
+                                   "a head that drafts blocks needs both");
+  }
+  const bool from_anchor = fields.flag("sample_from_anchor", algorithm == Algorithm::dspark);
+  config.block = {.tokens = from_anchor ? rows : rows - 1,
+                  .mask = mask.front(),
+                  .from_anchor = from_anchor,
+                  .mask_state = {}};
+  config.states = read_states(fields, "aux_hidden_state_layer_ids");
+  if (config.states.empty()) {
+    config.states = read_states(where("target_layer_ids"), "target_layer_ids", 0);
+  }
+  if (config.states.empty()) {
+    fields.faults().invalid("there are neither 'aux_hidden_state_layer_ids' nor "
+                            "'target_layer_ids', the states that the head reads; expected one");
+  }
+  config.markov_rank = where("markov_rank").count("markov_rank", 0, 0, 65'536);
+  const std::string type = where("markov_head_type").text("markov_head_type", "vanilla");
+  if (config.markov_rank > 0 && type != "vanilla") {
+    fields.faults().unsupported("'markov_head_type' is " + in_quotes(type) +
+                                "; heads of the type 'vanilla' are built");
+  }
+  if (algorithm == Algorithm::dflash && config.markov_rank > 0) {
+    fields.faults().unsupported("'markov_rank' is " + std::to_string(config.markov_rank) +
+                                ", but the head is a DFlash one, which has no Markov head");
+  }
+  config.confidence = fields.flag("enable_confidence_head", false);
+  config.confidence_with_markov = fields.flag("confidence_head_with_markov", false);
+  if (config.confidence && config.confidence_with_markov && config.markov_rank == 0) {
+    fields.faults().invalid("'confidence_head_with_markov' is true, but 'markov_rank' is 0");
+  }
+}
+
+// Rows of a block see all of each other, and all the same tokens before them.
+void refuse_windows(const json& layer, Faults& faults) {
+  const auto types = layer.find("layer_types");
+  const bool windows = types != layer.end() && types->is_array() &&
+                       std::ranges::find(*types, json("sliding_attention")) != types->end();
+  if (windows) {
+    faults.unsupported(
+        "'layer_types' has 'sliding_attention'; heads of blocks whose layers all attend to the "
+        "whole text are built");
+  }
+}
+
+bool is_medusa(const json& config) {
+  const auto type = config.find("model_type");
+  return config.contains("medusa_num_heads") || (type != config.end() && *type == "medusa");
+}
+
 }  // namespace
+
+bool is_medusa_config(std::string_view text) {
+  const Result<json> config = parse_json_object(text);
+  return config.ok() && is_medusa(*config);
+}
+
+bool is_head_config(const json& config) {
+  if (is_medusa(config)) return true;
+  if (config.contains(kType) || config.contains("draft_vocab_size")) return true;
+  const auto classes = config.find("architectures");
+  return classes != config.end() && classes->is_array() && !classes->empty() &&
+         class_of_head(classes->front()) != nullptr;
+}
 
 Result<HeadConfig> parse_head_config(std::string_view text, const std::string& name) {
   Result<json> parsed = parse_json_object(text);
   if (!parsed.ok()) return with_context(name, parsed.status());
   Faults faults;
   const JsonFields fields(*parsed, faults);
-  check_kind(fields);
+  const Algorithm algorithm = read_algorithm(fields);
+  const bool blocks = algorithm == Algorithm::dflash || algorithm == Algorithm::dspark;
   HeadConfig config;
+  if (blocks) config.kind = HeadKind::dflash;
   read_own(fields, config);
   const json layer = layer_config(*parsed, faults);
+  if (blocks) {
+    read_block(fields, algorithm, config);
+    refuse_windows(layer, faults);
+    config.norm_before_residual = 0;
+  } else if (algorithm == Algorithm::mtp) {
+    config.kind = HeadKind::mtp;
+  } else {
+    read_parallel(fields, algorithm, config);
+  }
   if (faults.any()) return faults.status(name);
   TENON_ASSIGN_OR_RETURN(config.plan, parse_model_config(layer.dump(), name));
   config.draft_vocabulary =
       fields.count("draft_vocab_size", config.plan.vocabulary, 1, config.plan.vocabulary);
-  const bool plain = std::ranges::all_of(config.plan.layers, [](const LayerPlan& l) {
+  const bool plain = std::ranges::all_of(config.plan.layers, [&](const LayerPlan& l) {
     return l.attends() && !l.latent && !l.recurrent && !l.experts && !l.parallel && !l.input &&
-           l.attention_norm.kind == NormKind::rms && !l.attention.output_gate;
+           l.attention_norm.kind == NormKind::rms &&
+           (!l.attention.output_gate || config.kind == HeadKind::mtp);
   });
+  if (config.kind == HeadKind::mtp && config.plan.layers.size() != 1) {
+    faults.unsupported("it has " + std::to_string(config.plan.layers.size()) +
+                       " layers; heads of the kind 'mtp' with one layer are built");
+  }
   if (!plain || config.plan.layers.empty() || config.plan.embedding_scale != 1.0f ||
       config.plan.learned_positions || config.plan.embedding_norm) {
     faults.unsupported("a head of layers of the family " + in_quotes(config.plan.architecture) +
                        "; heads of layers as Llama and Qwen3 have them are built");
+  }
+  if (config.block && static_cast<uint32_t>(config.block.mask) >= config.plan.vocabulary) {
+    faults.invalid("'mask_token_id' is " + std::to_string(config.block.mask) +
+                   ", but the vocabulary has " + std::to_string(config.plan.vocabulary) +
+                   " tokens");
   }
   if (faults.any()) return faults.status(name);
   return config;

@@ -1,7 +1,9 @@
 // config.json of a head: which of the published forms it is, and what it says.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -19,7 +21,17 @@ struct HeadConfig {
   std::optional<uint32_t> target_hidden;
   int8_t norm_before_residual = -1;  // as in Head
   bool norm_before_fc = false, fc_norm = false, norm_output = false;
+  HeadKind kind = HeadKind::eagle3;
+  BlockPlan block;           // without mask_state
+  uint32_t markov_rank = 0;  // 0: there is none
+  bool confidence = false, confidence_with_markov = false;
 };
+
+// Whether a config.json is that of a head, of whatever kind.
+bool is_head_config(const nlohmann::json& config);
+
+// Whether the text of a config.json is that of Medusa heads.
+bool is_medusa_config(std::string_view json);
 
 // Reads the text of a config.json; `name`, its path, leads messages.
 Result<HeadConfig> parse_head_config(std::string_view json, const std::string& name);

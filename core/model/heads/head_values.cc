@@ -19,8 +19,17 @@ bool are_numbers(const std::vector<float>& values) {
 Result<std::vector<float>> head_vector(const Model& model, const std::string& name, uint64_t size) {
   Result<const TensorView*> view = model.checkpoint->get(name);
   if (!view.ok()) return with_context(model.path, view.status());
+  if ((*view)->rank == 1) return head_row(model, name, size);
+  return invalid_argument(model.path + ": tensor " +
+                          in_quotes(model.checkpoint->stored_name(name)) + " is no vector of " +
+                          std::to_string(size) + " numbers in f32, f16 or bf16");
+}
+
+Result<std::vector<float>> head_row(const Model& model, const std::string& name, uint64_t size) {
+  Result<const TensorView*> view = model.checkpoint->get(name);
+  if (!view.ok()) return with_context(model.path, view.status());
   const TensorView& found = **view;
-  if (found.rank != 1 || found.shape[0] != size || !is_plain_type(found.dtype)) {
+  if (element_count(found) != size || !is_plain_type(found.dtype)) {
     return invalid_argument(model.path + ": tensor " +
                             in_quotes(model.checkpoint->stored_name(name)) + " is no vector of " +
                             std::to_string(size) + " numbers in f32, f16 or bf16");
@@ -36,6 +45,9 @@ Status check_head_numbers(const Model& model, const Head& head) {
                             " has values that are no finite numbers; the head can draft nothing");
   };
   std::vector<const Weight*> matrices = {&head.fc, &model.embedding, &model.head};
+  for (const Weight* weight : {&head.markov_in, &head.markov_out}) {
+    if (weight->n_out > 0) matrices.push_back(weight);
+  }
   for (const LayerWeights& layer : model.layers) {
     for (const Weight* weight : layer.matrices()) matrices.push_back(weight);
   }
@@ -43,7 +55,8 @@ Status check_head_numbers(const Model& model, const Head& head) {
     if (!is_finite(*weight, {})) return strange(weight->name);
   }
   std::vector<const std::vector<float>*> norms = {&head.features_norm, &head.token_norm,
-                                                  &head.state_norm, &model.final_norm};
+                                                  &head.state_norm, &head.confidence,
+                                                  &head.block.mask_state, &model.final_norm};
   for (const LayerWeights& layer : model.layers) {
     for (const auto* norm : {&layer.attention_norm, &layer.mlp_norm, &layer.q_norm, &layer.k_norm})
       norms.push_back(norm);

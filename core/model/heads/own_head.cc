@@ -1,4 +1,4 @@
-// Heads in the target's own folder: layers for multi-token prediction.
+// Layers for multi-token prediction: in the target's own folder, and in folders of their own.
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -67,6 +67,19 @@ std::array<Layout, 4> layouts(uint64_t layers) {
                  .final_norm = gguf + "shared_head_norm.weight",
                  .embedding = gguf + "embed_tokens.weight",
                  .head = gguf + "shared_head_head.weight"}};
+}
+
+// As speculators writes them into a folder of their own.
+Layout speculators_layout() {
+  const std::string layer = "mtp_layers.0.";
+  return {.layer = layer,
+          .next = "mtp_layers.1.",
+          .fc = layer + "input_proj.weight",
+          .token_norm = layer + "token_layernorm.weight",
+          .state_norm = layer + "hidden_layernorm.weight",
+          .final_norm = layer + "final_layernorm.weight",
+          .embedding = {},
+          .head = {}};
 }
 
 // The tensors of the first module under the names that a model of its layer would have.
@@ -213,46 +226,76 @@ class ModuleTaker {
   TensorTaker tensors_;
 };
 
-}  // namespace
-
-Result<OpenedHead> open_own_head(const Model& target) {
-  OpenedHead opened{std::make_unique<Model>(), std::make_unique<Head>()};
+// A module whose plan and path the model has; `layers`: the target's.
+Status take_module(std::unique_ptr<Checkpoint> stored, const Layout& layout, const Model& target,
+                   OpenedHead& opened) {
   Model& model = *opened.model;
   Head& head = *opened.head;
+  const bool several = std::ranges::any_of(
+      stored->names(), [&](const std::string& name) { return name.starts_with(layout.next); });
+  if (several) {
+    log(LogLevel::warning, "model",
+        model.path + ": it has several modules for drafts; the first is used for all of them");
+  }
+  model.layers.resize(1);
+  head.kind = HeadKind::mtp;
+  head.source = model.path + "/config.json";
+  head.state_layers = {static_cast<LayerId>(target.plan.layers.size())};
+  head.features = model.plan.hidden;
+  head.norm = model.plan.final_norm;
+  head.norm_before_residual = 0;
+  head.norm_output = true;
+  head.state_first = layout.state_first;
+  model.checkpoint =
+      std::make_unique<ModuleCheckpoint>(std::move(stored), layout, is_model_file(model.path));
+  return ModuleTaker(opened, target).take();
+}
+
+}  // namespace
+
+Result<OpenedHead> open_own_head(const Model& target, const std::string& path) {
+  OpenedHead opened{std::make_unique<Model>(), std::make_unique<Head>()};
+  Model& model = *opened.model;
   const auto layers = static_cast<uint32_t>(target.plan.layers.size());
   TENON_ASSIGN_OR_RETURN(model.plan, plan_of_module(target));
   ModelPlan both = target.plan;
   both.layers.push_back(model.plan.layers.front());
-  TENON_ASSIGN_OR_RETURN(std::unique_ptr<Checkpoint> stored, open_tensors_again(target, both));
+  const bool apart = !path.empty() && path != target.path;
+  std::unique_ptr<Checkpoint> stored;
+  if (apart) {
+    TENON_ASSIGN_OR_RETURN(stored, open_gguf_tensors(path, both));
+  } else {
+    TENON_ASSIGN_OR_RETURN(stored, open_tensors_again(target, both));
+  }
   const std::optional<Layout> layout = layout_of(*stored, layers);
   if (!layout) {
+    if (apart) {
+      return invalid_argument(path + ": it has no layer for drafts behind " +
+                              std::to_string(layers) +
+                              " layers, as the target has them; it was made for another target");
+    }
     return Status::error(StatusCode::not_found,
                          target.path +
                              ": it has no layers for drafts ('mtp.…', 'model.mtp_layers.…' or "
                              "'model.layers." +
                              std::to_string(layers) + ".enorm')");
   }
-  const bool several = std::ranges::any_of(
-      stored->names(), [&](const std::string& name) { return name.starts_with(layout->next); });
-  if (several) {
-    log(LogLevel::warning, "model",
-        target.path + ": it has several modules for drafts; the first is used for all of them");
-  }
-  model.path = target.path;
+  model.path = apart ? path : target.path;
   model.config_json = target.config_json;
-  model.layers.resize(1);
-  head.kind = HeadKind::mtp;
-  head.source = target.path + "/config.json";
-  head.state_layers = {layers};
-  head.features = model.plan.hidden;
-  head.norm = model.plan.final_norm;
-  head.norm_before_residual = 0;
-  head.norm_output = true;
-  head.state_first = layout->state_first;
-  model.checkpoint =
-      std::make_unique<ModuleCheckpoint>(std::move(stored), *layout, is_model_file(target.path));
-  TENON_RETURN_IF_ERROR(ModuleTaker(opened, target).take());
+  TENON_RETURN_IF_ERROR(take_module(std::move(stored), *layout, target, opened));
   return opened;
+}
+
+Status take_mtp_folder(std::unique_ptr<Checkpoint> stored, const Model& target,
+                       OpenedHead& opened) {
+  if (opened.model->plan.hidden != target.plan.hidden) {
+    return invalid_argument(opened.model->path + ": its states have " +
+                            std::to_string(opened.model->plan.hidden) +
+                            " numbers, but the target's have " +
+                            std::to_string(target.plan.hidden) +
+                            "; it was made for another target");
+  }
+  return take_module(std::move(stored), speculators_layout(), target, opened);
 }
 
 }  // namespace tenon

@@ -50,6 +50,7 @@ class DraftModel {
     branches_ = shape.is_tree();
     if (branches_) max_draft_tokens_ = shape.nodes;
     trees_ = sdk::TreeDrafts(host, shape, 0);
+    adaptive_.ask_costs(host);
   }
 
   void begin(SeqId seq, SeqId) {

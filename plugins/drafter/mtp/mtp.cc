@@ -1,8 +1,9 @@
 // The layers that a checkpoint has for it draft from the model's own hidden states, as a chain
 // or a tree; the model checks their tokens all at once.
 //
-// After multi-token prediction (DeepSeek-V3, 2024). The layers lie in the model's own folder, so
-// nothing is configured; how they draft is <tenon/sdk/drafter/head_drafts.h>.
+// After multi-token prediction (DeepSeek-V3, 2024). The layers lie in the model's own folder, and
+// nothing is configured, or in one of their own, which [drafter] model names; how they draft is
+// <tenon/sdk/drafter/head_drafts.h>.
 #include <tenon/sdk/drafter/head_drafts.h>
 #include <tenon/sdk/plugin.h>
 
@@ -24,15 +25,15 @@ constexpr OptionSpec kOptions[] = {
 TENON_CHECK_OPTIONS(kOptions);
 
 constexpr Fact kNeeds[] = {
-    {.key = "draft.needs", .op = FactOp::in, .number = 0, .words = "layers"},
+    {.key = "draft.needs", .op = FactOp::in, .number = 0, .words = "layers model"},
     {.key = "kv.rollback", .op = FactOp::in, .number = 0, .words = "yes"},
-    {.key = "sampler.verify", .op = FactOp::in, .number = 0, .words = "exact rejection"},
+    {.key = "sampler.verify", .op = FactOp::in, .number = 0, .words = "exact rejection typical"},
 };
 
 class Mtp : public sdk::HeadDrafts {
  public:
   Mtp(const HostServices& host, const PipelineFacts& facts, const Options& options)
-      : HeadDrafts(host, "mtp", "use a model whose folder has layers for drafts",
+      : HeadDrafts(host, "mtp", "use a model whose folder has layers for drafts, or set drafter.model to a folder of them",
                    options.max_draft_tokens, options.adaptive,
                    sdk::agreed_tree(facts, options.tree, options.max_draft_tokens)) {}
 };

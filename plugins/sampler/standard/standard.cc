@@ -1,5 +1,6 @@
 // The sampler for everything that a request can ask for: bias and bans, penalties, temperature,
-// stages that cut, mirostat, a watermark; exact verification of drafts, and by rejection.
+// stages that cut, mirostat, a watermark; exact verification of drafts, by rejection, and by
+// typical acceptance.
 //
 // draw.cc runs a request's stages in their order, stages.cc has each of them.
 // docs/strategies/samplers.md says what each parameter means and in which order they count.
@@ -34,8 +35,9 @@ TENON_CHECK_OPTIONS(kOptions);
 
 class StandardSampler {
  public:
-  StandardSampler(const HostServices& host, const PipelineFacts&, const Options& options)
+  StandardSampler(const HostServices& host, const PipelineFacts& facts, const Options& options)
       : scans_(standard::scan_kernels(host.facts->cpu)),
+        typically_(verifies_typically(facts)),
         order_words_(options.order),
         defaults_({}, {}) {
     // Checked before by `validate`.
@@ -71,8 +73,9 @@ class StandardSampler {
     }
     with_scratch([&](Scratch& scratch) {
       for (size_t i = 0; i < rows.size(); ++i) {
-        const auto verify = rows[i].draft_probs == nullptr ? &standard::verify_exactly
-                                                           : &standard::verify_by_rejection;
+        const auto verify = typically_                       ? &standard::verify_typically
+                            : rows[i].draft_probs == nullptr ? &standard::verify_exactly
+                                                             : &standard::verify_by_rejection;
         verify(scratch, rows[i], settings_of(rows[i].rows[0].seq), results[i]);
       }
     });
@@ -104,7 +107,13 @@ class StandardSampler {
     spare_.push_back(std::move(scratch));
   }
 
+  static bool verifies_typically(const PipelineFacts& facts) {
+    const ResolvedFact* verify = facts.find("sampler.verify");
+    return verify != nullptr && verify->word == "typical";
+  }
+
   const standard::ScanKernels& scans_;
+  const bool typically_;
   const std::string order_words_;
   const std::string_view order_view_ = order_words_;
   standard::StageOrder order_;
@@ -122,7 +131,10 @@ Status validate(const void* options) noexcept {
 }
 
 constexpr Fact kProvides[] = {
-    {.key = "sampler.verify", .op = FactOp::in, .number = 0, .words = "exact rejection"},
+    {.key = "sampler.verify",
+     .op = FactOp::in,
+     .number = 0,
+     .words = "exact rejection typical"},
     {.key = "sampler.trees", .op = FactOp::in, .number = 0, .words = "none exact rejection"},
     {.key = "sampler.stages",
      .op = FactOp::in,
@@ -136,7 +148,8 @@ constexpr PluginDescriptor kStandard = [] {
       sdk::descriptor<Sampler, StandardSampler, Options>(
           {.id = "standard",
            .version = "1.0.0",
-           .summary = "every sampling parameter; verifies drafts exactly or by rejection",
+           .summary = "every sampling parameter; verifies drafts exactly, by rejection or by typical "
+                      "acceptance",
            .license = "Apache-2.0"},
           kOptions),
       kProvides);

@@ -4,6 +4,7 @@
 #include <tenon/sdk/sampler/draft_tree.h>
 
 #include <algorithm>
+#include <cmath>
 
 namespace tenon::standard {
 
@@ -143,6 +144,61 @@ void verify_by_rejection(Scratch& scratch, const VerifyRows& rows, Settings& set
     if (!accepted) return;
     if (tree) scratch.known.push_back(token);
     at = draft + 1;
+  }
+}
+
+namespace {
+
+// What a draft's probability must exceed, of a distribution p (Medusa: Cai et al., 2024).
+float typical_threshold(std::span<const float> p) {
+  constexpr double kMost = 0.09, kShare = 0.3;
+  double entropy = 0.0;
+  for (const float share : p) {
+    if (share > 0.0f) {
+      entropy -= static_cast<double>(share) * std::log(static_cast<double>(share));
+    }
+  }
+  return static_cast<float>(std::min(kMost, kShare * std::exp(-entropy)));
+}
+
+}  // namespace
+
+void verify_typically(Scratch& scratch, const VerifyRows& rows, Settings& settings,
+                      VerifyResult& out) {
+  out.count = 0;
+  const bool tree = !rows.parents.empty();
+  const size_t none = rows.drafts.size();
+  if (tree) copy_known(rows.rows[0].history, none, scratch.known);
+  for (size_t at = 0;;) {
+    SampleRow row = rows.rows[at];
+    if (tree) row.history = scratch.known;
+    SampleResult& result = out.tokens[out.count];
+    clear(result);
+    size_t best = none;
+    float least = 0.0f;
+    const size_t first = follower(rows, at, at);
+    if (first < none) {
+      scratch.probs.resize(row.vocabulary);
+      distribute(scratch, row, settings, scratch.probs);
+      least = typical_threshold(scratch.probs);
+    }
+    // Of siblings the likeliest; a chain has none.
+    for (size_t draft = first; draft < none; draft = tree ? follower(rows, at, draft + 1) : none) {
+      const TokenId token = rows.drafts[draft];
+      if (token < 0 || static_cast<uint32_t>(token) >= row.vocabulary) continue;
+      const float share = scratch.probs[static_cast<size_t>(token)];
+      if (share > least) least = share, best = draft;
+    }
+    if (best == none) {
+      sample_row(scratch, row, settings, result);
+      out.count += result.token != kNoToken ? 1 : 0;
+      return;
+    }
+    settle(scratch, row, settings, rows.drafts[best], least, result);
+    if (out.count < out.path.size()) out.path[out.count] = static_cast<uint32_t>(best);
+    ++out.count;
+    if (tree) scratch.known.push_back(rows.drafts[best]);
+    at = best + 1;
   }
 }
 

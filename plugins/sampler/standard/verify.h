@@ -18,4 +18,10 @@ void verify_exactly(Scratch& scratch, const VerifyRows& rows, Settings& settings
 void verify_by_rejection(Scratch& scratch, const VerifyRows& rows, Settings& settings,
                          VerifyResult& out);
 
+// By typical acceptance (Medusa: Cai et al., 2024), which changes the distribution: a draft is
+// accepted if p(x) > min(0.09, 0.3 · exp(-H(p))), of siblings the likeliest; else a token is drawn.
+// Greedy rows keep what they would have drawn.
+void verify_typically(Scratch& scratch, const VerifyRows& rows, Settings& settings,
+                      VerifyResult& out);
+
 }  // namespace tenon::standard

@@ -45,7 +45,7 @@ void AdaptiveDrafts::learn(SeqId seq, uint32_t trials, uint32_t hits) {
   if (!adaptive_) return;
   const auto found = sequences_.find(seq);
   if (found == sequences_.end()) return;
-  found->second.learn(trials, hits, kKeepOfOne);
+  found->second.acceptance.learn(trials, hits, kKeepOfOne);
   all_.learn(trials, hits, kKeepOfAll);
 }
 
@@ -58,6 +58,7 @@ void AdaptiveDrafts::measured(const DraftStepCost& cost) {
 
 void AdaptiveDrafts::choose(std::span<const DraftRequest> requests, std::span<uint32_t> offered) {
   if (!adaptive_) return;
+  if (!times_.known() && costs_ != nullptr) times_.begin_with(*costs_);
   if (!times_.known()) {
     // Enough to learn from, whatever it turns out to cost.
     for (size_t i = kFirstTries; i < offered.size(); ++i) offered[i] = 0;
@@ -66,14 +67,41 @@ void AdaptiveDrafts::choose(std::span<const DraftRequest> requests, std::span<ui
   collect(requests, offered);
   const size_t best = best_count(static_cast<double>(requests.size()));
   const bool probe = best == 0 && !gains_.empty() && due();
+  available_.assign(offered.begin(), offered.end());
   std::fill(offered.begin(), offered.end(), 0u);
   for (size_t i = 0; i < (probe ? probes() : best); ++i) ++offered[gains_[i].index];
+  if (best > 0) try_rested(requests, available_, offered);
+}
+
+// Those that learn in the shadow need no try.
+void AdaptiveDrafts::try_rested(std::span<const DraftRequest> requests,
+                                std::span<const uint32_t> available,
+                                std::span<uint32_t> offered) {
+  Known* longest = nullptr;
+  size_t who = 0;
+  for (size_t i = 0; i < requests.size() && !shadowed_; ++i) {
+    const auto found = sequences_.find(requests[i].seq);
+    if (found == sequences_.end() || available[i] == 0) continue;
+    Known& known = found->second;
+    if (offered[i] > 0) {
+      known.rested = 0;
+      known.rest = kFirstRest;
+    } else if (++known.rested >= known.rest &&
+               (longest == nullptr || known.rested > longest->rested)) {
+      longest = &known;
+      who = i;
+    }
+  }
+  if (longest == nullptr) return;
+  offered[who] = 1;
+  longest->rested = 0;
+  longest->rest = std::min(2 * longest->rest, kLongestPause);
 }
 
 double AdaptiveDrafts::rate_of(SeqId seq) const {
   const double general = all_.rate(kFirstRate, kFirstWeight);
   const auto found = sequences_.find(seq);
-  return found == sequences_.end() ? general : found->second.rate(general, kPriorWeight);
+  return found == sequences_.end() ? general : found->second.acceptance.rate(general, kPriorWeight);
 }
 
 void AdaptiveDrafts::collect(std::span<const DraftRequest> requests,
@@ -108,7 +136,7 @@ size_t AdaptiveDrafts::best_count(double rows) {
   uint32_t depth = 0;
   for (size_t i = 0; i < gains_.size(); ++i) {
     tokens += gains_[i].tokens;
-    depth = std::max(depth, gains_[i].depth);
+    depth = std::max(depth, passes(gains_[i].depth));
     slowest = std::max(slowest, times_.of(rows + static_cast<double>(i + 1), depth));
     if (tokens / slowest <= best_speed) continue;
     best_speed = tokens / slowest;

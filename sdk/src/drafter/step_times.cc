@@ -20,6 +20,17 @@ void StepTimes::learn(const DraftStepCost& cost, uint32_t depth, bool usual) {
   pace_ *= 1 + kPacePace * (believed / entry.shape - 1);
 }
 
+void StepTimes::begin_with(std::span<const StepCost> costs) {
+  for (const StepCost& cost : costs) {
+    const auto time = static_cast<double>(cost.duration_ns);
+    if (cost.rows == 0 || time <= 0) continue;
+    if (pace_ == 0) pace_ = time;
+    Entry& entry = entries_[index_of(cost.rows)];
+    entry.shape = time / pace_;
+    entry.seen = 1;
+  }
+}
+
 double StepTimes::of(double rows, uint32_t depth) const {
   return pace_ * shape_of(rows) + resting_ + level_ * depth;
 }

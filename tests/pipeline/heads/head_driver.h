@@ -53,10 +53,27 @@ class HeadDriver {
   // Rows after those computed; `states` [rows, width]. The logits after the last one, and in
   // `state` what goes on from it.
   Row step(const std::vector<TokenId>& tokens, const float* states, uint64_t width) {
+    const Rows rows = run(tokens, states, width, {static_cast<uint32_t>(tokens.size()) - 1});
+    computed_ += static_cast<uint32_t>(tokens.size());
+    state = rows.states.front();
+    return rows.logits.front();
+  }
+  // Rows that are only kept: the target's states.
+  void keep(const std::vector<TokenId>& tokens, const float* states, uint64_t width) {
+    run(tokens, states, width, {});
+    computed_ += static_cast<uint32_t>(tokens.size());
+  }
+  // Rows that are not kept, of which those `wanted` are given out. `states` may be null.
+  struct Rows {
+    std::vector<Row> logits, states;
+  };
+  Rows run(const std::vector<TokenId>& tokens, const float* states, uint64_t width,
+           const std::vector<uint32_t>& wanted, bool see_all = false) {
     const auto rows = static_cast<uint32_t>(tokens.size());
     std::vector<uint32_t> positions;
     for (uint32_t row = 0; row < rows; ++row) positions.push_back(computed_ + row);
-    const uint32_t end = computed_ + rows, last = rows - 1;
+    const std::vector<uint32_t> sees_to(see_all ? rows : 0, rows - 1);
+    const uint32_t end = computed_ + rows;
     const BlockId block = 2;
     KvTableView table;
     table.blocks = {&block, 1};
@@ -70,21 +87,34 @@ class HeadDriver {
     batch.padded_sequences = 1;
     batch.tokens = tokens;
     batch.positions = positions;
+    batch.sees_to = sees_to;
     batch.sequences = {&sequence, 1};
     batch.groups = groups;
-    batch.logits_rows = batch.hidden_rows = {&last, 1};
+    batch.logits_rows = batch.hidden_rows = wanted;
     batch.hidden_layers = {&layer, 1};
-    batch.inputs.data = states;
-    batch.inputs.rank = 2;
-    batch.inputs.shape[0] = rows;
-    batch.inputs.shape[1] = batch.inputs.stride[0] = width;
+    if (states != nullptr) {
+      batch.inputs.data = states;
+      batch.inputs.rank = 2;
+      batch.inputs.shape[0] = rows;
+      batch.inputs.shape[1] = batch.inputs.stride[0] = width;
+    }
     const Status launched = executor_->launch(batch);
     EXPECT_TRUE(launched.ok()) << launched.message();
     const auto output = executor_->collect(step_id_);
     EXPECT_TRUE(output.ok());
-    state.assign(output->hidden[0], output->hidden[0] + shape_.shape().hidden);
-    computed_ = end;
-    return {output->logits, output->logits + output->vocabulary};
+    Rows out;
+    for (size_t i = 0; output.ok() && i < wanted.size(); ++i) {
+      const float *logits = output->logits + i * output->vocabulary,
+                  *state = output->hidden[0] + i * shape_.shape().hidden;
+      out.logits.emplace_back(logits, logits + output->vocabulary);
+      out.states.emplace_back(state, state + shape_.shape().hidden);
+    }
+    return out;
+  }
+  Executor& executor() { return *executor_; }
+  const ModelShape& shape() const { return shape_.shape(); }
+  KvGeometry geometry() const {
+    return {kBlock, 1, shape_.shape().group_count, groups_.data()};
   }
 
   Row state;

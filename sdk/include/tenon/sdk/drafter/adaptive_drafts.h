@@ -3,10 +3,13 @@
 // A draft that is kept saves a step; one that is not has cost a row. With acceptance a of a
 // sequence's drafts, k of them are expected to bring a + a² + … + a^k tokens. The cost of a step as
 // a function of its rows is learned from the steps themselves. Drafts are given to the sequences in
-// the order of what they are expected to bring, as many as make the most tokens a second.
+// the order of what they are expected to bring, as many as make the most tokens a second. A sequence
+// that gets none is tried again now and then.
 #pragma once
 
 #include <tenon/drafter.h>
+#include <tenon/extensions/step_costs.h>
+#include <tenon/host.h>
 #include <tenon/sdk/drafter/step_times.h>
 
 #include <algorithm>
@@ -67,10 +70,18 @@ class AdaptiveDrafts {
  public:
   // Without `adaptive` everything that is available is offered. `shadowed`: the drafter also learns
   // from proposals that were not made (it knows what they would have been), so no step has to be
-  // spent on trying whether drafts have become right again.
-  AdaptiveDrafts(bool adaptive, bool shadowed) : adaptive_(adaptive), shadowed_(shadowed) {}
+  // spent on trying whether drafts have become right again. `in_one_pass`: the drafter's time does
+  // not depend on how many tokens it proposes for a sequence.
+  AdaptiveDrafts(bool adaptive, bool shadowed, bool in_one_pass = false)
+      : adaptive_(adaptive), shadowed_(shadowed), in_one_pass_(in_one_pass) {}
 
   bool adaptive() const { return adaptive_; }
+
+  // Takes what the host measured of steps before the first one, where it has done so.
+  void ask_costs(const HostServices& host) {
+    if (!adaptive_ || host.extension == nullptr) return;
+    costs_ = static_cast<const std::span<const StepCost>*>(host.extension(host.context, kStepCosts));
+  }
 
   void begin(SeqId seq) {
     if (adaptive_) sequences_.try_emplace(seq);
@@ -92,7 +103,7 @@ class AdaptiveDrafts {
   void choose(std::span<const DraftRequest> requests, std::span<uint32_t> offered);
   // A sequence has been granted `tokens` slots. `usual`: drafting them was no more work than that.
   void granted(uint32_t tokens, bool usual = true) {
-    depth_ = std::max(depth_, tokens);
+    depth_ = std::max(depth_, passes(tokens));
     usual_ = usual_ && usual;
   }
 
@@ -110,8 +121,15 @@ class AdaptiveDrafts {
   static constexpr uint32_t kFirstPause = 64;
   static constexpr uint32_t kLongestPause = 1024;
   static constexpr size_t kProbes = 2;
+  // Steps without drafts after which a sequence gets one while others get many; doubled likewise.
+  static constexpr uint32_t kFirstRest = 32;
   static constexpr size_t kFirstTries = 4;  // sequences
 
+  struct Known {
+    Acceptance acceptance;
+    uint32_t rested = 0;  // steps in a row in which it could have had drafts and had none
+    uint32_t rest = kFirstRest;
+  };
   struct Gain {
     double tokens = 0;  // expected
     uint32_t depth = 0;
@@ -127,14 +145,20 @@ class AdaptiveDrafts {
   // How many of the best slots make the most tokens a second.
   size_t best_count(double rows);
 
+  // Lets a sequence that has rested long enough have a draft; `available` is what each could have.
+  void try_rested(std::span<const DraftRequest> requests, std::span<const uint32_t> available,
+                  std::span<uint32_t> offered);
+
   // Whether it is time for a try. Sequences that learn in the shadow only ask what rows cost, and
   // only where their drafts are mostly right.
   bool due();
+  uint32_t passes(uint32_t tokens) const { return in_one_pass_ ? std::min(tokens, 1u) : tokens; }
   size_t probes() const { return std::min(kProbes, gains_.size()); }
 
   const bool adaptive_;
   const bool shadowed_;
-  std::unordered_map<SeqId, Acceptance> sequences_;
+  const bool in_one_pass_;
+  std::unordered_map<SeqId, Known> sequences_;
   Acceptance all_;
   PlaceShares places_;  // where drafts form trees
   // And how far a sequence's are kept more often than all sequences' are.
@@ -145,6 +169,8 @@ class AdaptiveDrafts {
   uint32_t waited_ = 0;
   uint32_t pause_ = kFirstPause;
   std::vector<Gain> gains_;
+  std::vector<uint32_t> available_;  // [requests]
+  const std::span<const StepCost>* costs_ = nullptr;
 };
 
 }  // namespace tenon::sdk

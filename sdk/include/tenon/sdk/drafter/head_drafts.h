@@ -1,5 +1,5 @@
-// The chain or tree that a head drafts from the target's hidden states, level by level, for
-// drafters of any kind of head.
+// The chain or tree that a head drafts from the target's hidden states, level by level or as a
+// block in one pass, for drafters of any kind of head.
 //
 // The head runs as a second model (model_runner/2) whose row i is of token i + 1 and of the
 // target's states at token i. Drafted tokens have no such states, so the head goes on from its own;
@@ -8,6 +8,7 @@
 #pragma once
 
 #include <tenon/extensions/draft_head.h>
+#include <tenon/extensions/model_runner_block.h>
 #include <tenon/model_runner.h>
 #include <tenon/sdk/drafter/adaptive_drafts.h>
 #include <tenon/sdk/drafter/kept_path.h>
@@ -27,13 +28,17 @@ namespace tenon::sdk {
 // Threads: those of Drafter.
 class HeadDrafts {
  public:
-  // `kind` is what the head must be, `advice` what to configure where there is none. Throws
-  // std::runtime_error with a sentence where the pipeline has no such head.
+  // `kind` is what the head must be, `advice` what to configure where there is none. A block ends
+  // where the product of what the head says of its tokens' chances falls below `min_confidence`.
+  // Throws std::runtime_error with a sentence where the pipeline has no such head.
   HeadDrafts(const HostServices& host, std::string_view kind, const std::string& advice,
-             int64_t max_draft_tokens, bool adaptive, const TreeShape& shape = {})
+             int64_t max_draft_tokens, bool adaptive, const TreeShape& shape = {},
+             double min_confidence = 0.0)
       : max_draft_tokens_(shape.is_tree() ? shape.nodes : max_draft_tokens),
         trees_(shape.is_tree()),
-        adaptive_(adaptive, false) {
+        min_confidence_(min_confidence),
+        blocks_(block_runner_of(host)),
+        adaptive_(adaptive, false, blocks_ != nullptr) {
     const auto* head = static_cast<const HiddenLayersOut*>(extension_of(host, kDraftHead));
     const auto* found = static_cast<const std::string_view*>(extension_of(host, kDraftHeadKind));
     const void* runner = extension_of(host, kModelRunner);
@@ -47,6 +52,14 @@ class HeadDrafts {
                                advice);
     }
     runner_ = *static_cast<ModelRunner* const*>(runner);
+    adaptive_.ask_costs(host);
+    if (blocks_ != nullptr) {
+      if (trees_) {
+        throw std::runtime_error("the head drafts a block in one pass, which is a chain; remove "
+                                 "drafter.options.tree");
+      }
+      max_draft_tokens_ = std::min<int64_t>(max_draft_tokens_, blocks_->block_tokens());
+    }
     layers_.assign(head->layers.begin(), head->layers.begin() + head->count);
     head_hidden_ = model->hidden;
     drafts_ = TreeDrafts(host, shape, head_hidden_);
@@ -103,6 +116,10 @@ class HeadDrafts {
   void measured(const DraftStepCost& cost) { adaptive_.measured(cost); }
 
  private:
+  static ModelBlockRunner* block_runner_of(const HostServices& host) {
+    const void* found = extension_of(host, kModelRunnerBlock);
+    return found == nullptr ? nullptr : *static_cast<ModelBlockRunner* const*>(found);
+  }
   static TensorView rows_of(const float* data, uint64_t rows, uint64_t width) {
     TensorView view;
     view.data = data;
@@ -120,6 +137,7 @@ class HeadDrafts {
     for (uint32_t i = 0; i < requests.size(); ++i) {
       if (requests[i].max_tokens > 0 && add_first(requests[i])) who_.push_back(i);
     }
+    if (blocks_ != nullptr) return draft_blocks(requests, drafts);
     if (trees_) return draft_trees(requests, drafts);
     for (uint32_t level = 0; !rows_.empty(); ++level) {
       if (Status status = draft_level(requests, drafts); !status.ok()) return status;
@@ -138,6 +156,81 @@ class HeadDrafts {
     for (const uint32_t i : who_) proposed_.note(requests[i], drafts[i]);
     rows_.clear();
     return status;
+  }
+
+  Status draft_blocks(std::span<const DraftRequest> requests, std::span<DraftOut> drafts) {
+    block_rows_.clear();
+    first_of_.clear();
+    size_t wanted = 0;
+    for (size_t i = 0; i < rows_.size(); ++i) {
+      const uint32_t tokens =
+          std::min(requests[who_[i]].max_tokens, blocks_->block_tokens());
+      block_rows_.push_back({rows_[i].seq, rows_[i].history, rows_[i].hidden, tokens});
+      first_of_.push_back(wanted);
+      wanted += tokens;
+    }
+    rows_.clear();
+    if (block_rows_.empty()) return {};
+    block_logits_.assign(wanted, nullptr);
+    block_states_.assign(wanted, nullptr);
+    chance_.assign(block_rows_.size(), 1.0);
+    Status status = blocks_->forward_blocks(block_rows_, block_logits_, block_states_);
+    for (uint32_t level = 0; status.ok() && gather(requests, drafts, level); ++level) {
+      status = draw_level(drafts);
+    }
+    return status;
+  }
+
+  // The sequences whose blocks go on after `level` tokens.
+  bool gather(std::span<const DraftRequest> requests, std::span<const DraftOut> drafts,
+              uint32_t level) {
+    drawn_.clear();
+    logits_.clear();
+    states_.clear();
+    before_.clear();
+    going_.clear();
+    drawing_.clear();
+    for (size_t i = 0; i < block_rows_.size(); ++i) {
+      const DraftRequest& request = requests[who_[i]];
+      if (block_rows_[i].tokens <= level || drafts[who_[i]].count < level) continue;
+      RunnerRow& row = drawn_.emplace_back();
+      row.seq = request.seq;
+      row.history = {request.history.data(), request.history.size() + level};
+      before_.push_back(row.history.back());
+      logits_.push_back(block_logits_[first_of_[i] + level]);
+      states_.push_back(block_states_[first_of_[i] + level]);
+      going_.push_back(i);
+      drawing_.push_back(who_[i]);
+    }
+    return !drawn_.empty();
+  }
+
+  Status draw_level(std::span<DraftOut> drafts) {
+    if (blocks_->follows() || blocks_->has_confidence()) {
+      confidence_.assign(before_.size(), 1.0f);
+      Status status = blocks_->follow(before_, logits_, states_, confidence_);
+      if (!status.ok()) return status;
+      leave_unlikely();
+    }
+    return draw_next(*runner_, drawn_, logits_, drawing_, drafts, draws_);
+  }
+
+  // Blocks end where a token and all before it are not likely enough to be kept.
+  void leave_unlikely() {
+    size_t left = 0;
+    for (size_t i = 0; i < going_.size(); ++i) {
+      double& chance = chance_[going_[i]];
+      chance *= static_cast<double>(confidence_[i]);
+      if (chance < min_confidence_) continue;
+      drawn_[left] = drawn_[i];
+      logits_[left] = logits_[i];
+      going_[left] = going_[i];
+      drawing_[left++] = drawing_[i];
+    }
+    drawn_.resize(left);
+    logits_.resize(left);
+    going_.resize(left);
+    drawing_.resize(left);
   }
 
   // A row for the tokens that the head has not read, with the target's states before each of them.
@@ -196,6 +289,8 @@ class HeadDrafts {
 
   int64_t max_draft_tokens_;
   bool trees_;
+  double min_confidence_;
+  ModelBlockRunner* blocks_;  // null: the head drafts token by token
   TreeDrafts drafts_;
   KeptPaths proposed_;  // where drafts form trees
   ModelRunner* runner_ = nullptr;
@@ -209,6 +304,14 @@ class HeadDrafts {
   std::vector<const float*> logits_, states_;
   std::vector<float> own_;  // [rows, head_hidden_]
   std::vector<RunnerDraw> draws_;
+  std::vector<RunnerBlock> block_rows_;   // [who_]
+  std::vector<size_t> first_of_;          // [who_] of block_logits_
+  std::vector<double> chance_;            // [who_] that all tokens so far are kept
+  std::vector<const float*> block_logits_, block_states_;
+  std::vector<TokenId> before_;           // [drawn_]
+  std::vector<size_t> going_;             // [drawn_] index in who_
+  std::vector<uint32_t> drawing_;         // [drawn_] index of the request
+  std::vector<float> confidence_;         // [drawn_]
 };
 
 }  // namespace tenon::sdk

@@ -25,8 +25,10 @@ namespace tenon::sdk {
 template <typename Index, typename Options>
 class LookupDrafter {
  public:
-  LookupDrafter(const HostServices&, const PipelineFacts&, const Options& options)
-      : options_(options), adaptive_(options.adaptive, true) {}
+  LookupDrafter(const HostServices& host, const PipelineFacts&, const Options& options)
+      : options_(options), adaptive_(options.adaptive, true) {
+    adaptive_.ask_costs(host);
+  }
 
   // A fork reads its history when it is asked for the first time, as a fresh sequence does.
   void begin(SeqId seq, SeqId) {
@@ -102,7 +104,7 @@ class LookupDrafter {
 inline constexpr Fact kLookupNeeds[] = {
     {.key = "draft.needs", .op = FactOp::in, .number = 0, .words = "nothing"},
     {.key = "kv.rollback", .op = FactOp::in, .number = 0, .words = "yes"},
-    {.key = "sampler.verify", .op = FactOp::in, .number = 0, .words = "exact rejection"},
+    {.key = "sampler.verify", .op = FactOp::in, .number = 0, .words = "exact rejection typical"},
 };
 
 }  // namespace tenon::sdk

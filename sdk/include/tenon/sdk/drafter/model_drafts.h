@@ -17,7 +17,7 @@ namespace tenon::sdk {
 inline constexpr Fact kModelDraftNeeds[] = {
     {.key = "draft.needs", .op = FactOp::in, .number = 0, .words = "model"},
     {.key = "kv.rollback", .op = FactOp::in, .number = 0, .words = "yes"},
-    {.key = "sampler.verify", .op = FactOp::in, .number = 0, .words = "exact rejection"},
+    {.key = "sampler.verify", .op = FactOp::in, .number = 0, .words = "exact rejection typical"},
 };
 
 // Tokens that the model may have to read before it drafts without the step counting as unusual

@@ -9,6 +9,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 
 namespace tenon::sdk {
 
@@ -17,6 +18,9 @@ class StepTimes {
   // `depth`: the most drafts that a sequence was given in this step. `usual`: the drafter's time is
   // what so many drafts take; not so where a draft model first had to read a prompt.
   void learn(const DraftStepCost& cost, uint32_t depth, bool usual);
+
+  // What was measured before the first step, to begin with: each number of rows counts as one step.
+  void begin_with(std::span<const StepCost> costs);
 
   // Whether `of` means anything yet.
   bool known() const { return pace_ > 0; }

@@ -1,0 +1,142 @@
+// Drafts never lose: on scripted machines of many kinds, with costs measured before the first step,
+// adaptive drafts take no more time for a token than none do, but for what tries cost.
+#include <gtest/gtest.h>
+#include <tenon/sdk/drafter/adaptive_drafts.h>
+
+#include <random>
+#include <string>
+#include <vector>
+
+namespace tenon {
+namespace {
+
+using sdk::AdaptiveDrafts;
+
+// A step of n rows takes base + row · n, in millions; a drafter `pass` for each pass.
+struct Script {
+  double row = 0.01, pass = 0.0;
+  bool in_one_pass = false;
+  std::vector<double> acceptance;  // of each sequence
+};
+
+constexpr uint32_t kAvailable = 8;
+
+class Machine {
+ public:
+  explicit Machine(const Script& script)
+      : script_(script), drafts_(true, false, script.in_one_pass) {
+    for (const uint32_t rows : {1, 2, 3, 5, 9, 17, 33, 64}) {
+      costs_.push_back({.step_id = 1,
+                        .rows = rows,
+                        .sequences = 1,
+                        .logits_rows = rows,
+                        .duration_ns = static_cast<int64_t>(time_of(rows))});
+    }
+    view_ = costs_;
+    HostServices host;
+    host.context = this;
+    host.extension = [](void* self, std::string_view id) noexcept -> const void* {
+      return id == kStepCosts ? &static_cast<Machine*>(self)->view_ : nullptr;
+    };
+    drafts_.ask_costs(host);
+    for (SeqId seq = 0; seq < script_.acceptance.size(); ++seq) drafts_.begin(seq);
+    drafted.resize(script_.acceptance.size());
+  }
+
+  void set_acceptance(SeqId seq, double value) { script_.acceptance[seq] = value; }
+  // How much faster tokens come than without drafts, over so many steps.
+  double run(uint32_t steps) {
+    double time = 0.0, plain = 0.0;
+    const auto sequences = static_cast<double>(script_.acceptance.size());
+    for (uint32_t i = 0; i < steps; ++i) {
+      plain += step(time) / sequences * time_of(sequences);
+    }
+    return plain / time;
+  }
+
+  std::vector<uint64_t> drafted;  // of each sequence
+
+ private:
+  double time_of(double rows) const { return 1e6 * (1.0 + script_.row * rows); }
+
+  double step(double& time) {
+    const size_t sequences = script_.acceptance.size();
+    std::vector<DraftRequest> requests(sequences);
+    for (SeqId seq = 0; seq < sequences; ++seq) requests[seq].seq = seq;
+    std::vector<uint32_t> offered(sequences, kAvailable);
+    drafts_.choose(requests, offered);
+    double tokens = 0.0;
+    uint32_t rows = static_cast<uint32_t>(sequences), depth = 0;
+    for (SeqId seq = 0; seq < sequences; ++seq) {
+      if (offered[seq] > 0) drafts_.granted(offered[seq]);
+      uint32_t kept = 0;
+      while (kept < offered[seq] && uniform_(random_) < script_.acceptance[seq]) ++kept;
+      drafts_.learn(seq, std::min(kept + 1, offered[seq]), kept);
+      tokens += 1 + kept;
+      rows += offered[seq];
+      depth = std::max(depth, offered[seq]);
+      drafted[seq] += offered[seq];
+    }
+    const double passes = script_.in_one_pass ? std::min(depth, 1u) : depth;
+    const double draft = 1e6 * script_.pass * passes, verify = time_of(rows);
+    drafts_.measured({{.step_id = 1,
+                       .rows = rows,
+                       .sequences = static_cast<uint32_t>(sequences),
+                       .logits_rows = rows,
+                       .duration_ns = static_cast<int64_t>(verify + draft)},
+                      rows - static_cast<uint32_t>(sequences),
+                      static_cast<int64_t>(draft)});
+    time += verify + draft;
+    return tokens;
+  }
+
+  Script script_;
+  std::vector<StepCost> costs_;
+  std::span<const StepCost> view_;
+  AdaptiveDrafts drafts_;
+  std::mt19937 random_{11};
+  std::uniform_real_distribution<double> uniform_{0.0, 1.0};
+};
+
+TEST(NeverLoses, whatever_rows_and_passes_cost_and_however_often_drafts_are_right) {
+  for (const size_t batch : {1, 8, 32}) {
+    for (const double acceptance : {0.0, 0.3, 0.6, 0.9}) {
+      for (const double row : {0.005, 0.05, 0.3}) {
+        for (const double pass : {0.0, 0.1, 0.5}) {
+          for (const bool in_one_pass : {false, true}) {
+            Machine machine({.row = row,
+                             .pass = pass,
+                             .in_one_pass = in_one_pass,
+                             .acceptance = std::vector<double>(batch, acceptance)});
+            EXPECT_GE(machine.run(2000), 0.98)
+                << batch << " sequences, acceptance " << acceptance << ", row " << row << ", pass "
+                << pass << (in_one_pass ? ", in one pass" : "");
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(NeverLoses, and_gains_where_there_is_something_to_gain) {
+  Machine cheap({.row = 0.005, .pass = 0.05, .in_one_pass = true, .acceptance = {0.9}});
+  EXPECT_GT(cheap.run(2000), 3.5);
+  Machine by_level({.row = 0.005, .pass = 0.05, .in_one_pass = false, .acceptance = {0.9}});
+  EXPECT_GT(by_level.run(2000), 2.5);
+}
+
+// Slots go to the sequences whose drafts are kept; the others stop, and are tried again.
+TEST(NeverLoses, one_budget_for_sequences_that_are_not_alike) {
+  Machine machine(
+      {.row = 0.05, .pass = 0.02, .in_one_pass = true, .acceptance = {0.95, 0.95, 0.05, 0.05}});
+  EXPECT_GE(machine.run(1000), 1.1);
+  EXPECT_GT(machine.drafted[0], 10 * machine.drafted[2]);
+  EXPECT_GT(machine.drafted[1], 10 * machine.drafted[3]);
+  machine.drafted.assign(4, 0);
+  machine.set_acceptance(2, 0.95);
+  machine.run(2000);
+  EXPECT_GT(machine.drafted[2], 4 * machine.drafted[3]) << "it is found out by a try";
+}
+
+}  // namespace
+}  // namespace tenon
