@@ -33,7 +33,7 @@ std::optional<T> number(std::string_view text) {
 
 bool is_plain(std::string_view host) {
   return !host.empty() && host.size() <= kMostHost && std::ranges::all_of(host, [](char c) {
-    return c > ' ' && c <= '~' && c != '/' && c != ',';
+    return c > ' ' && c <= '~' && c != '/' && c != ',' && c != '[' && c != ']';
   });
 }
 
@@ -148,6 +148,7 @@ Result<TrustedPeers> TrustedPeers::parse(std::string_view list) {
 
 bool TrustedPeers::has(std::string_view host) const {
   const std::string wanted = lower(host);
+  if (!is_plain(wanted)) return false;  // such as a network
   const auto address = network_of(wanted);
   return any_entry(list_, [&](std::string_view entry) {
     if (entry == "*" || entry == wanted) return true;

@@ -349,8 +349,10 @@ TEST(Transfer, goes_over_sockets) {
     auto in = (*decode)->import_from({(*prefill)->address(), 7, false});
     const uint64_t id = (*decode)->incoming().fetch(in->place(), 0, contents(100));
     std::unique_ptr<FoundKv> found;
-    EXPECT_TRUE(
-        Pair::comes_true([&] { return (found = (*decode)->incoming().take(id)) != nullptr; }));
+    EXPECT_TRUE(Pair::comes_true([&] {
+      if (found == nullptr) found = (*decode)->incoming().take(id);
+      return found != nullptr;
+    }));
     ASSERT_NE(found, nullptr);
     EXPECT_EQ(found->end, 100u);
     EXPECT_EQ(found->blocks[99][1], blob(199));
