@@ -326,6 +326,20 @@ void Composition::check_tiers() {
   }
 }
 
+void Composition::check_disaggregation() {
+  const DisaggregationConfig& config = config_.disaggregation;
+  if (config.role.value != DisaggregationRole::none) return;
+  const auto unused = [this](std::string_view key, const Origin& origin) {
+    if (origin.file.empty() || !config_.disaggregation.role.origin.file.empty()) return;
+    error(origin, in_quotes("disaggregation." + std::string(key)) +
+                      " is set, but no role; set disaggregation.role too");
+  };
+  unused("address", config.address.origin);
+  unused("peers", config.peers.origin);
+  unused("memory", config.memory_bytes.origin);
+  unused("lease", config.lease_ns.origin);
+}
+
 // Names become the places in the cache that they mean; a name that is not there stays, and whoever
 // opens the model says so.
 void Composition::find_models() {
@@ -346,6 +360,7 @@ Result<PipelineConfig> Composition::finish() && {
   for (const Setting& setting : merged_) apply(setting);
   check_drafter_keys();
   check_tiers();
+  check_disaggregation();
   find_models();
   if (errors_.empty()) return std::move(config_);
   const size_t more = errors_.size() > kMostErrors ? errors_.size() - kMostErrors : 0;

@@ -34,6 +34,7 @@ class Composition {
   void check_tables(FlatToml& flat);
   void check_drafter_keys();
   void check_tiers();
+  void check_disaggregation();
   void find_models();
   void apply(const Setting& setting);
   void apply_option(std::string_view section, Setting setting);

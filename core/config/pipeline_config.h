@@ -61,6 +61,16 @@ struct TierConfig {
 };
 inline constexpr size_t kMostTiers = 4;
 
+// [disaggregation]: which part of a request a worker does, where others do the other part.
+enum class DisaggregationRole : uint8_t { none = 0, prefill = 1, decode = 2, both = 3 };
+struct DisaggregationConfig {
+  Configured<DisaggregationRole> role;                       // none = there are no others
+  Configured<std::string> address{"127.0.0.1:0", {}};        // where they fetch K/V
+  Configured<std::string> peers{"localhost", {}};            // hosts that K/V is fetched from
+  Configured<uint64_t> memory_bytes{uint64_t{1} << 30, {}};  // for K/V until it is fetched
+  Configured<int64_t> lease_ns{int64_t{30} * 1'000'000'000, {}};
+};
+
 struct PipelineConfig {
   std::string path;  // of the outermost file; empty when it was read from text
 
@@ -114,6 +124,7 @@ struct PipelineConfig {
 
   std::array<TierConfig, kMostTiers> kv_tiers;  // the nearest first
   Configured<uint64_t> kv_io_budget_bytes{uint64_t{256} << 20, {}};
+  DisaggregationConfig disaggregation;
 
   Configured<std::optional<uint32_t>> context_tokens;  // null = auto: the model's
   Configured<bool> exceed_model_context;               // context_tokens may be more than that

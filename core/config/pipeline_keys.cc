@@ -18,6 +18,7 @@ constexpr std::string_view kVerifies[] = {"exact", "rejection", "typical"};
 constexpr std::string_view kPolicies[] = {"open", "locked", "signed"};
 constexpr std::string_view kGuards[] = {"off", "checks", "isolate"};
 constexpr std::string_view kTierKinds[] = {"none", "host", "disk"};
+constexpr std::string_view kRoles[] = {"none", "prefill", "decode", "both"};
 constexpr std::string_view kDTypes[] = {"f32", "f16", "bf16", "i8", "i4"};
 
 // As a count of steps; away where it is 0.
@@ -123,6 +124,53 @@ std::vector<ConfigKey> tier_keys(std::index_sequence<indices...>) {
   std::vector<ConfigKey> keys;
   (add_tier_keys<indices>(keys), ...);
   return keys;
+}
+
+// A key of [disaggregation], away where it is what it is by itself.
+template <auto member>
+ConfigKey disaggregation_key(std::string_view name, OptionType type, std::string_view sentence) {
+  using T = std::remove_cvref_t<decltype((std::declval<DisaggregationConfig&>().*member).value)>;
+  ConfigKey made;
+  made.spec.key = name;
+  made.spec.type = type;
+  made.spec.sentence = sentence;
+  made.optional = true;
+  static const T kDefault = (DisaggregationConfig().*member).value;
+  made.spec.default_value = Member<T>::to(kDefault);
+  made.set = [](PipelineConfig& config, const OptionValue& value, const Origin& origin) {
+    config.disaggregation.*member = {Member<T>::from(value), origin};
+  };
+  made.get = [](const PipelineConfig& config) -> std::optional<OptionValue> {
+    if ((config.disaggregation.*member).value == kDefault) return std::nullopt;
+    return Member<T>::to((config.disaggregation.*member).value);
+  };
+  made.origin = [](const PipelineConfig& config) { return (config.disaggregation.*member).origin; };
+  return made;
+}
+
+std::vector<ConfigKey> disaggregation_keys() {
+  using D = DisaggregationConfig;
+  ConfigKey role = disaggregation_key<&D::role>(
+      "disaggregation.role", OptionType::choice,
+      "which part of requests is done here: prefill, decode or both, with other workers");
+  role.spec.choices = kRoles;
+  role.spec.choice_count = std::size(kRoles);
+  ConfigKey memory = disaggregation_key<&D::memory_bytes>(
+      "disaggregation.memory", OptionType::bytes, "K/V that waits to be fetched by other workers");
+  memory.spec.min = 1;
+  memory.spec.max = int64_t{1} << 50;
+  memory.spec.unit = "bytes";
+  ConfigKey lease = disaggregation_key<&D::lease_ns>(
+      "disaggregation.lease", OptionType::duration,
+      "how long K/V is kept, or waited for, of which nothing is heard");
+  lease.spec.min = 10'000'000;
+  lease.spec.max = int64_t{3600} * 1'000'000'000;
+  return {role,
+          disaggregation_key<&D::address>("disaggregation.address", OptionType::text,
+                                          "where other workers fetch K/V: HOST:PORT, or unix:PATH"),
+          disaggregation_key<&D::peers>("disaggregation.peers", OptionType::text,
+                                        "hosts and networks that K/V may be fetched from"),
+          memory, lease};
 }
 
 // The numbers of sampling that have no member of their own.
@@ -252,6 +300,10 @@ std::vector<ConfigKey> make_keys() {
                                        [](const ConfigKey& key) { return key.spec.key; });
   const std::vector<ConfigKey> tiers = tier_keys(std::make_index_sequence<kMostTiers>());
   keys.insert(after, tiers.begin(), tiers.end());
+  const std::vector<ConfigKey> disaggregation = disaggregation_keys();
+  keys.insert(std::ranges::find(keys, "attention.plugin",
+                                [](const ConfigKey& key) { return key.spec.key; }),
+              disaggregation.begin(), disaggregation.end());
   add_sampling_keys(keys, std::make_index_sequence<kSamplingKeyCount>());
   return keys;
 }

@@ -24,6 +24,7 @@
 namespace tenon {
 
 class DraftRunner;
+class KvTransfer;
 class StepObserver;
 class Tiers;
 
@@ -40,6 +41,7 @@ struct EngineParts {
   Drafter* drafter = nullptr;           // null = no speculation
   DraftRunner* draft_runner = nullptr;  // the second model, where there is one
   Tiers* tiers = nullptr;               // of K/V; null = none
+  KvTransfer* transfer = nullptr;       // of K/V from and to other workers; null = none
   bool verify_by_rejection = false;     // else exactly
   bool draft_trees = false;             // drafts may form trees …
   bool trees_by_rejection = false;      // … and be verified by rejection

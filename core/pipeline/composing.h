@@ -122,9 +122,9 @@ std::string weight_files(const OpenedModels& pipeline);
 // What tells weights by their content alone, wherever their files lie. Errors: those of reading.
 Result<std::string> weight_contents(const std::string& path);
 
-// Whether K/V of this pipeline can lie in the tiers that are configured.
+// Whether K/V of this pipeline can lie in the tiers that are configured, and go to other workers.
 Status check_tiers(const BoundPlugins& pipeline);
-// Opens them. The executor is loaded.
+// Opens them, and what other workers fetch K/V from. The executor is loaded.
 Status open_tiers(Pipeline& pipeline);
 
 // Whether any layer of the model does.

@@ -293,6 +293,7 @@ Status create_others(BoundPlugins& pipeline, ChosenPlugins& chosen) {
 // Executors use kernels, and a drafter may use the second model: whoever uses another ends first.
 Pipeline::~Pipeline() {
   tiers.reset();
+  transfer.reset();
   executor.reset();
   drafter = {};
   sampler = {};
@@ -318,6 +319,7 @@ EngineParts Pipeline::parts() {
   made.eviction = eviction ? &*eviction : nullptr;
   made.scores = scores;
   made.tiers = tiers.get();
+  made.transfer = transfer.get();
   made.sampler = sampler.get();
   made.drafter = drafter.get();
   if (second) made.draft_runner = second->runner.get();

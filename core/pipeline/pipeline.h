@@ -13,6 +13,7 @@
 #include "core/pipeline/stages.h"
 #include "core/plugin/registry.h"
 #include "core/tiers/tiers.h"
+#include "core/transfer/transfer.h"
 
 namespace tenon {
 
@@ -49,10 +50,11 @@ struct PipelineRequest {
 struct Pipeline : BoundPlugins {
   ~Pipeline();
 
-  GenerationDefaults advice;     // of the model's files, as far as it is followed
-  std::string hash;              // config_hash
-  std::string numerics;          // the numerics id
-  std::unique_ptr<Tiers> tiers;  // of K/V; null where none are configured
+  GenerationDefaults advice;             // of the model's files, as far as it is followed
+  std::string hash;                      // config_hash
+  std::string numerics;                  // the numerics id
+  std::unique_ptr<Tiers> tiers;          // of K/V; null where none are configured
+  std::unique_ptr<KvTransfer> transfer;  // likewise, to and from other workers
 
   uint64_t kv_bytes() const;
   // Borrowed parts for an engine, its text decoders included.

@@ -1,4 +1,5 @@
-// Tiers of K/V: whether a pipeline can have them, what its K/V follow from, and opening them.
+// Tiers of K/V, and other workers that it goes to: whether a pipeline can have them, what its K/V
+// follow from, and opening them.
 #include <algorithm>
 #include <memory>
 
@@ -15,7 +16,15 @@ bool has_tiers(const PipelineConfig& config) {
   return config.kv_tiers.front().kind.value != TierKind::none;
 }
 
+bool is_disaggregated(const PipelineConfig& config) {
+  return config.disaggregation.role.value != DisaggregationRole::none;
+}
+
 Status refuse(const PipelineConfig& config, const std::string& why) {
+  if (is_disaggregated(config)) {
+    return unsupported(config.disaggregation.role.origin.text() +
+                       ": prefill and decode are to be apart, but " + why);
+  }
   return unsupported(config.kv_tiers.front().kind.origin.text() +
                      ": there are [[kv_cache.tiers]], but " + why);
 }
@@ -87,16 +96,43 @@ Result<std::unique_ptr<KvStore>> open_store(const TierConfig& tier, const std::s
   return std::unique_ptr<KvStore>(*std::move(opened));
 }
 
+// Others are told where to fetch K/V: no address that stands for all of a machine's.
+bool names_a_machine(const std::string& address) {
+  return !address.starts_with("0.0.0.0:") && !address.starts_with("[::]:");
+}
+
+Result<std::unique_ptr<KvTransfer>> open_transfer(const PipelineConfig& config,
+                                                  const TierWorld& world) {
+  const DisaggregationConfig& asked = config.disaggregation;
+  if (!names_a_machine(asked.address.value)) {
+    return invalid_argument(asked.address.origin.text() + ": disaggregation.address is " +
+                            in_quotes(asked.address.value) +
+                            ", by which no other machine finds this one – set the name or address "
+                            "by which others reach it");
+  }
+  TransferOptions options;
+  options.role = static_cast<WorkerRole>(asked.role.value);
+  options.address = asked.address.value;
+  options.peers = asked.peers.value;
+  options.memory_bytes = asked.memory_bytes.value;
+  options.budget_bytes = config.kv_io_budget_bytes.value;
+  options.lease = std::chrono::nanoseconds(asked.lease_ns.value);
+  auto opened = KvTransfer::open(std::move(options), world, make_socket_transport());
+  if (opened.ok()) return opened;
+  return with_context(asked.role.origin.text(), opened.status());
+}
+
 }  // namespace
 
 Status check_tiers(const BoundPlugins& pipeline) {
   const PipelineConfig& config = pipeline.config;
-  if (!has_tiers(config)) return {};
+  if (!has_tiers(config) && !is_disaggregated(config)) return {};
   const PluginDescriptor& manager = pipeline.kv_cache.object().descriptor();
   if (most_provided(manager, "kv.snapshots") == 0) {
     return refuse(config, "kv_cache " + in_quotes(manager.id) +
-                              " keeps nothing of sequences that ended, and what comes from a tier "
-                              "would be lost – set kv_cache.plugin to \"prefix\" or \"radix\"");
+                              " keeps nothing of sequences that ended, and what comes from " +
+                              (is_disaggregated(config) ? "another worker" : "a tier") +
+                              " would be lost – set kv_cache.plugin to \"prefix\" or \"radix\"");
   }
   if (pipeline.model->plan.mask_token) {
     return refuse(config, "the " + pipeline.model->plan.architecture +
@@ -112,8 +148,12 @@ Status check_tiers(const BoundPlugins& pipeline) {
 
 Status open_tiers(Pipeline& pipeline) {
   const PipelineConfig& config = pipeline.config;
-  if (!has_tiers(config)) return {};
+  if (!has_tiers(config) && !is_disaggregated(config)) return {};
   TENON_ASSIGN_OR_RETURN(TierWorld world, world_of(pipeline));
+  if (is_disaggregated(config)) {
+    TENON_ASSIGN_OR_RETURN(pipeline.transfer, open_transfer(config, world));
+  }
+  if (!has_tiers(config)) return {};
   std::vector<std::unique_ptr<KvStore>> stores;
   for (const TierConfig& tier : config.kv_tiers) {
     if (tier.kind.value == TierKind::none) continue;

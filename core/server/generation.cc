@@ -7,6 +7,7 @@
 #include "core/pipeline/make_request.h"
 #include "core/server/answer_form.h"
 #include "core/server/api/read/sampling_fields.h"
+#include "core/server/transferring.h"
 
 namespace tenon::server {
 namespace {
@@ -229,13 +230,19 @@ api::WriterContext Generation::writer_context() const {
           .token_text = token_text_of(model_),
           .reader = model_.reader,
           .prompt_texts = prompt_texts_,
-          .prompt_ids = prompt_ids_};
+          .prompt_ids = prompt_ids_,
+          .kv_transfer = kv_transfer_};
 }
 
 void Generation::start() {
-  http_->name_ignored(call_.ignored);
+  std::vector<std::string> ignored = call_.ignored;
+  const std::string unused = unused_transfer(call_, model_);
+  if (!unused.empty()) ignored.push_back(unused);
+  http_->name_ignored(ignored);
   auto requests = make_requests();
   if (!requests.ok()) return http_->refuse(requests.error());
+  const auto attached = attach_transfer(call_, model_, *requests, kv_transfer_);
+  if (!attached.ok()) return http_->refuse(attached.error());
   const auto count = static_cast<uint32_t>(requests->size());
   auto slot = model_.host->reserve(count);
   if (slot == nullptr) {

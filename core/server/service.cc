@@ -114,6 +114,8 @@ std::span<const Service::Route> Service::routes() {
       {"GET", "/v1/models", &S::models},
       {"GET", kModelPath, &S::one_model},
       {"GET", "/v1/engine/steps", &S::steps},
+      {"GET", "/v1/engine/role", &S::role},
+      {"POST", "/v1/engine/role", &S::set_role},
       {"POST", "/v1/completions", &S::completions, false, true},
       {"POST", "/v1/chat/completions", &S::chat_completions, false, true},
       {"POST", "/v1/responses", &S::responses, false, true},

@@ -117,6 +117,8 @@ class Service {
   void models(const Call& call, const http::Request& request);
   void one_model(const Call& call, const http::Request& request);
   void steps(const Call& call, const http::Request& request);
+  void role(const Call& call, const http::Request& request);
+  void set_role(const Call& call, const http::Request& request);
   void page(const Call& call, const http::Request& request);
   void completions(const Call& call, const http::Request& request);
   void chat_completions(const Call& call, const http::Request& request);

@@ -52,6 +52,7 @@ struct FoundKv {
   // After so many blocks, of all groups of states. [ends][groups], empty for the others.
   std::unordered_map<uint32_t, std::vector<KvBlob>> states;
   uint64_t bytes = 0;
+  bool is_fetched = false;  // from another worker
 };
 
 struct TierTotals {

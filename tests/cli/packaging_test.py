@@ -235,6 +235,7 @@ class Cluster(unittest.TestCase):
     MANIFESTS = sorted((SOURCE / "packaging/kubernetes").glob("*.yaml"))
     WORKER = (SOURCE / "packaging/kubernetes/worker.yaml").read_text()
     COMPOSE = (SOURCE / "packaging/container/compose.yaml").read_text()
+    APART = (SOURCE / "packaging/container/compose-apart.yaml").read_text()
 
     def test_workers_are_started_with_options_that_exist(self):
         known = options_of(run("serve", "--help").stdout)
@@ -243,6 +244,19 @@ class Cluster(unittest.TestCase):
             used = re.findall(r"--[a-z][a-z-]+", re.sub(r"(?m)#.*$", "", text).split("\n  router:")[0])
             self.assertIn("--kv-events", used)
             self.assertLessEqual(set(used), set(known))
+
+    def test_prefill_and_decode_workers_are_told_what_there_is(self):
+        workers = self.APART.split("\n  router:")[0]
+        self.assertLessEqual(set(re.findall(r"--[a-z][a-z-]+", re.sub(r"(?m)#.*$", "", workers))),
+                             set(options_of(run("serve", "--help").stdout)))
+        for command in re.findall(r"command:\n((?: +- .*\n)+)", workers):
+            values = re.findall(r"- (\S+=\S+)$", command, re.M)
+            # Addresses are those of other machines: there is nothing to open here.
+            self.assertEqual(run("config", "check", *(part for value in values for part in ("--set", value))).returncode, 0)
+        addresses = re.findall(r"disaggregation.address=(\S+):5600", workers)
+        self.assertEqual(re.search(r"disaggregation.peers=(\S+)", workers).group(1).split(","), addresses)
+        for name in addresses:
+            self.assertIn(f"\n  {name}:\n", workers)
 
     def test_probes_ask_for_paths_that_are_served(self):
         paths = set(re.findall(r"^\s+path: (/\S+)$", self.WORKER, re.M))
@@ -273,7 +287,7 @@ class Cluster(unittest.TestCase):
                                                      kubernetes_validate.latest_version(), strict=True)
 
     def test_files_that_are_built_from_are_there(self):
-        for name in re.findall(r"dockerfile: (\S+)", self.COMPOSE):
+        for name in re.findall(r"dockerfile: (\S+)", self.COMPOSE + self.APART):
             self.assertTrue((SOURCE / name).exists(), name)
 
 

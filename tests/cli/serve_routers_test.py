@@ -103,17 +103,27 @@ class Launched:
         program = shutil.which(cls.NAME)
         if program is None:
             raise unittest.SkipTest(f"{cls.NAME} is not on PATH (pip install {cls.NAME})")
-        cls.workers = [Server("--threads", 1, *cls.WORKERS, template=TEMPLATE) for _ in range(2)]
-        for worker in cls.workers:
-            cls.addClassCleanup(worker.__exit__)
+        cls.workers = cls.start_workers()
         cls.port = free_port()
         cls.router = subprocess.Popen(
             [program, *cls.LAUNCH, "--host", "127.0.0.1", "--port", str(cls.port), "--policy", cls.POLICY,
              "--prometheus-port", str(free_port()), *cls.more_flags(),
-             "--worker-urls", *(cls.url(worker) for worker in cls.workers)],
+             *cls.worker_flags()],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         cls.addClassCleanup(cls.end_router)
         cls.wait_until_ready()
+
+    @classmethod
+    def start_workers(cls):
+        workers = []
+        for _ in range(2):
+            workers.append(Server("--threads", 1, *cls.WORKERS, template=TEMPLATE))
+            cls.addClassCleanup(workers[-1].__exit__)
+        return workers
+
+    @classmethod
+    def worker_flags(cls):
+        return ["--worker-urls", *(cls.url(worker) for worker in cls.workers)]
 
     @classmethod
     def more_flags(cls):
@@ -269,6 +279,102 @@ class VllmRouterByItself(VllmRouterByEvents):
 class SglangRouter(Router, unittest.TestCase):
     NAME = "sglang-router"
     LAUNCH = ["launch"]
+
+
+class Apart(Launched):
+    """Two prefill and two decode workers (docs/disaggregation.md): answers are those of one worker that does both parts."""
+    @classmethod
+    def start_workers(cls):
+        cls.alone = Server("--threads", 1, template=TEMPLATE)
+        cls.addClassCleanup(cls.alone.__exit__)
+        cls.prefill, cls.decode = [], []
+        for role, workers in (("prefill", cls.prefill), ("decode", cls.decode)) * 2:
+            worker = Server("--threads", 1, "--set", "kv_cache.plugin=prefix", "--set", "kv_cache.block_tokens=4",
+                            "--set", f"disaggregation.role={role}", template=TEMPLATE)
+            cls.addClassCleanup(worker.__exit__)
+            # "handing over K/V of tale at 127.0.0.1:40911, as role prefill"
+            worker.kv_port = re.search(r":(\d+), as role", worker.process.stdout.readline()).group(1)
+            workers.append(worker)
+        return [*cls.prefill, *cls.decode]
+
+    @classmethod
+    def wait_until_ready(cls):
+        limit = time.monotonic() + PATIENCE
+        path, body = REQUESTS["a completion"]
+        while True:
+            try:
+                if ask(cls.port, path, {"model": "tale"} | body)[0] == 200:
+                    return
+            except OSError:
+                pass
+            assert time.monotonic() < limit and cls.router.poll() is None, "the router is not ready"
+            time.sleep(0.2)
+
+    @staticmethod
+    def figure(workers, name):
+        return sum(int(float(re.search(rf"^tenon:kv_transfer_{name}{{.*}} (\S+)$",
+                                       worker.get("/metrics")[2].decode(), re.M).group(1))) for worker in workers)
+
+    def test_answers_are_those_of_a_worker(self):
+        for name, (path, body) in REQUESTS.items():
+            if path == "/v1/responses" or (name == "completions" and not self.SEVERAL):
+                continue
+            with self.subTest(name):
+                alone = said(ask(self.alone.port, path, {"model": "tale"} | body)[1])
+                for _ in self.decode:
+                    self.assertEqual(said(self.ask(path, body)), alone)
+        self.assertGreater(self.figure(self.decode, "found_tokens_total"), 0)
+        self.assertEqual(self.figure(self.decode, "lost_links_total"), 0)
+
+    def test_streams_come_through(self):
+        for name in ("a chat", "a completion"):
+            path, body = REQUESTS[name]
+            body = {"model": "tale", "stream": True, "stream_options": {"include_usage": True}} | body
+            with self.subTest(name):
+                alone = streamed(ask(self.alone.port, path, body)[1])
+                for _ in self.decode:
+                    self.assertEqual(streamed(self.ask(path, body)), alone)
+
+    def test_a_long_prompt_comes_over_whole_and_is_freed(self):
+        before = self.figure(self.decode, "found_tokens_total")
+        body = FEW | {"prompt": "There was a princess in the tower, who saw the sea and the ships on it. " * 12}
+        alone = said(ask(self.alone.port, "/v1/completions", {"model": "tale"} | body)[1])
+        self.assertEqual(said(self.ask("/v1/completions", body)), alone)
+        tokens = len(self.alone.post("/tokenize", {"prompt": body["prompt"]})[2]["tokens"])
+        self.assertGreaterEqual(self.figure(self.decode, "found_tokens_total") - before, tokens - 5)
+        limit = time.monotonic() + PATIENCE
+        while self.figure(self.prefill, "leases") > 0:
+            self.assertLess(time.monotonic(), limit, "a lease is left")
+        self.assertEqual(self.figure(self.prefill, "held_bytes"), 0)
+
+
+class VllmRouterApart(Apart, unittest.TestCase):
+    NAME = "vllm-router"
+    SEVERAL = True  # prompts in a request: they are computed where it is sent
+
+    @classmethod
+    def worker_flags(cls):
+        flags = ["--vllm-pd-disaggregation"]
+        for worker in cls.prefill:
+            flags += ["--prefill", cls.url(worker)]
+        for worker in cls.decode:
+            flags += ["--decode", cls.url(worker)]
+        return flags
+
+
+class SglangRouterApart(Apart, unittest.TestCase):
+    NAME = "sglang-router"
+    LAUNCH = ["launch"]
+    SEVERAL = True  # a room for each
+
+    @classmethod
+    def worker_flags(cls):
+        flags = ["--pd-disaggregation"]
+        for worker in cls.prefill:
+            flags += ["--prefill", cls.url(worker), worker.kv_port]
+        for worker in cls.decode:
+            flags += ["--decode", cls.url(worker)]
+        return flags
 
 
 if __name__ == "__main__":

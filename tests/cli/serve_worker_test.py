@@ -73,7 +73,8 @@ class Worker(unittest.TestCase):
             for transfer in ({}, nothing, None):
                 self.assertEqual(self.complete(server, kv_transfer_params=transfer)[0], 200)
             self.refused(self.complete(server, kv_transfer_params=nothing | {"do_remote_decode": True}),
-                         "\"kv_transfer_params\" asks for \"do_remote_decode\": K/V does not move between servers here")
+                         "\"kv_transfer_params\" asks for K/V to go between workers, and this server is not set up for that – "
+                         "set disaggregation.role")
             self.refused(self.complete(server, kv_transfer_params=5), "must be an object")
 
     def test_an_adapter_is_a_model_of_its_own(self):

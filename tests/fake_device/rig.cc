@@ -66,8 +66,15 @@ Rig::Rig(RigOptions options)
   parts.draft_runner = runner_.get();
   parts.verify_by_rejection = options_.verify_by_rejection;
   parts.draft_trees = options_.draft_trees;
-  if (options_.tiers) make_tiers();
+  if (options_.tiers) {
+    TierWorld world = tier_world();
+    std::vector<std::unique_ptr<KvStore>> stores = options_.tiers(world.text);
+    tiers_ =
+        std::make_unique<Tiers>(std::move(world), std::move(stores), options_.tier_budget_bytes);
+  }
+  if (options_.transfer) transfer_ = options_.transfer(tier_world());
   parts.tiers = tiers_.get();
+  parts.transfer = transfer_.get();
   parts.executor = device_.get();
   parts.shape = &shape_;
   parts.geometry = geometry();
@@ -176,7 +183,7 @@ void Rig::make_second_model() {
 }
 
 // What the toy model's K/V follow from, beside tokens.
-void Rig::make_tiers() {
+TierWorld Rig::tier_world() const {
   TierWorld world;
   world.block_tokens = block_tokens_of(options_);
   world.text = "toy";
@@ -188,8 +195,7 @@ void Rig::make_tiers() {
     world.text += " " + std::to_string(bytes);
   }
   if (!options_.attends) world.block_tokens = 16;  // as managers without a fact have it
-  std::vector<std::unique_ptr<KvStore>> stores = options_.tiers(world.text);
-  tiers_ = std::make_unique<Tiers>(std::move(world), std::move(stores), options_.tier_budget_bytes);
+  return world;
 }
 
 Drafter* Rig::make_drafter() {

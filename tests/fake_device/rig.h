@@ -13,6 +13,7 @@
 #include "core/engine/engine.h"
 #include "core/engine/step/draft_runner.h"
 #include "core/tiers/tiers.h"
+#include "core/transfer/transfer.h"
 #include "tests/fake_device/fake_device.h"
 #include "tests/fake_device/loaded_plugin.h"
 #include "tests/fake_device/strict_sampler.h"
@@ -57,6 +58,8 @@ struct RigOptions {
   // Makes the tiers, where there are any; they outlive a rig only in what they write elsewhere.
   std::function<std::vector<std::unique_ptr<KvStore>>(const std::string& world)> tiers;
   uint64_t tier_budget_bytes = 1 << 20;
+  // Makes the way to other workers, where there is one.
+  std::function<std::unique_ptr<KvTransfer>(TierWorld world)> transfer;
   // Instead of the plugins above.
   Scheduler* own_scheduler = nullptr;
   KVCacheManager* own_kv_cache = nullptr;
@@ -85,6 +88,7 @@ class Rig {
   KVCacheManager& kv_cache() { return *kv_; }
   VirtualClock& clock() { return clock_; }
   Tiers& tiers() { return *tiers_; }
+  KvTransfer& transfer() { return *transfer_; }
   KvUsage usage() const;  // of the first group
 
   // Fails the test when the engine refuses.
@@ -106,7 +110,7 @@ class Rig {
   std::unique_ptr<FakeDevice> make_device(const ToyModel& model, const ModelShape& shape,
                                           const KvGroupGeometry* geometry);
   void make_second_model();
-  void make_tiers();
+  TierWorld tier_world() const;
   Drafter* make_drafter();
   void bind_drafter(EngineParts& parts);
   KvGeometry geometry() const {
@@ -127,6 +131,7 @@ class Rig {
   std::unique_ptr<LoadedPlugin<Drafter>> drafter_plugin_;
   VirtualClock clock_;
   std::unique_ptr<Tiers> tiers_;
+  std::unique_ptr<KvTransfer> transfer_;
   std::unique_ptr<Engine> engine_;
   std::vector<std::shared_ptr<ResultSink>> sinks_;
 };

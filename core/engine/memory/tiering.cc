@@ -26,19 +26,29 @@ Tiering::Tiering(EngineContext& context, Forward& forward, uint64_t& last_id)
       forward_(forward),
       last_id_(last_id),
       tiers_(context.parts.tiers),
-      bytes_(tiers_ == nullptr ? nullptr : context.parts.executor->kv_blocks()),
-      block_tokens_(tiers_ == nullptr ? 1 : tiers_->world().block_tokens),
+      transfer_(context.parts.transfer),
+      world_(tiers_ != nullptr      ? &tiers_->world()
+             : transfer_ != nullptr ? &transfer_->world()
+                                    : nullptr),
+      bytes_(world_ == nullptr ? nullptr : context.parts.executor->kv_blocks()),
+      block_tokens_(world_ == nullptr ? 1 : world_->block_tokens),
       step_(BatchBuilder(context.parts, false)) {
-  if (tiers_ == nullptr) return;
-  recurs_ = std::ranges::any_of(tiers_->world().groups, &TierGroup::is_state);
+  if (world_ == nullptr) return;
+  recurs_ = std::ranges::any_of(world_->groups, &TierGroup::is_state);
 }
 
 Tiering::~Tiering() {
-  for (const SeqId id : context_.awaiting_kv) tiers_->abandon(entries_.at(id).seek);
+  for (const SeqId id : context_.awaiting_kv) drop(entries_.at(id));
+}
+
+// Its answer is of no use any more.
+void Tiering::drop(Entry& entry) {
+  if (entry.seek != 0) tiers_->abandon(entry.seek);
+  if (entry.fetch != 0) transfer_->incoming().abandon(entry.fetch);
 }
 
 void Tiering::measured(const StepCost& cost) {
-  if (cost.rows == 0 || tiers_ == nullptr) return;
+  if (cost.rows == 0 || world_ == nullptr) return;
   const double row_ns = static_cast<double>(cost.duration_ns) / cost.rows;
   row_ns_ = row_ns_ == 0 ? row_ns : row_ns_ + kWeightOfLast * (row_ns - row_ns_);
 }
@@ -47,12 +57,12 @@ Tiering::Entry& Tiering::entry_of(const Sequence& sequence) {
   const auto [place, made] = entries_.try_emplace(sequence.id);
   if (!made) return place->second;
   const RequestState& request = *sequence.request;
-  const std::vector<std::string>& adapters = tiers_->world().adapters;
+  const std::vector<std::string>& adapters = world_->adapters;
   const std::string none;
   const std::string& adapter = request.adapter == 0 || request.adapter > adapters.size()
                                    ? none
                                    : adapters[request.adapter - 1];
-  place->second.root = root_digest(tiers_->world().text, request.request.cache_salt, adapter);
+  place->second.root = root_digest(world_->text, request.request.cache_salt, adapter);
   return place->second;
 }
 
@@ -67,6 +77,7 @@ void Tiering::extend(Entry& entry, const Sequence& sequence, uint32_t blocks) {
 
 // A sequence that was moved to the swap pool has its K/V there.
 bool Tiering::may_seek(const Sequence& sequence) const {
+  if (tiers_ == nullptr) return false;
   const AnswerTraits& traits = sequence.answer->traits;
   const bool shares = !traits.own_kv && !traits.whole && !sequence.answer->held_back();
   if (!shares || !sequence.in_kv_cache || sequence.computed > 0) return false;
@@ -102,8 +113,9 @@ void Tiering::seek(const Sequence& sequence) {
 void Tiering::seek_waiting() {
   if (context_.alone) return;
   for (const Sequence* sequence : context_.table.waiting()) {
-    if (context_.awaiting_kv.size() >= kMostAwaited) return;
-    if (may_seek(*sequence)) seek(*sequence);
+    if (context_.awaiting_kv.contains(sequence->id)) continue;
+    if (may_seek(*sequence) && context_.awaiting_kv.size() < kMostAwaited) seek(*sequence);
+    if (!context_.awaiting_kv.contains(sequence->id) && may_fetch(*sequence)) fetch(*sequence);
   }
 }
 
@@ -117,6 +129,7 @@ bool Tiering::too_late(const Entry& entry) const {
 
 // Whether the sequence waits for its K/V no more.
 bool Tiering::settle(Sequence& sequence, Entry& entry, Planning planning) {
+  if (entry.is_fetching) return settle_fetch(sequence, entry, planning);
   if (entry.found == nullptr) entry.found = tiers_->take(entry.seek);
   if (entry.found == nullptr) {
     if (!too_late(entry)) return false;
@@ -124,6 +137,11 @@ bool Tiering::settle(Sequence& sequence, Entry& entry, Planning planning) {
     tiers_->count_late();
     return true;
   }
+  return bring_found(sequence, entry, planning);
+}
+
+// Likewise, with what was found.
+bool Tiering::bring_found(Sequence& sequence, Entry& entry, Planning planning) {
   if (entry.found->end <= entry.found->first) return true;
   if (planning == Planning::ahead) return false;
   const Brought brought = bring(sequence, *entry.found);
@@ -137,10 +155,13 @@ void Tiering::collect(Planning planning) {
     Entry& entry = entries_.at(id);
     Sequence* sequence = context_.table.find(id);
     const bool waits = sequence != nullptr && sequence->state == SequenceState::waiting;
-    if (!waits) tiers_->abandon(entry.seek);
+    if (!waits) drop(entry);
     if (waits && !settle(*sequence, entry, planning)) continue;
-    entry.seek = 0;
+    entry.seek = entry.fetch = 0;
+    entry.is_fetching = false;
     entry.found = nullptr;
+    // What no tier had may still come from another worker.
+    if (waits && may_fetch(*sequence) && fetch(*sequence)) continue;
     context_.awaiting_kv.erase(id);
   }
 }
@@ -157,17 +178,20 @@ void Tiering::forget_ended() {
   const size_t live = context_.table.waiting().size() + context_.table.running().size();
   if (entries_.size() < 2 * live + kWorthIt) return;
   std::erase_if(entries_, [this](const auto& entry) {
-    return entry.second.seek == 0 && context_.table.find(entry.first) == nullptr;
+    return entry.second.seek == 0 && !entry.second.is_fetching &&
+           context_.table.find(entry.first) == nullptr;
   });
 }
 
 void Tiering::before_plan(Planning planning) {
-  if (tiers_ == nullptr) return;
+  if (world_ == nullptr) return;
   forget_ended();
   seek_waiting();
   collect(planning);
   if (context_.awaiting_kv.empty() || planning == Planning::ahead || !nothing_else()) return;
-  (void)tiers_->wait_for_any(kNap);
+  const bool seeks = std::ranges::any_of(context_.awaiting_kv,
+                                         [this](SeqId id) { return entries_.at(id).seek != 0; });
+  (void)(seeks ? tiers_->wait_for_any(kNap) : transfer_->incoming().wait_for_any(kNap));
   collect(planning);
 }
 
@@ -262,14 +286,18 @@ Tiering::Brought Tiering::fill(Sequence& sequence, const FoundKv& found, const K
                                 "could not resolve a step", resolved));
     return Brought::yes;
   }
-  tiers_->count_found(end - base);
+  if (found.is_fetched) {
+    transfer_->incoming().count_found(end - base);
+  } else {
+    tiers_->count_found(end - base);
+  }
   return Brought::yes;
 }
 
 // Every slot that the step would write gets its state: also those on the way, which the manager
 // keeps for others.
 bool Tiering::has_states(const FoundKv& found) const {
-  for (const TierGroup& group : tiers_->world().groups) {
+  for (const TierGroup& group : world_->groups) {
     if (!group.is_state) continue;
     for (const uint32_t end : step_.batch.groups[group.group].tables[0].ends.subspan(1)) {
       if (end % block_tokens_ != 0 || !found.states.contains(end / block_tokens_)) return false;
@@ -280,7 +308,7 @@ bool Tiering::has_states(const FoundKv& found) const {
 
 void Tiering::write(const FoundKv& found, uint32_t base, uint32_t end) {
   Stopwatch watch(*context_.parts.clock, context_.times.executor_ns);
-  const std::vector<TierGroup>& groups = tiers_->world().groups;
+  const std::vector<TierGroup>& groups = world_->groups;
   for (size_t i = 0; i < groups.size(); ++i) {
     const KvTableView& table = step_.batch.groups[groups[i].group].tables[0];
     if (groups[i].is_state) {
@@ -296,68 +324,6 @@ void Tiering::write(const FoundKv& found, uint32_t base, uint32_t end) {
                           found.blocks[block - found.first][i]);
     }
   }
-}
-
-void Tiering::keep(const Step& step) {
-  if (tiers_ == nullptr || step.empty()) return;
-  Stopwatch watch(*context_.parts.clock, context_.times.executor_ns);
-  for (const Share& share : step.shares) {
-    const AnswerTraits& traits = share.sequence->answer->traits;
-    const bool ended = share.sequence->state == SequenceState::ended;
-    if (share.parent == nullptr && !ended && !traits.own_kv && !traits.whole) {
-      keep_share(step, share);
-    }
-  }
-}
-
-// Of beams the prompt alone: hardly any of their paths is asked for again. Without the state after
-// them blocks of an answer are of no use. The path of a tree is brought together later.
-void Tiering::keep_share(const Step& step, const Share& share) {
-  const Sequence& sequence = *share.sequence;
-  uint32_t end = share.base + share.tokens + (share.parents.empty() ? share.accepted : 0);
-  if (recurs_ || sequence.answer->traits.grouped) end = std::min(end, sequence.prompt_tokens);
-  end = std::min(end, sequence.known);
-  const uint32_t blocks = end / block_tokens_;
-  if (blocks == 0) return;
-  Entry& entry = entry_of(sequence);
-  extend(entry, sequence, blocks);
-  if (recurs_) keep_states(step, share, entry, end);
-  for (; entry.kept_blocks < blocks; ++entry.kept_blocks) {
-    if (!keep_block(step, share, entry, entry.kept_blocks)) return;
-  }
-}
-
-bool Tiering::keep_block(const Step& step, const Share& share, const Entry& entry, uint32_t block) {
-  for (const TierGroup& group : tiers_->world().groups) {
-    if (group.is_state) continue;
-    const KvTableView& table = step.batch.groups[group.group].tables[share.place];
-    if (block >= table.blocks.size() || table.blocks[block] == kNoBlock) continue;
-    if (!put({entry.contents[block], group.group}, group, table.blocks[block])) return false;
-  }
-  return true;
-}
-
-// After the last whole block of a prompt, and where slots on the way say that prompts part.
-void Tiering::keep_states(const Step& step, const Share& share, const Entry& entry, uint32_t end) {
-  const uint32_t prompt = share.sequence->prompt_tokens;
-  const uint32_t last = (prompt - 1) / block_tokens_ * block_tokens_;
-  for (const TierGroup& group : tiers_->world().groups) {
-    if (!group.is_state) continue;
-    const KvTableView& table = step.batch.groups[group.group].tables[share.place];
-    for (size_t slot = 1; slot < table.ends.size(); ++slot) {
-      const uint32_t at = table.ends[slot];
-      const bool worth = slot + 1 < table.ends.size() || at == last || at == prompt;
-      if (at > end || at % block_tokens_ != 0 || !worth) continue;
-      (void)put({entry.contents[at / block_tokens_ - 1], group.group}, group, table.blocks[slot]);
-    }
-  }
-}
-
-bool Tiering::put(const KvKey& key, const TierGroup& group, BlockId block) {
-  if (tiers_->has(key)) return true;
-  KvBlob blob(group.bytes);
-  bytes_->read_block(group.group, block, blob);
-  return tiers_->put(key, std::move(blob));
 }
 
 }  // namespace tenon

@@ -11,6 +11,9 @@
 //
 // What is not there in time is computed. Nothing here can change a token.
 //
+// Prompts that another worker computes come up in the same way, once it has sent them; and what is
+// computed here for another worker is handed to it like to a tier (transferring.cc).
+//
 // Threads: the step thread.
 #pragma once
 
@@ -24,12 +27,13 @@
 #include "core/engine/step/forward.h"
 #include "core/engine/step/step.h"
 #include "core/tiers/tiers.h"
+#include "core/transfer/transfer.h"
 
 namespace tenon {
 
 class Tiering {
  public:
-  // `last_id` numbers steps. Without EngineParts::tiers nothing here does anything.
+  // `last_id` numbers steps. Without EngineParts::tiers and ::transfer nothing here does anything.
   Tiering(EngineContext& context, Forward& forward, uint64_t& last_id);
   ~Tiering();
   Tiering(const Tiering&) = delete;
@@ -56,6 +60,10 @@ class Tiering {
     uint32_t sought_tokens = 0;
     int64_t since_ns = 0;
     std::unique_ptr<FoundKv> found;
+    uint32_t sent_blocks = 0;  // leading blocks that were handed to another worker
+    bool is_fetching = false;  // from another worker
+    bool was_fetched = false;  // … or was, or cannot be
+    uint64_t fetch = 0;        // under way; 0 = not yet, for too much is
   };
   enum class Brought : uint8_t { yes, no, no_room };
 
@@ -64,6 +72,12 @@ class Tiering {
   bool may_seek(const Sequence& sequence) const;
   void seek(const Sequence& sequence);
   void seek_waiting();
+  bool may_fetch(const Sequence& sequence) const;
+  bool fetch(const Sequence& sequence);
+  bool ask(const Sequence& sequence, Entry& entry);
+  bool settle_fetch(Sequence& sequence, Entry& entry, Planning planning);
+  bool bring_found(Sequence& sequence, Entry& entry, Planning planning);
+  void drop(Entry& entry);
   void collect(Planning planning);
   bool settle(Sequence& sequence, Entry& entry, Planning planning);
   bool too_late(const Entry& entry) const;
@@ -75,14 +89,23 @@ class Tiering {
   void write(const FoundKv& found, uint32_t base, uint32_t end);
   void give_back(Sequence& sequence);
   void keep_share(const Step& step, const Share& share);
-  bool keep_block(const Step& step, const Share& share, const Entry& entry, uint32_t block);
-  void keep_states(const Step& step, const Share& share, const Entry& entry, uint32_t end);
-  bool put(const KvKey& key, const TierGroup& group, BlockId block);
+  void export_share(const Step& step, const Share& share);
+  // `Taker`: Tiers, or a KvExport.
+  template <typename Taker>
+  bool keep_block(const Step& step, const Share& share, const Entry& entry, uint32_t block,
+                  Taker& taker);
+  template <typename Taker>
+  void keep_states(const Step& step, const Share& share, const Entry& entry, uint32_t end,
+                   Taker& taker);
+  template <typename Taker>
+  bool put(const KvKey& key, const TierGroup& group, BlockId block, Taker& taker);
 
   EngineContext& context_;
   Forward& forward_;
   uint64_t& last_id_;
   Tiers* const tiers_;
+  KvTransfer* const transfer_;
+  const TierWorld* const world_;  // of both; null: there is neither
   KvBytes* const bytes_;
   const uint32_t block_tokens_;
   bool recurs_ = false;

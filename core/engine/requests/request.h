@@ -20,6 +20,8 @@ namespace tenon {
 namespace grammar {
 class Grammar;
 }
+class KvExport;
+class KvImport;
 
 enum class FinishReason : uint8_t {
   length,     // max_tokens, or the context is full
@@ -150,6 +152,10 @@ struct Request {
   // The share of the prompt's tokens, 0 to 1, that the KV cache must have when the request arrives,
   // found or being computed by others; with less it ends as `uncached`, and nothing is computed.
   float cache_hit_threshold = 0.0f;
+  // Another worker goes on from this prompt, whose K/V it gets; or has computed its K/V, or does so
+  // (core/transfer). Null: neither.
+  std::shared_ptr<KvExport> kv_export;
+  std::shared_ptr<KvImport> kv_import;
   int64_t arrival_ns = -1;  // on the engine's clock; negative = when it is submitted
   // The answer follows it, from its first token on; it may end where the grammar is satisfied.
   // Null: any text. Whoever submits has compiled it (core/grammar/grammar.h).

@@ -44,6 +44,23 @@ struct ToolUse {
   bool is_forced() const { return choice == "required" || choice == "function"; }
 };
 
+// Prefill and decode by different workers.
+struct TransferCall {
+  enum class Kind : uint8_t {
+    hand_over,  // this one computes the prompt, another goes on from it
+    fetch,      // the other way round
+    room,       // both get the same request: which of them this one is, its role says
+  };
+  // Where the prefill worker's K/V is, and what they go by.
+  struct Place {
+    std::string host;
+    uint16_t port = 0;
+    uint64_t id = 0;
+  };
+  Kind kind = Kind::hand_over;
+  std::vector<Place> places;  // one, or one for each prompt; none to hand over
+};
+
 struct WriterContext;
 class AnswerWriter;
 using AnswerWriterFactory = std::function<std::unique_ptr<AnswerWriter>(WriterContext)>;
@@ -78,7 +95,8 @@ struct GenerationCall {
   std::vector<std::string> ignored;   // fields without an effect here
   AnswerWriterFactory writer = {};    // of answers; empty: the dialect's own
   float cache_hit_threshold = 0.0f;   // Request::cache_hit_threshold
-  std::string request_name = {};      // by which its sender may abort it; empty: nobody does
+  std::optional<TransferCall> transfer = {};
+  std::string request_name = {};  // by which its sender may abort it; empty: nobody does
   std::vector<std::vector<TokenId>> bad_word_ids = {};  // beside the texts of `answer`
 };
 

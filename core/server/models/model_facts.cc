@@ -117,6 +117,14 @@ std::string server_info_json(const ServedModel& model, const std::string& versio
                {"frontend", "tenon"},
                {"pipeline", pipeline.hash},
                {"numerics", pipeline.numerics}};
+  // SGLang's words: "null" is a worker that does both parts.
+  info["disaggregation_mode"] = "null";
+  if (const KvTransfer* transfer = pipeline.transfer.get()) {
+    const WorkerRole role = transfer->role();
+    if (role != WorkerRole::both) info["disaggregation_mode"] = role_name(role);
+    const auto address = parse_socket_address(transfer->address());
+    if (address.ok()) info["disaggregation_bootstrap_port"] = address->port;
+  }
   if (blocks != nullptr) info["page_size"] = info["block_size"] = blocks->block_tokens;
   return api::to_text(info);
 }

@@ -266,6 +266,39 @@ void write_tiers(const std::string& model, const Tiers& tiers, MetricsText& out)
        [](const Store& store) { return store.totals.faults; });
 }
 
+// Of what goes to other workers, and comes from them.
+void write_transfer(const std::string& model, const KvTransfer& transfer, MetricsText& out) {
+  const TransferTotals totals = transfer.totals();
+  const auto put = [&](std::string_view name, const char* type, std::string_view help,
+                       uint64_t value) {
+    out.value(name, type, help, {{"model_name", model}}, static_cast<double>(value));
+  };
+  const ExportTotals& sent = totals.exports;
+  put("tenon:kv_transfer_sent_bytes_total", "counter", "K/V sent to decode workers.",
+      sent.sent_bytes);
+  put("tenon:kv_transfer_sent_blocks_total", "counter", "Of them, blocks and states.",
+      sent.sent_blocks);
+  put("tenon:kv_transfer_held_bytes", "gauge", "K/V that waits to be fetched.", sent.held_bytes);
+  put("tenon:kv_transfer_leases", "gauge", "Prompts whose K/V waits, or is computed for others.",
+      sent.leases);
+  put("tenon:kv_transfer_expired_total", "counter", "Of them, those that nobody fetched in time.",
+      sent.expired);
+  put("tenon:kv_transfer_refused_total", "counter", "Of them, those cut short for lack of memory.",
+      sent.refused_blocks);
+  const ImportTotals& got = totals.imports;
+  put("tenon:kv_transfer_received_bytes_total", "counter", "K/V from prefill workers.",
+      got.received_bytes);
+  put("tenon:kv_transfer_found_tokens_total", "counter", "Tokens whose K/V came from others.",
+      got.found_tokens);
+  put("tenon:kv_transfer_awaited", "gauge", "Requests whose K/V others have, or compute.",
+      got.holds);
+  put("tenon:kv_transfer_complete_total", "counter", "Prompts that came whole.", got.complete);
+  put("tenon:kv_transfer_partial_total", "counter", "Prompts of which less came, or nothing.",
+      got.partial);
+  put("tenon:kv_transfer_lost_links_total", "counter", "Prefill workers lost, or not reached.",
+      got.lost_links);
+}
+
 }  // namespace
 
 void ModelMetrics::write(const std::string& model, const llm::EngineHost& host,
@@ -300,6 +333,7 @@ void ModelMetrics::write(const std::string& model, const llm::EngineHost& host,
   counter("tenon:forward_faults_total", "Steps whose forward pass failed.", totals.forward_faults);
   write_cache_config(model, host.parts(), pipeline.kv_dtype, out);
   if (pipeline.tiers != nullptr) write_tiers(model, *pipeline.tiers, out);
+  if (pipeline.transfer != nullptr) write_transfer(model, *pipeline.transfer, out);
   const uint64_t shared = pipeline.executor->shared_weight_bytes();
   const auto weights = [&](const char* kind, uint64_t bytes) {
     out.value("tenon:weight_bytes", "gauge", "Memory of weights: its own, or another model's.",

@@ -156,6 +156,18 @@ std::string names_of(const Opened& opened) {
   return join(names);
 }
 
+// Of pipelines whose K/V goes to other workers: where they fetch it.
+std::vector<std::string> transfer_lines_of(const Opened& opened) {
+  std::vector<std::string> lines;
+  for (const auto& model : opened.models) {
+    const KvTransfer* const transfer = model->pipeline->transfer.get();
+    if (transfer == nullptr) continue;
+    lines.push_back("handing over K/V of " + model->name + " at " + transfer->address() +
+                    ", as role " + std::string(role_name(transfer->role())) + "\n");
+  }
+  return lines;
+}
+
 // Null where nothing is traced.
 Result<std::unique_ptr<trace::Tracer>> make_tracer(const ServeFlags& flags) {
   if (flags.traces_endpoint.empty()) return std::unique_ptr<trace::Tracer>();
@@ -229,6 +241,7 @@ Result<int> serve(ServeFlags flags) {
   allow_connections(flags.http);
   TENON_ASSIGN_OR_RETURN(Opened opened, open_all(flags));
   const std::string names = names_of(opened);
+  const std::vector<std::string> transfer_lines = transfer_lines_of(opened);
   TENON_ASSIGN_OR_RETURN(const auto kv_events, open_kv_events(flags, opened));
   flags.service.kv_events = kv_events.get();
 
@@ -259,6 +272,7 @@ Result<int> serve(ServeFlags flags) {
     }
     if (grpc != nullptr) put("serving " + names + " by gRPC at " + grpc->address() + "\n");
     if (kv_events != nullptr) put("publishing KV events at " + shown(*kv_events) + "\n");
+    for (const std::string& line : transfer_lines) put(line);
     flush_output();
     server->run();
   }

@@ -54,6 +54,8 @@ Json paths() {
   Json flush = {
       {"post", get("What is in the prefix cache is not found any more", "text/plain")["get"]}};
   flush["post"]["parameters"] = Json::array({model_in_query()});
+  Json role = of_model("Which part of requests is done here");
+  role["post"] = post("Changes it", "Role")["post"];
   return {{"/", get("A page to try the models, and to watch the engines work", "text/html")},
           {"/v1/completions", post("Goes on with a text", "Completion")},
           {"/v1/chat/completions", post("Answers a conversation", "Chat")},
@@ -67,6 +69,7 @@ Json paths() {
           {"/v1/models", get("What is served")},
           {"/v1/models/{model}", std::move(one_model)},
           {"/v1/engine/steps", std::move(steps)},
+          {"/v1/engine/role", std::move(role)},
           {"/tokenize", post("Token ids of a text", "Tokenize")},
           {"/detokenize", post("The text of token ids", "Detokenize")},
           {"/health", get("200 while the engines work", "text/plain")},

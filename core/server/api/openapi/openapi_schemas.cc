@@ -156,20 +156,19 @@ void add_sampling(Json& properties) {
   // Where none were allowed, nothing could be said.
   properties["allowed_tokens"]["anyOf"][0]["minItems"] = 1;
   for (const auto& [name, known] : kAlso) properties[name] = properties[known];
-  add(properties, {{"model", text()},
-                   {"stream", flag()},
-                   {"guided_json", anything()},
-                   {"guided_regex", text()},
-                   {"guided_grammar", text()},
-                   {"guided_choice", list_of(text())},
-                   {"structured_outputs", any_object()},
-                   {"priority", {{"type", "integer"}}},
-                   {"cache_salt", text()},
-                   {"kv_transfer_params",
-                    {{"type", "object"},
-                     {"additionalProperties", words({false, nullptr})},
-                     {"description", "asks for nothing"}}},
-                   {"watermarking", words({false})}});
+  add(properties,
+      {{"model", text()},
+       {"stream", flag()},
+       {"guided_json", anything()},
+       {"guided_regex", text()},
+       {"guided_grammar", text()},
+       {"guided_choice", list_of(text())},
+       {"structured_outputs", any_object()},
+       {"priority", {{"type", "integer"}}},
+       {"cache_salt", text()},
+       {"kv_transfer_params",
+        {{"type", "object"}, {"description", "where K/V is, or goes, as vLLM's workers say it"}}},
+       {"watermarking", words({false})}});
 }
 
 // What only chats and completions have of it.
@@ -435,17 +434,19 @@ Json schema_ref(const char* name) {
 }
 
 Json request_schemas() {
-  return {{"Message", message()},
-          {"Completion", completion()},
-          {"Chat", chat()},
-          {"Messages", messages(false)},
-          {"CountTokens", messages(true)},
-          {"Responses", responses()},
-          {"Embedding", embedding()},
-          {"Tokenize", tokenize()},
-          {"Detokenize", detokenize()},
-          {"Error", error_schema()},
-          {"AnthropicError", anthropic_error_schema()}};
+  return {
+      {"Message", message()},
+      {"Completion", completion()},
+      {"Chat", chat()},
+      {"Messages", messages(false)},
+      {"CountTokens", messages(true)},
+      {"Responses", responses()},
+      {"Embedding", embedding()},
+      {"Tokenize", tokenize()},
+      {"Detokenize", detokenize()},
+      {"Role", object_of({{"role", words({"prefill", "decode", "both"})}}, {{"model", text()}})},
+      {"Error", error_schema()},
+      {"AnthropicError", anthropic_error_schema()}};
 }
 
 }  // namespace tenon::api

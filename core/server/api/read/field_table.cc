@@ -51,8 +51,8 @@ constexpr std::string_view kNobody = "nobody is told who asks";
 constexpr std::string_view kCaching = "prompts that begin alike are kept where there is room";
 constexpr std::string_view kNames = "requests have ids of the server's own";
 constexpr std::string_view kMedia = "models of text run here";
-constexpr std::string_view kOneEngine =
-    "is not offered: one engine runs a model here – leave it out";
+constexpr std::string_view kNoRoom =
+    "is not offered: K/V goes between workers for /v1/completions and /v1/chat/completions";
 constexpr std::string_view kNoTransfer = "K/V does not move between servers here";
 constexpr std::string_view kNotShown = "it is not told here";
 constexpr std::string_view kStateless =
@@ -297,9 +297,12 @@ constexpr FieldRule kRules[] = {
     taken("kv_transfer_params", kAll),
     taken("cache_hit_threshold", kCompletionsAndChat),
     only("[{}]", "ec_transfer_params", kAll, kNoTransfer),
-    refused("bootstrap_host", kSampled, kOneEngine),
-    refused("bootstrap_port", kSampled, kOneEngine),
-    refused("bootstrap_room", kSampled, kOneEngine),
+    taken("bootstrap_host", kCompletionsAndChat),
+    taken("bootstrap_port", kCompletionsAndChat),
+    taken("bootstrap_room", kCompletionsAndChat),
+    refused("bootstrap_host", kResponses, kNoRoom),
+    refused("bootstrap_port", kResponses, kNoRoom),
+    refused("bootstrap_room", kResponses, kNoRoom),
     only("[0]", "routed_dp_rank", kSampled, "one engine runs a model here"),
     only("[0]", "disagg_prefill_dp_rank", kSampled, "one engine runs a model here"),
     only("[0]", "data_parallel_rank", kSampled, "one engine runs a model here"),

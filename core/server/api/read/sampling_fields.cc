@@ -6,6 +6,7 @@
 
 #include "core/base/quote.h"
 #include "core/server/api/parameters/answer_json.h"
+#include "core/server/api/read/transfer_fields.h"
 
 namespace tenon::api {
 namespace {
@@ -126,23 +127,6 @@ void read_cache_threshold(Fields& fields, GenerationCall& call) {
   call.cache_hit_threshold = static_cast<float>(value);
 }
 
-// What routers write into every body asks for nothing where all of it is null or false.
-void read_transfer(Fields& fields) {
-  const Json* transfer = fields.take("kv_transfer_params");
-  if (transfer == nullptr) return;
-  const auto asks = [](const Json& value) {
-    return !value.is_null() && value != Json(false) && value != Json("") && value != Json::array();
-  };
-  if (!transfer->is_object()) return fields.refuse("kv_transfer_params", "must be an object");
-  for (const auto& [name, value] : transfer->items()) {
-    if (!asks(value)) continue;
-    return fields.refuse("kv_transfer_params",
-                         "asks for " + shown_text(name) +
-                             ": K/V does not move between servers here – send the whole prompt, "
-                             "and this server computes it");
-  }
-}
-
 }  // namespace
 
 void read_as(Fields& fields, std::string_view name, std::string_view parameter_name,
@@ -206,7 +190,7 @@ void read_sampling(Fields& fields, GenerationCall& call) {
 
 void read_extras(Fields& fields, GenerationCall& call) {
   read_cache_threshold(fields, call);
-  read_transfer(fields);
+  read_transfer(fields, call);
   call.cache_salt = fields.text("cache_salt");
   call.priority = static_cast<int32_t>(fields.whole("priority", INT32_MIN, INT32_MAX).value_or(0));
   if (fields.take("watermarking") == nullptr) return;

@@ -36,10 +36,12 @@ class ChatWriter final : public AnswerWriter {
 
   void finish(std::string& out) override {
     if (call().stream) {
-      if (call().include_usage) {
+      const bool hands_over = !context_.kv_transfer.is_null();
+      if (call().include_usage || hands_over) {
         Json answer = head("chat.completion.chunk");
         answer["choices"] = Json::array();
-        answer["usage"] = chat_usage_json(usage());
+        if (call().include_usage) answer["usage"] = chat_usage_json(usage());
+        if (hands_over) answer["kv_transfer_params"] = context_.kv_transfer;
         append_event(answer, out);
       }
       out += "data: [DONE]\n\n";
@@ -50,6 +52,7 @@ class ChatWriter final : public AnswerWriter {
     for (size_t i = 0; i < choices_.size(); ++i) choices.push_back(whole(choices_[i], i));
     answer["choices"] = std::move(choices);
     answer["usage"] = chat_usage_json(usage());
+    if (!context_.kv_transfer.is_null()) answer["kv_transfer_params"] = context_.kv_transfer;
     out = to_text(answer);
   }
 

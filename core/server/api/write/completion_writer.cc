@@ -19,20 +19,24 @@ class CompletionWriter final : public AnswerWriter {
   }
 
   void finish(std::string& out) override {
-    Json answer = head();
-    Json choices = Json::array();
     if (call().stream) {
-      if (call().include_usage) {
-        answer["choices"] = std::move(choices);
-        answer["usage"] = usage_json(usage());
+      const bool hands_over = !context_.kv_transfer.is_null();
+      if (call().include_usage || hands_over) {
+        Json answer = head();
+        answer["choices"] = Json::array();
+        if (call().include_usage) answer["usage"] = usage_json(usage());
+        if (hands_over) answer["kv_transfer_params"] = context_.kv_transfer;
         append_event(answer, out);
       }
       out += "data: [DONE]\n\n";
       return;
     }
+    Json answer = head();
+    Json choices = Json::array();
     for (size_t i = 0; i < choices_.size(); ++i) choices.push_back(whole(choices_[i], i));
     answer["choices"] = std::move(choices);
     answer["usage"] = usage_json(usage());
+    if (!context_.kv_transfer.is_null()) answer["kv_transfer_params"] = context_.kv_transfer;
     out = to_text(answer);
   }
 

@@ -21,6 +21,7 @@ struct WriterContext {
   AnswerReaderFactory reader = {};
   std::vector<std::string> prompt_texts = {};  // completions with `echo`, and conversations
   std::vector<TokenId> prompt_ids = {};        // where there is one prompt
+  Json kv_transfer = {};  // where another worker finds the prompt's K/V; null: nobody is to
 };
 
 class AnswerWriter {
