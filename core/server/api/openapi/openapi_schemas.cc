@@ -402,6 +402,10 @@ Json detokenize() {
   return schema;
 }
 
+Json model_name() {
+  return object_of({{"model", text()}}, {});
+}
+
 // OpenAI's errors have an object with all four; Anthropic's say what they are outside it.
 Json error_schema() {
   const Json inner = {{"type", "object"},
@@ -444,6 +448,7 @@ Json request_schemas() {
           {"Embedding", embedding()},
           {"Tokenize", tokenize()},
           {"Detokenize", detokenize()},
+          {"ModelName", model_name()},
           {"Error", error_schema()},
           {"AnthropicError", anthropic_error_schema()}};
 }
