@@ -141,8 +141,8 @@ class Generation::Sink final : public RequestSink {
   const std::shared_ptr<void> slot_;
 };
 
-Generation::Generation(api::GenerationCall call, std::shared_ptr<ServedModel> model, ModelMetrics& metrics,
-                       std::shared_ptr<HttpCall> http, WorkPool& pool,
+Generation::Generation(api::GenerationCall call, std::shared_ptr<ServedModel> model,
+                       ModelMetrics& metrics, std::shared_ptr<HttpCall> http, WorkPool& pool,
                        const GenerationSetting& setting)
     : call_(std::move(call)),
       lease_(std::move(model)),

@@ -38,8 +38,7 @@ struct ServiceOptions {
 class Service {
  public:
   // `on_broken` is called on a step thread when an engine cannot go on.
-  Service(std::vector<ModelSource> models, ServiceOptions options,
-          std::function<void()> on_broken);
+  Service(std::vector<ModelSource> models, ServiceOptions options, std::function<void()> on_broken);
   // Ends everything that runs. The connections are gone by then.
   ~Service();
   Service(const Service&) = delete;

@@ -33,10 +33,8 @@ void put_known(api::Json& model, const char* name, const std::optional<Value>& v
 
 // Members that are known only once a model was loaded are absent until then.
 api::Json model_json(const std::string& name, const ModelPool::Facts& facts) {
-  api::Json model = {{"id", name},
-                     {"object", "model"},
-                     {"created", facts.created},
-                     {"owned_by", "tenon"}};
+  api::Json model = {
+      {"id", name}, {"object", "model"}, {"created", facts.created}, {"owned_by", "tenon"}};
   put_known(model, "max_model_len", facts.context_tokens);
   put_known(model, "has_chat", facts.has_chat);
   if (!facts.numerics.empty()) model["numerics"] = facts.numerics;
@@ -198,8 +196,9 @@ void Service::load_model(const Call& call, const http::Request& request) {
   if (!body.ok()) return call->refuse(body.error());
   const auto name = api::read_model_name(*body);
   if (!name.ok()) return call->refuse(name.error());
-  with_model(call, *name,
-             [call](const Lease&) { call->answer_json(api::to_text({{"success", true}})); });
+  with_model(call, *name, [call](const Lease&) {
+    call->answer_json(api::to_text({{"success", true}}));
+  });
 }
 
 void Service::unload_model(const Call& call, const http::Request& request) {

@@ -4,9 +4,10 @@
 
 #include <mutex>
 
-#include "bridge_text.h"
-
 namespace tenon::bridge {
+
+extern const char kBridgeText[];  // bridge.py
+
 namespace {
 
 constexpr int kFileInput = 257;  // Py_file_input
@@ -34,7 +35,8 @@ void* load_library(std::string_view wanted) {
     if (void* library = ::dlopen(name.c_str(), RTLD_NOW | RTLD_GLOBAL)) return library;
   }
   throw std::runtime_error(
-      "there is no libpython that plugins in Python could run in – install it (Debian: libpython3), "
+      "there is no libpython that plugins in Python could run in – install it (Debian: "
+      "libpython3), "
       "name it by the option libpython, or open the model in Python");
 }
 

@@ -296,8 +296,7 @@ void ModelMetrics::carry(const ServedModel& model) {
 
 void ModelMetrics::write(const std::string& model, const ServedModel* served,
                          MetricsText& out) const {
-  const llm::HostFigures now =
-      served == nullptr ? llm::HostFigures() : served->host->figures();
+  const llm::HostFigures now = served == nullptr ? llm::HostFigures() : served->host->figures();
   EngineTotals totals = now.totals;
   const std::lock_guard lock(mutex_);
   add_counts(carried_, totals);

@@ -315,7 +315,8 @@ bool ModelPool::load_next(Lock& lock) {
     refuse(entry,
            {.status = 503,
             .message = "there is no room for the model " + in_quotes(entry.source.name) + ": " +
-                       names_in_use() + " in use, and models in use are not unloaded – try again "
+                       names_in_use() +
+                       " in use, and models in use are not unloaded – try again "
                        "later",
             .code = "no_room_for_model",
             .retry_after_s = 10},
@@ -367,8 +368,8 @@ bool ModelPool::measure(Entry& entry, Lock& lock) {
   ++entry.failures;
   refuse(entry,
          {.status = 503,
-          .message = "the model " + in_quotes(entry.source.name) +
-                     " cannot be loaded: " + entry.problem,
+          .message =
+              "the model " + in_quotes(entry.source.name) + " cannot be loaded: " + entry.problem,
           .code = "model_load_failed"},
          lock);
   return false;
@@ -393,11 +394,12 @@ void ModelPool::load(Entry& entry, Lock& lock) {
     entry.problem = message_of(model.status());
     entry.needs.reset();  // it may be another file by the next time
     ++entry.failures;
-    return refuse(entry,
-                  {.status = 503,
-                   .message = "the model " + in_quotes(name) + " cannot be loaded: " + entry.problem,
-                   .code = "model_load_failed"},
-                  lock);
+    return refuse(
+        entry,
+        {.status = 503,
+         .message = "the model " + in_quotes(name) + " cannot be loaded: " + entry.problem,
+         .code = "model_load_failed"},
+        lock);
   }
   entry.model = *std::move(model);
   entry.model->weights = weights;
@@ -409,9 +411,8 @@ void ModelPool::load(Entry& entry, Lock& lock) {
   // All have their leases before the first of them can be done.
   Jobs jobs;
   for (Then& then : std::exchange(entry.waiters, {})) {
-    jobs.push_back([then = std::move(then), lease = lend(entry, true)]() mutable {
-      then(std::move(lease));
-    });
+    jobs.push_back(
+        [then = std::move(then), lease = lend(entry, true)]() mutable { then(std::move(lease)); });
   }
   post(std::move(jobs), lock);
 }

@@ -33,8 +33,8 @@ struct ServedModel {
   bool random_seeds = false;
   std::string tokenizer_info = {};          // JSON, as /tokenizer_info gives it
   std::atomic<uint64_t> cache_epoch = {0};  // K/V of earlier ones is not looked for any more
-  std::string weights = {};   // as ModelNeeds::weights; empty: not known
-  uint64_t weight_bytes = 0;  // that it takes of the host's memory
+  std::string weights = {};                 // as ModelNeeds::weights; empty: not known
+  uint64_t weight_bytes = 0;                // that it takes of the host's memory
   uint64_t kv_bytes = 0;
   std::unique_ptr<StepFeed> feed;  // of its engine
   std::unique_ptr<llm::EngineHost> host;

@@ -78,8 +78,8 @@ class PythonDrafter {
 
  private:
   void propose(const DraftRequest& request, std::vector<TokenId>& drafts) {
-    const auto most = std::min<uint64_t>(request.max_tokens,
-                                         static_cast<uint64_t>(options_.max_draft_tokens));
+    const auto most =
+        std::min<uint64_t>(request.max_tokens, static_cast<uint64_t>(options_.max_draft_tokens));
     drafts.clear();
     if (most == 0) return;
     std::vector<Object> given;

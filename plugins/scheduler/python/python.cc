@@ -13,8 +13,9 @@ namespace {
 struct Options : sdk::SchedulingOptions {
   std::string_view file, name, arguments, key, libpython;
 };
-constexpr auto kOptions = sdk::join_options<Options, sdk::kPolicyOptions, sdk::kLimitOptions,
-                                            sdk::kPreemptionOptions>(kPythonOptions<Options>);
+constexpr auto kOptions =
+    sdk::join_options<Options, sdk::kPolicyOptions, sdk::kLimitOptions, sdk::kPreemptionOptions>(
+        kPythonOptions<Options>);
 TENON_CHECK_OPTIONS(kOptions.specs);
 
 // What a Step of bridge.py asks, by number.
@@ -100,9 +101,9 @@ class PythonScheduler {
       case Ask::cached:
         return is_known(first) ? plan_.ledger().cached(static_cast<SeqId>(first)).ready : 0;
       case Ask::cost:
-        return is_known(first) ? static_cast<int64_t>(plan_.ledger().cost(
-                                     static_cast<SeqId>(first), tokens))
-                               : 0;
+        return is_known(first)
+                   ? static_cast<int64_t>(plan_.ledger().cost(static_cast<SeqId>(first), tokens))
+                   : 0;
       case Ask::limit:
         if (first > 0) plan_.limit_budget(static_cast<uint32_t>(std::min<int64_t>(first, 1 << 30)));
         return 0;
@@ -177,11 +178,10 @@ class PythonScheduler {
       std::vector<Object> fields;
       for (const int64_t value :
            {int64_t{one.seq}, int64_t{one.prompt_tokens}, int64_t{one.known_tokens},
-            int64_t{one.computed_tokens}, int64_t{one.in_flight_tokens},
-            int64_t{one.limit_tokens}, int64_t{one.offered_drafts}, int64_t{one.fork_group},
-            int64_t{one.samples}, int64_t{one.tenant}, int64_t{one.priority},
-            int64_t{one.whole_tokens}, one.arrival_ns, one.deadline_ns,
-            static_cast<int64_t>(place)}) {
+            int64_t{one.computed_tokens}, int64_t{one.in_flight_tokens}, int64_t{one.limit_tokens},
+            int64_t{one.offered_drafts}, int64_t{one.fork_group}, int64_t{one.samples},
+            int64_t{one.tenant}, int64_t{one.priority}, int64_t{one.whole_tokens}, one.arrival_ns,
+            one.deadline_ns, static_cast<int64_t>(place)}) {
         fields.push_back(plugin_.integer(value));
       }
       made.push_back(plugin_.tuple(std::move(fields)));

@@ -59,7 +59,8 @@ TEST(ModelsFile, says_what_is_served_and_how) {
 }
 
 TEST(ModelsFile, leaves_names_of_models_as_they_are) {
-  const auto file = read_models("format = 1\n[[server.models]]\nname = \"q\"\nmodel = \"Qwen/Qwen3-0.6B\"");
+  const auto file =
+      read_models("format = 1\n[[server.models]]\nname = \"q\"\nmodel = \"Qwen/Qwen3-0.6B\"");
   ASSERT_TRUE(file.ok()) << file.status().message();
   EXPECT_EQ(std::get<std::string>(file->models[0].settings[0].value), "Qwen/Qwen3-0.6B");
 }
@@ -87,7 +88,8 @@ plugin = "static"
 )");
   EXPECT_THAT(text, HasSubstr("desk.toml:1:1: format is the integer 2; this program reads 1"));
   EXPECT_THAT(text, HasSubstr("desk.toml:3:1: memory is the integer 5; expected a size"));
-  EXPECT_THAT(text, HasSubstr("desk.toml:4:1: \"idle_unlaod\" is no key of [server]; did you mean "));
+  EXPECT_THAT(text,
+              HasSubstr("desk.toml:4:1: \"idle_unlaod\" is no key of [server]; did you mean "));
   EXPECT_THAT(text, HasSubstr("the model has no 'name' that requests could ask for"));
   EXPECT_THAT(text, HasSubstr("desk.toml:9:1: idle_unload is the text \"soon\"; expected a time"));
   EXPECT_THAT(text, HasSubstr("two models have the name \"a\""));
@@ -96,8 +98,9 @@ plugin = "static"
 }
 
 TEST(ModelsFile, does_not_keep_what_it_unloads) {
-  EXPECT_THAT(faults("format = 1\n[[server.models]]\nname = \"a\"\nkeep = true\nidle_unload = \"1s\""),
-              HasSubstr("\"a\" is kept and unloaded when idle"));
+  EXPECT_THAT(
+      faults("format = 1\n[[server.models]]\nname = \"a\"\nkeep = true\nidle_unload = \"1s\""),
+      HasSubstr("\"a\" is kept and unloaded when idle"));
 }
 
 }  // namespace

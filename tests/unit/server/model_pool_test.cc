@@ -10,10 +10,10 @@
 namespace tenon::server {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
 using std::chrono::hours;
 using std::chrono::seconds;
+using testing::ElementsAre;
+using testing::HasSubstr;
 
 // What became of the pool's models, in order; several threads write to it.
 class Diary {
@@ -74,8 +74,8 @@ class ModelPools : public testing::Test {
       auto model = std::make_unique<ServedModel>();
       model->name = name;
       model->weight_bytes = bytes;
-      model->holds = std::shared_ptr<void>(
-          nullptr, [this, name](void*) { diary_.write("unload " + name); });
+      model->holds =
+          std::shared_ptr<void>(nullptr, [this, name](void*) { diary_.write("unload " + name); });
       return model;
     };
     return made;
@@ -187,8 +187,7 @@ TEST_F(ModelPools, let_a_request_wait_until_a_model_is_not_in_use_any_more) {
 TEST_F(ModelPools, say_who_is_in_use_once_the_wait_is_over) {
   std::vector<ModelSource> sources;
   for (const char* name : {"a", "b"}) sources.push_back(source(name, 60));
-  const auto pool =
-      pool_of(std::move(sources), {.memory_bytes = 100, .load_wait = seconds(0)});
+  const auto pool = pool_of(std::move(sources), {.memory_bytes = 100, .load_wait = seconds(0)});
   const Answer a = use(*pool, "a");
   const Answer b = use(*pool, "b");
   EXPECT_EQ(b.status, 503u);

@@ -310,12 +310,13 @@ void add_limit_flags(Command command, ServeFlags& flags) {
 void add_serve_command(Command app, Action& action) {
   auto flags = std::make_shared<ServeFlags>();
   Command command = app.add_subcommand("serve", "Serve models over HTTP, as OpenAI's API");
-  Option listed = command
-                      .add_option("models", flags->models.listed,
-                                  "pipeline files (*.toml) and models (folders, GGUF files, names), "
-                                  "each served under its name, or as NAME=FILE (default: the "
-                                  "bundled pipeline, under its model's name)")
-                      .type_name("PIPELINE");
+  Option listed =
+      command
+          .add_option("models", flags->models.listed,
+                      "pipeline files (*.toml) and models (folders, GGUF files, names), "
+                      "each served under its name, or as NAME=FILE (default: the "
+                      "bundled pipeline, under its model's name)")
+          .type_name("PIPELINE");
   add_model_flags(command, flags->models);
   add_network_flags(command, *flags);
   add_limit_flags(command, *flags);

@@ -67,12 +67,12 @@ Result<Spec> listed_spec(const std::string& text, const ModelFlags& flags) {
 }
 
 Spec file_spec(const ListedModel& model, const ModelFlags& flags) {
-  Spec spec{.name = model.name,
-            .flags = flags.pipeline,
-            .chat_template =
-                model.chat_template.empty() ? flags.chat_template : model.chat_template,
-            .random_seeds = flags.random_seeds,
-            .keep = model.keep};
+  Spec spec{
+      .name = model.name,
+      .flags = flags.pipeline,
+      .chat_template = model.chat_template.empty() ? flags.chat_template : model.chat_template,
+      .random_seeds = flags.random_seeds,
+      .keep = model.keep};
   if (!model.pipeline.empty()) spec.flags.config = model.pipeline;
   spec.flags.settings = model.settings;
   return spec;
@@ -125,8 +125,7 @@ ModelResult load(const Spec& spec, const std::shared_ptr<SharedWeights>& weights
                          open_pipeline(spec.flags, true, weights.get(), tell, free_bytes));
   Pipeline& pipeline = *held->opened.pipeline;
   const std::string name = spec.name.empty() ? stem_of(pipeline.model->path) : spec.name;
-  TENON_ASSIGN_OR_RETURN(auto model,
-                         server::open_served_model(name, pipeline, spec.chat_template));
+  TENON_ASSIGN_OR_RETURN(auto model, server::open_served_model(name, pipeline, spec.chat_template));
   model->random_seeds = spec.random_seeds;
   const bool on_device = pipeline.executor->device_bytes().has_value();
   model->weight_bytes = on_device ? 0 : pipeline.weight_bytes();
@@ -183,9 +182,10 @@ Result<server::ModelSource> source_of(Spec spec, const std::shared_ptr<SharedWei
   // What the files of pipelines say is checked now, and the models when they are needed.
   TENON_ASSIGN_OR_RETURN(const PipelineConfig config, load_config(spec.flags));
   if (config.tensor_ranks.value > 1) {
-    return invalid_argument("the model " + in_quotes(spec.name) +
-                            " is run by several processes (parallel.tensor), which load it together "
-                            "at the start – keep it (keep = true)");
+    return invalid_argument(
+        "the model " + in_quotes(spec.name) +
+        " is run by several processes (parallel.tensor), which load it together "
+        "at the start – keep it (keep = true)");
   }
   for (const NamedAdapter& adapter : config.adapters) source.adapters.push_back(adapter.name);
   source.measure = [spec] { return measure(spec); };
@@ -244,10 +244,12 @@ Result<ModelsToServe> models_to_serve(const ModelFlags& flags) {
                      .random_seeds = flags.random_seeds});
   }
   TENON_RETURN_IF_ERROR(check_names(specs));
-  const bool any_on_demand = std::ranges::any_of(specs, [](const Spec& spec) { return !spec.keep; });
+  const bool any_on_demand =
+      std::ranges::any_of(specs, [](const Spec& spec) { return !spec.keep; });
   if (!any_on_demand && (idle || memory || flags.max_loaded)) {
     return invalid_argument(
-        "--idle-unload, --models-memory and --max-loaded are about models that are loaded on demand, "
+        "--idle-unload, --models-memory and --max-loaded are about models that are loaded on "
+        "demand, "
         "and there is none – say --on-demand, or list them in a file for --models");
   }
   const auto weights = std::make_shared<SharedWeights>();

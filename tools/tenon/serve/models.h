@@ -29,9 +29,9 @@ struct ModelsToServe {
   std::string names() const;  // "a, b"
 };
 
-// Loads what is kept, and tells people what each model takes of memory, before it is loaded. A model
-// that is loaded on demand and cannot be measured now is warned of, and tried again later. Errors:
-// the lists, the pipelines' files, and what is to be loaded at once and cannot be.
+// Loads what is kept, and tells people what each model takes of memory, before it is loaded. A
+// model that is loaded on demand and cannot be measured now is warned of, and tried again later.
+// Errors: the lists, the pipelines' files, and what is to be loaded at once and cannot be.
 Result<ModelsToServe> models_to_serve(const ModelFlags& flags);
 
 }  // namespace tenon
