@@ -110,7 +110,10 @@ class DrafterBridge:
         self.listens = False
 
     def propose(self, seq, history, most):
-        return _answer(lambda: self._with(history, lambda tokens: list(self._propose(seq, tokens, most) or ())[:most]))
+        def guess(tokens):
+            proposed = self._propose(seq, tokens, most)
+            return [] if proposed is None else [int(token) for token in proposed][:most]
+        return _answer(lambda: self._with(history, guess))
 
     def begin(self, seq, parent):
         return _answer(lambda: self._begin and self._begin(seq, parent if parent >= 0 else None))

@@ -13,11 +13,9 @@
 #include <string_view>
 #include <vector>
 
-struct _object;
-
 namespace tenon::bridge {
 
-using PyObject = _object;
+struct PyObject;  // opaque
 using PySize = std::ptrdiff_t;
 using PyCall = PyObject* (*)(PyObject* self, PyObject* arguments);
 

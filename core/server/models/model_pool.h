@@ -28,11 +28,11 @@ std::string_view model_state_name(ModelState state);  // llama.cpp's words
 
 // What a model takes of memory, and what can be said of it, before it is loaded.
 struct ModelNeeds {
-  std::string weights;  // models with the same text keep their weights once
+  std::string weights = {};  // models with the same text keep their weights once
   uint64_t weight_bytes = 0;
   uint64_t least_kv_bytes = 0;  // with less it cannot run
   // Of a device on which all of that lies, free now; null = it lies in the host's memory.
-  std::optional<uint64_t> device_free_bytes;
+  std::optional<uint64_t> device_free_bytes = {};
   uint32_t context_tokens = 0;
   bool has_chat = false;
 };
@@ -40,18 +40,18 @@ struct ModelNeeds {
 // A model of the pool, and how it comes into memory.
 struct ModelSource {
   std::string name;
-  std::vector<std::string> adapters = {};       // that requests may name, too
-  std::unique_ptr<ServedModel> loaded = {};     // from the start on; null: it is loaded when needed
-  bool keep = false;                            // it is never unloaded
-  std::chrono::nanoseconds idle_unload = {};    // unloaded after so long without use; 0 = never
-  std::function<Result<ModelNeeds>()> measure;  // without loading; may be empty if `keep`
+  std::vector<std::string> adapters = {};     // that requests may name, too
+  std::unique_ptr<ServedModel> loaded = {};   // from the start on; null: it is loaded when needed
+  bool keep = false;                          // it is never unloaded
+  std::chrono::nanoseconds idle_unload = {};  // unloaded after so long without use; 0 = never
+  std::function<Result<ModelNeeds>()> measure = {};  // without loading; may be empty if `keep`
   // `free_bytes` of the host's memory are free for it. May be empty if `keep`.
-  std::function<Result<std::unique_ptr<ServedModel>>(uint64_t free_bytes)> load;
+  std::function<Result<std::unique_ptr<ServedModel>>(uint64_t free_bytes)> load = {};
 };
 
 struct ModelPoolOptions {
-  std::optional<uint64_t> memory_bytes;  // of the host, for all models; null = what is free
-  uint32_t max_loaded = 0;               // models; 0 = as many as fit
+  std::optional<uint64_t> memory_bytes = {};  // of the host, for all models; null = what is free
+  uint32_t max_loaded = 0;                    // models; 0 = as many as fit
   std::chrono::nanoseconds load_wait = std::chrono::minutes(1);
   // Free memory of the host, where the pool's models hold so much of it (of which some may not be
   // backed by memory yet).

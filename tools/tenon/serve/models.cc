@@ -23,9 +23,9 @@ constexpr uint64_t kBoundless = uint64_t{1} << 50;
 
 // One model: what is said of it, and what becomes of it.
 struct Spec {
-  std::string name;  // empty: its model's own
-  PipelineFlags flags;
-  std::string chat_template;
+  std::string name = {};  // empty: its model's own
+  PipelineFlags flags = {};
+  std::string chat_template = {};
   bool random_seeds = false;
   bool keep = true;
   int64_t idle_unload_ns = 0;
