@@ -33,26 +33,6 @@ bool takes_model(std::string_view key) {
   return key == "model.path" || key == "drafter.model" || !adapter_name(key).empty();
 }
 
-// Values that are paths are resolved while their file's folder is known. Names of models are left
-// as they are written.
-void resolve_paths(std::vector<Setting>& settings, const std::string& folder) {
-  for (Setting& setting : settings) {
-    const ConfigKey* known = find_config_key(setting.key);
-    const bool is_adapter = !adapter_name(setting.key).empty();
-    const bool is_path = is_adapter || (known != nullptr && known->spec.type == OptionType::path);
-    if (auto* text = std::get_if<std::string>(&setting.value); is_path && text != nullptr) {
-      const bool is_none = is_adapter && *text == kNoAdapter;
-      const bool is_name = takes_model(setting.key) && hub::is_name_alone(*text, folder);
-      if (!text->empty() && !is_none && !is_name) *text = from_folder(folder, *text);
-    }
-    auto* files = std::get_if<std::vector<std::string>>(&setting.value);
-    if (setting.key != "plugins.load" || files == nullptr) continue;
-    for (std::string& file : *files) {
-      if (!file.empty()) file = from_folder(folder, file);
-    }
-  }
-}
-
 const Setting* find_key(const std::vector<Setting>& settings, std::string_view key) {
   for (const Setting& setting : settings) {
     if (setting.key == key) return &setting;
@@ -91,6 +71,24 @@ std::string fault_of(const ConfigKey& key, const Setting& setting) {
 }
 
 }  // namespace
+
+void resolve_paths(std::vector<Setting>& settings, const std::string& folder) {
+  for (Setting& setting : settings) {
+    const ConfigKey* known = find_config_key(setting.key);
+    const bool is_adapter = !adapter_name(setting.key).empty();
+    const bool is_path = is_adapter || (known != nullptr && known->spec.type == OptionType::path);
+    if (auto* text = std::get_if<std::string>(&setting.value); is_path && text != nullptr) {
+      const bool is_none = is_adapter && *text == kNoAdapter;
+      const bool is_name = takes_model(setting.key) && hub::is_name_alone(*text, folder);
+      if (!text->empty() && !is_none && !is_name) *text = from_folder(folder, *text);
+    }
+    auto* files = std::get_if<std::vector<std::string>>(&setting.value);
+    if (setting.key != "plugins.load" || files == nullptr) continue;
+    for (std::string& file : *files) {
+      if (!file.empty()) file = from_folder(folder, file);
+    }
+  }
+}
 
 void Composition::error(const Origin& origin, const std::string& text) {
   errors_.push_back(origin.text() + ": " + text);

@@ -15,6 +15,10 @@ struct ConfigKey;
 
 inline constexpr size_t kLargestConfigBytes = 1 << 20;
 
+// Values that are paths are resolved while their file's folder is known. Names of models are left
+// as they are written.
+void resolve_paths(std::vector<Setting>& settings, const std::string& folder);
+
 // Collects errors instead of stopping at the first.
 class Composition {
  public:

@@ -16,10 +16,11 @@ class EmbeddingJob::Sink final : public RequestSink {
   const std::shared_ptr<void> slot_;
 };
 
-EmbeddingJob::EmbeddingJob(api::EmbeddingCall call, ServedModel& model, ModelMetrics& metrics,
-                           std::shared_ptr<HttpCall> http, WorkPool& pool)
+EmbeddingJob::EmbeddingJob(api::EmbeddingCall call, std::shared_ptr<ServedModel> model,
+                           ModelMetrics& metrics, std::shared_ptr<HttpCall> http, WorkPool& pool)
     : call_(std::move(call)),
-      model_(model),
+      lease_(std::move(model)),
+      model_(*lease_),
       metrics_(metrics),
       http_(std::move(http)),
       pool_(pool) {}

@@ -16,7 +16,7 @@ namespace tenon::server {
 class EmbeddingJob final : public std::enable_shared_from_this<EmbeddingJob> {
  public:
   // What is borrowed outlives it.
-  EmbeddingJob(api::EmbeddingCall call, ServedModel& model, ModelMetrics& metrics,
+  EmbeddingJob(api::EmbeddingCall call, std::shared_ptr<ServedModel> model, ModelMetrics& metrics,
                std::shared_ptr<HttpCall> http, WorkPool& pool);
   void start();  // [pool]
 
@@ -30,6 +30,7 @@ class EmbeddingJob final : public std::enable_shared_from_this<EmbeddingJob> {
   void cancel();
 
   const api::EmbeddingCall call_;
+  const std::shared_ptr<ServedModel> lease_;  // the model stays loaded
   ServedModel& model_;
   ModelMetrics& metrics_;
   const std::shared_ptr<HttpCall> http_;

@@ -142,11 +142,12 @@ class Generation::Sink final : public RequestSink {
   const std::shared_ptr<void> slot_;
 };
 
-Generation::Generation(api::GenerationCall call, ServedModel& model, ModelMetrics& metrics,
-                       std::shared_ptr<HttpCall> http, WorkPool& pool,
+Generation::Generation(api::GenerationCall call, std::shared_ptr<ServedModel> model,
+                       ModelMetrics& metrics, std::shared_ptr<HttpCall> http, WorkPool& pool,
                        const GenerationSetting& setting)
     : call_(std::move(call)),
-      model_(model),
+      lease_(std::move(model)),
+      model_(*lease_),
       metrics_(metrics),
       http_(std::move(http)),
       pool_(pool),

@@ -41,7 +41,7 @@ struct GenerationSetting {
 class Generation final : public http::BodyStream, public std::enable_shared_from_this<Generation> {
  public:
   // What is borrowed outlives it.
-  Generation(api::GenerationCall call, ServedModel& model, ModelMetrics& metrics,
+  Generation(api::GenerationCall call, std::shared_ptr<ServedModel> model, ModelMetrics& metrics,
              std::shared_ptr<HttpCall> http, WorkPool& pool, const GenerationSetting& setting);
   ~Generation() override;
 
@@ -67,6 +67,7 @@ class Generation final : public http::BodyStream, public std::enable_shared_from
   void note_usage();
 
   const api::GenerationCall call_;
+  const std::shared_ptr<ServedModel> lease_;  // the model stays loaded
   ServedModel& model_;
   ModelMetrics& metrics_;
   const std::shared_ptr<HttpCall> http_;

@@ -27,40 +27,38 @@ bool is_waiting_time(const std::string& text) {
 
 }  // namespace
 
-// The model that "?model=NAME" asks for, or the only one.
-api::Outcome<Service::Served*> Service::model_in_query(const http::Request& request) {
+api::Outcome<Service::Lease> Service::model_in_query(const http::Request& request) {
   constexpr std::string_view kKnown[] = {"model"};
   const auto query = read_query(request.query, kKnown);
   if (!query.ok()) return query.error();
-  return model_of(query_value(*query, "model"));
+  return loaded_model(query_value(*query, "model"));
 }
 
 void Service::tokenizer_info(const Call& call, const http::Request& request) {
-  auto found = model_in_query(request);
-  if (!found.ok()) return call->refuse(found.error());
-  const ServedModel& model = *(*found)->model;
-  if (model.pipeline->tokenizer == nullptr) {
+  const auto model = model_in_query(request);
+  if (!model.ok()) return call->refuse(model.error());
+  if ((*model)->pipeline->tokenizer == nullptr) {
     return call->refuse({.message = "the model has no tokenizer: " +
-                                    message_of(model.pipeline->tokenizer_problem)});
+                                    message_of((*model)->pipeline->tokenizer_problem)});
   }
-  call->answer_json(model.tokenizer_info);
+  call->answer_json((*model)->tokenizer_info);
 }
 
 void Service::model_info(const Call& call, const http::Request& request) {
-  auto found = model_in_query(request);
-  if (!found.ok()) return call->refuse(found.error());
-  call->answer_json(model_info_json(*(*found)->model));
+  const auto model = model_in_query(request);
+  if (!model.ok()) return call->refuse(model.error());
+  call->answer_json(model_info_json(**model));
 }
 
 void Service::server_info(const Call& call, const http::Request& request) {
-  auto found = model_in_query(request);
-  if (!found.ok()) return call->refuse(found.error());
-  call->answer_json(server_info_json(*(*found)->model, options_.version));
+  const auto model = model_in_query(request);
+  if (!model.ok()) return call->refuse(model.error());
+  call->answer_json(server_info_json(**model, options_.version));
 }
 
 void Service::load(const Call& call, const http::Request&) {
   uint64_t requests = 0;
-  for (const Served& served : served_) requests += served.model->host->live_requests();
+  for (const Lease& model : loaded_models()) requests += model->host->live_requests();
   call->answer_json(api::to_text({{"server_load", requests}}));
 }
 
@@ -91,7 +89,7 @@ void Service::kv_event_sources(const Call& call, const http::Request&) {
 
 void Service::get_load(const Call& call, const http::Request&) {
   api::Json loads = api::Json::array();
-  for (const Served& served : served_) loads.push_back(load_json(*served.model));
+  for (const Lease& model : loaded_models()) loads.push_back(load_json(*model));
   call->answer_json(api::to_text(loads));
 }
 
@@ -114,12 +112,13 @@ void Service::flush_cache(const Call& call, const http::Request& request) {
   }
   const std::string name = query_value(*query, "model");
   if (name.empty()) {
-    for (Served& served : served_) ++served.model->cache_epoch;
+    for (const Lease& model : loaded_models()) ++model->cache_epoch;
     if (options_.kv_events != nullptr) options_.kv_events->clear();
   } else {
-    auto found = model_of(name);
+    const auto found = model_of(name);
     if (!found.ok()) return call->refuse(found.error());
-    ++(*found)->model->cache_epoch;
+    // Of one that is not loaded there is nothing to find.
+    if (const Lease model = models_.look(**found)) ++model->cache_epoch;
     if (options_.kv_events != nullptr) options_.kv_events->clear();
   }
   call->answer({.status = 200,

@@ -22,7 +22,7 @@ api::Json role_json(const ServedModel& model) {
 void Service::role(const Call& call, const http::Request& request) {
   auto found = model_in_query(request);
   if (!found.ok()) return call->refuse(found.error());
-  call->answer_json(api::to_text(role_json(*(*found)->model)));
+  call->answer_json(api::to_text(role_json(**found)));
 }
 
 // What runs goes on as it began; what comes from now on finds the new role.
@@ -39,9 +39,9 @@ void Service::set_role(const Call& call, const http::Request& request) {
                   "is " + in_quotes(wanted) + " – it must be \"prefill\", \"decode\" or \"both\"");
   }
   if (!fields.ok()) return call->refuse(*fields.fault());
-  auto found = model_of(name);
+  auto found = loaded_model(name);
   if (!found.ok()) return call->refuse(found.error());
-  const ServedModel& model = *(*found)->model;
+  const ServedModel& model = **found;
   if (model.pipeline->transfer == nullptr) {
     return call->refuse({.message = "the model " + in_quotes(model.name) +
                                     " does both parts by itself – start it with "

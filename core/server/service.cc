@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/quote.h"
+#include "core/base/text.h"
 #include "core/server/api/read/json.h"
 
 namespace tenon::server {
@@ -11,6 +12,7 @@ namespace {
 // At least: as many may wait to be read as may wait in an engine.
 constexpr size_t kWaitingJobs = 4096;
 constexpr std::string_view kModelPath = "/v1/models/";
+constexpr size_t kMostNames = 16;  // that a refusal lists
 
 std::string_view media_type(std::string_view content_type) {
   const std::string_view type = content_type.substr(0, content_type.find(';'));
@@ -35,31 +37,35 @@ api::ApiError key_needed() {
 
 }  // namespace
 
-Service::Service(std::vector<std::unique_ptr<ServedModel>> models, ServiceOptions options,
+Service::Service(std::vector<ModelSource> models, ServiceOptions options,
                  std::function<void()> on_broken)
     : options_(std::move(options)),
       generation_{.queue_bytes = options_.queue_bytes,
                   .constrain = options_.constrain,
                   .running = &running_},
-      pool_(options_.threads, std::max<size_t>(kWaitingJobs, options_.requests)) {
-  for (std::unique_ptr<ServedModel>& model : models) {
-    Served& served = served_.emplace_back();
-    served.model = std::move(model);
-    served.metrics = std::make_unique<ModelMetrics>();
-    served.feed = std::make_unique<StepFeed>();
-    served.model->host = std::make_unique<llm::EngineHost>(
-        *served.model->pipeline,
+      pool_(options_.threads, std::max<size_t>(kWaitingJobs, options_.requests)),
+      models_(std::move(models), pool_options(std::move(on_broken))) {}
+
+ModelPoolOptions Service::pool_options(std::function<void()> on_broken) {
+  ModelPoolOptions options = options_.models;
+  options.begin = [this, on_broken = std::move(on_broken)](ServedModel& model,
+                                                           ModelMetrics& metrics) {
+    model.feed = std::make_unique<StepFeed>();
+    if (draining_) model.feed->close();
+    model.host = std::make_unique<llm::EngineHost>(
+        *model.pipeline,
         llm::HostOptions{.requests = options_.requests,
-                         .on_step = [counts = served.metrics.get()](
-                                        const StepRecord& step) { counts->add(step); },
-                         .observer = served.feed.get(),
+                         .on_step = [&metrics](const StepRecord& step) { metrics.add(step); },
+                         .observer = model.feed.get(),
                          .on_kv_events = kv_event_sink(),
                          .on_end =
                              [this, on_broken](const std::string&) {
                                broken_ = true;
                                on_broken();
                              }});
-  }
+  };
+  options.post = [this](std::function<void()> job) { pool_.post_urgent(std::move(job)); };
+  return options;
 }
 
 std::function<void(std::span<const KvEvent>)> Service::kv_event_sink() const {
@@ -70,12 +76,12 @@ std::function<void(std::span<const KvEvent>)> Service::kv_event_sink() const {
 
 Service::~Service() {
   pool_.stop();
-  for (Served& served : served_) served.model->host.reset();
+  models_.stop();
 }
 
 void Service::drain() {
   draining_ = true;
-  for (Served& served : served_) served.feed->close();
+  for (const Lease& model : loaded_models()) model->feed->close();
 }
 
 http::Handlers Service::handlers() {
@@ -113,6 +119,9 @@ std::span<const Service::Route> Service::routes() {
       {"POST", "/flush_cache", &S::flush_cache, false, false, ErrorShape::openai, true},
       {"GET", "/v1/models", &S::models},
       {"GET", kModelPath, &S::one_model},
+      {"GET", "/models", &S::models},
+      {"POST", "/models/load", &S::load_model, false, true},
+      {"POST", "/models/unload", &S::unload_model, false, true},
       {"GET", "/v1/engine/steps", &S::steps},
       {"GET", "/v1/engine/role", &S::role},
       {"POST", "/v1/engine/role", &S::set_role},
@@ -265,10 +274,10 @@ void Service::answer_for(http::Request request, std::shared_ptr<http::Exchange> 
                 .retry_after_s = 1});
 }
 
-api::Outcome<const ServedModel*> Service::only_model() const {
-  if (served_.size() == 1) return static_cast<const ServedModel*>(served_.front().model.get());
+api::Outcome<ModelPool::Lease> Service::only_model() {
+  if (models_.size() == 1) return loaded_model("");
   return api::ApiError{.status = 412,
-                       .message = std::to_string(served_.size()) +
+                       .message = std::to_string(models_.size()) +
                                   " models are served here, and this is asked about one – start a "
                                   "server for each"};
 }
@@ -292,28 +301,32 @@ void Service::work_on(const Call& call, std::function<void()> work) {
   }
 }
 
-api::Outcome<Service::Served*> Service::model_of(const std::string& name) {
-  if (name.empty() && served_.size() == 1) return &served_.front();
-  for (Served& served : served_) {
-    if (served.model->name == name) return &served;
-  }
+api::Outcome<Service::Entry*> Service::model_of(const std::string& name) {
+  if (name.empty() && models_.size() == 1) return &models_.at(0);
+  if (Entry* entry = models_.find(name)) return entry;
   if (name.empty()) {
     return api::ApiError{
         .message = "\"model\" is missing – several are served here (GET /v1/models)",
         .param = "model"};
   }
+  std::vector<std::string> names;
+  for (size_t i = 0; i < models_.size() && i < kMostNames; ++i) {
+    names.push_back(in_quotes(models_.name(models_.at(i))));
+  }
+  const std::string there = models_.size() > kMostNames ? join(names) + ", …" : join_and(names);
   return api::ApiError{.status = 404,
-                       .message = "there is no model " + in_quotes(name) +
-                                  " here – GET /v1/models lists what there is",
+                       .message = "there is no model " + in_quotes(name) + " here, only " + there +
+                                  " – GET /v1/models lists what there is",
                        .param = "model",
                        .code = "model_not_found"};
 }
 
-api::Outcome<Service::Served*> Service::model_of(api::GenerationCall& call) {
+api::Outcome<Service::Entry*> Service::model_of(api::GenerationCall& call) {
   auto found = model_of(call.model);
   if (found.ok()) return found;
-  for (Served& served : served_) {
-    const std::vector<std::string>& adapters = served.model->host->parts().adapters;
+  for (size_t i = 0; i < models_.size(); ++i) {
+    Entry& entry = models_.at(i);
+    const std::vector<std::string>& adapters = models_.adapters(entry);
     if (std::ranges::find(adapters, call.model) == adapters.end()) continue;
     std::optional<std::string>& adapter = call.answer.adapter;
     if (adapter && *adapter != call.model) {
@@ -323,9 +336,41 @@ api::Outcome<Service::Served*> Service::model_of(api::GenerationCall& call) {
                            .param = "adapter"};
     }
     adapter = call.model;
-    return &served;
+    return &entry;
   }
   return found;
+}
+
+void Service::with_model(const Call& call, const std::string& name, WithModel go_on) {
+  auto found = model_of(name);
+  if (!found.ok()) return call->refuse(found.error());
+  with_model(call, **found, std::move(go_on));
+}
+
+void Service::with_model(const Call& call, Entry& entry, WithModel go_on) {
+  models_.use(entry, [call, go_on = std::move(go_on)](api::Outcome<Lease> model) {
+    if (!model.ok()) return call->refuse(model.error());
+    go_on(*model);
+  });
+}
+
+api::Outcome<Service::Lease> Service::loaded_model(const std::string& name) {
+  auto found = model_of(name);
+  if (!found.ok()) return found.error();
+  if (Lease model = models_.look(**found)) return model;
+  return api::ApiError{.status = 503,
+                       .message = "the model " + in_quotes(models_.name(**found)) +
+                                  " is not loaded – ask it for an answer, or POST /models/load",
+                       .param = "model",
+                       .code = "model_not_loaded"};
+}
+
+std::vector<Service::Lease> Service::loaded_models() {
+  std::vector<Lease> all;
+  for (size_t i = 0; i < models_.size(); ++i) {
+    if (Lease model = models_.look(models_.at(i))) all.push_back(std::move(model));
+  }
+  return all;
 }
 
 }  // namespace tenon::server

@@ -12,10 +12,8 @@
 #include "core/server/generation.h"
 #include "core/server/kv_events/kv_event_publisher.h"
 #include "core/server/models/keys.h"
-#include "core/server/models/model_metrics.h"
-#include "core/server/models/served_model.h"
+#include "core/server/models/model_pool.h"
 #include "core/server/request_log.h"
-#include "core/server/steps/step_feed.h"
 #include "core/server/work_pool.h"
 
 namespace tenon::server {
@@ -33,13 +31,14 @@ struct ServiceOptions {
   KvEventPublisher* kv_events = nullptr;
   // What holds answers to forms (structured output).
   FormConstrainer constrain = {};
+  // Of models that are loaded on demand; `begin` and `post` are the service's own.
+  ModelPoolOptions models = {};
 };
 
 class Service {
  public:
   // `on_broken` is called on a step thread when an engine cannot go on.
-  Service(std::vector<std::unique_ptr<ServedModel>> models, ServiceOptions options,
-          std::function<void()> on_broken);
+  Service(std::vector<ModelSource> models, ServiceOptions options, std::function<void()> on_broken);
   // Ends everything that runs. The connections are gone by then.
   ~Service();
   Service(const Service&) = delete;
@@ -56,8 +55,8 @@ class Service {
       std::function<api::Outcome<std::string>(const std::string& body, const Key* key)>;
   void answer_for(http::Request request, std::shared_ptr<http::Exchange> exchange,
                   CallAnswer answer);
-  // The one model that is served. Error: there are several.
-  api::Outcome<const ServedModel*> only_model() const;
+  // The one model that is served. Errors: there are several; it is not loaded.
+  api::Outcome<ModelPool::Lease> only_model();
   const std::string& version() const { return options_.version; }
   // Names one run of this server.
   const std::string& instance() const { return instance_; }
@@ -69,12 +68,9 @@ class Service {
   void drain();
 
  private:
-  struct Served {
-    std::unique_ptr<ServedModel> model;
-    std::unique_ptr<ModelMetrics> metrics;
-    std::unique_ptr<StepFeed> feed;
-  };
   using Call = std::shared_ptr<HttpCall>;
+  using Entry = ModelPool::Entry;
+  using Lease = ModelPool::Lease;
   using Handler = void (Service::*)(const Call& call, const http::Request& request);
   struct Route {
     std::string_view method, path;
@@ -95,11 +91,19 @@ class Service {
   Key* key_of(const http::Request& request) const;
   http::Response preflight() const;
   std::function<void(std::span<const KvEvent>)> kv_event_sink() const;
+  ModelPoolOptions pool_options(std::function<void()> on_broken);
 
-  api::Outcome<Served*> model_of(const std::string& name);
+  api::Outcome<Entry*> model_of(const std::string& name);
   // Takes an adapter's name for a model too, as vLLM's clients name it, and notes it in the call.
-  api::Outcome<Served*> model_of(api::GenerationCall& call);
-  api::Outcome<Served*> model_in_query(const http::Request& request);
+  api::Outcome<Entry*> model_of(api::GenerationCall& call);
+  // Goes on with the model that `name` names, once it is loaded; else the call is refused.
+  using WithModel = std::function<void(const Lease& model)>;
+  void with_model(const Call& call, const std::string& name, WithModel go_on);
+  void with_model(const Call& call, Entry& entry, WithModel go_on);
+  // The model that "?model=NAME" asks for, or the only one, as it is now. Error: not loaded.
+  api::Outcome<Lease> model_in_query(const http::Request& request);
+  api::Outcome<Lease> loaded_model(const std::string& name);
+  std::vector<Lease> loaded_models();
 
   void health(const Call& call, const http::Request& request);
   void ready(const Call& call, const http::Request& request);
@@ -116,6 +120,8 @@ class Service {
   void flush_cache(const Call& call, const http::Request& request);
   void models(const Call& call, const http::Request& request);
   void one_model(const Call& call, const http::Request& request);
+  void load_model(const Call& call, const http::Request& request);
+  void unload_model(const Call& call, const http::Request& request);
   void steps(const Call& call, const http::Request& request);
   void role(const Call& call, const http::Request& request);
   void set_role(const Call& call, const http::Request& request);
@@ -136,11 +142,11 @@ class Service {
   const std::string instance_ = fresh_id();
   RunningRequests running_;
   const GenerationSetting generation_;
-  std::vector<Served> served_;
-  WorkPool pool_;
   const http::ServerFigures* figures_ = nullptr;
   std::atomic<bool> draining_{false};
   std::atomic<bool> broken_{false};
+  WorkPool pool_;
+  ModelPool models_;
 };
 
 }  // namespace tenon::server

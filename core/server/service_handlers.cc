@@ -17,30 +17,49 @@ http::Response text_response(unsigned status, std::string text, const char* type
           .body = std::move(text)};
 }
 
-api::Json model_json(const ServedModel& model) {
-  return {{"id", model.name},
-          {"object", "model"},
-          {"created", model.created},
-          {"owned_by", "tenon"},
-          {"max_model_len", model.host->sequence_limit_tokens()},
-          {"has_chat", model.chat.has_value()},
-          {"numerics", model.pipeline->numerics},
-          {"pipeline", model.pipeline->hash}};
+// As llama.cpp tells it: {"value": "unloaded"}, with "failed" where the last try did.
+api::Json status_json(const ModelPool::Facts& facts) {
+  api::Json status = {{"value", model_state_name(facts.state)}};
+  if (facts.problem.empty()) return status;
+  status["failed"] = true;
+  status["error"] = facts.problem;
+  return status;
+}
+
+template <typename Value>
+void put_known(api::Json& model, const char* name, const std::optional<Value>& value) {
+  if (value) model[name] = *value;
+}
+
+// Members that are known only once a model was loaded are absent until then.
+api::Json model_json(const std::string& name, const ModelPool::Facts& facts) {
+  api::Json model = {
+      {"id", name}, {"object", "model"}, {"created", facts.created}, {"owned_by", "tenon"}};
+  put_known(model, "max_model_len", facts.context_tokens);
+  put_known(model, "has_chat", facts.has_chat);
+  if (!facts.numerics.empty()) model["numerics"] = facts.numerics;
+  if (!facts.pipeline.empty()) model["pipeline"] = facts.pipeline;
+  model["status"] = status_json(facts);
+  model["on_demand"] = !facts.keep;
+  if (facts.memory_bytes > 0) model["memory_bytes"] = facts.memory_bytes;
+  return model;
 }
 
 // As vLLM lists an adapter: a model whose parent is the one that it changes.
-api::Json adapter_json(const ServedModel& model, const std::string& name) {
-  return {{"id", name},
-          {"object", "model"},
-          {"created", model.created},
-          {"owned_by", "tenon"},
-          {"parent", model.name},
-          {"max_model_len", model.host->sequence_limit_tokens()},
-          {"has_chat", model.chat.has_value()}};
+api::Json adapter_json(const std::string& name, const std::string& parent,
+                       const ModelPool::Facts& facts) {
+  api::Json adapter = {{"id", name},
+                       {"object", "model"},
+                       {"created", facts.created},
+                       {"owned_by", "tenon"},
+                       {"parent", parent}};
+  put_known(adapter, "max_model_len", facts.context_tokens);
+  put_known(adapter, "has_chat", facts.has_chat);
+  return adapter;
 }
 
-ModelEntry entry_of(const ServedModel& model) {
-  return {model.name, model.created, model.host->sequence_limit_tokens()};
+ModelEntry entry_of(const std::string& name, const ModelPool::Facts& facts) {
+  return {name, facts.created, facts.context_tokens.value_or(0)};
 }
 
 // What a request asks for that nothing here can do.
@@ -65,6 +84,39 @@ std::optional<api::ApiError> not_built(const api::GenerationCall& call, const Se
   return std::nullopt;
 }
 
+api::Outcome<std::vector<TokenId>> tokens_of(const ServedModel& model,
+                                             const api::TokenizeCall& asked) {
+  if (asked.prompt) {
+    return encode_input(model, {.text = *asked.prompt, .tokens = {}}, asked.add_special);
+  }
+  auto encoded = encode_conversation(model, asked.chat, asked.chat_options);
+  if (!encoded.ok()) return encoded.error();
+  return std::move(encoded->tokens);
+}
+
+api::Outcome<std::string> text_of(const ServedModel& model, const api::DetokenizeCall& asked) {
+  const Pipeline& pipeline = *model.pipeline;
+  if (pipeline.tokenizer == nullptr) {
+    return api::ApiError{.message = "the model has no tokenizer: " +
+                                    message_of(pipeline.tokenizer_problem)};
+  }
+  const auto most = static_cast<TokenId>(pipeline.model->plan.vocabulary);
+  const auto size = static_cast<TokenId>(pipeline.tokenizer->vocab_size());
+  std::vector<TokenId> known;
+  for (const TokenId token : asked.tokens) {
+    if (token >= std::max(most, size)) {
+      return api::ApiError{.message = "the token id " + std::to_string(token) +
+                                      " is beyond the vocabulary of " + std::to_string(most),
+                           .param = "tokens"};
+    }
+    // A padded vocabulary has ids that give no text.
+    if (token < size) known.push_back(token);
+  }
+  Result<std::string> text = pipeline.tokenizer->decode(known, asked.skip_special);
+  if (!text.ok()) return api::error_of(text.status());
+  return *std::move(text);
+}
+
 }  // namespace
 
 void Service::health(const Call& call, const http::Request&) {
@@ -83,9 +135,7 @@ void Service::version(const Call& call, const http::Request&) {
 
 void Service::metrics(const Call& call, const http::Request&) {
   MetricsText text;
-  for (const Served& served : served_) {
-    served.metrics->write(served.model->name, *served.model->host, *served.model->pipeline, text);
-  }
+  models_.write_metrics(text);
   if (const trace::Tracer* tracer = options_.tracer) {
     const auto spans = [&](const char* what, uint64_t count) {
       text.value("tenon:trace_spans_total", "counter",
@@ -111,15 +161,19 @@ void Service::openapi(const Call& call, const http::Request&) {
 void Service::models(const Call& call, const http::Request& request) {
   if (is_anthropics(request)) {
     std::vector<ModelEntry> entries;
-    for (const Served& served : served_) entries.push_back(entry_of(*served.model));
+    for (size_t i = 0; i < models_.size(); ++i) {
+      entries.push_back(entry_of(models_.name(models_.at(i)), models_.facts(models_.at(i))));
+    }
     const auto page = anthropic_model_list(entries, request.query);
     return page.ok() ? call->answer_json(api::to_text(*page)) : call->refuse(page.error());
   }
   api::Json list = api::Json::array();
-  for (const Served& served : served_) {
-    list.push_back(model_json(*served.model));
-    for (const auto& adapter : served.model->pipeline->adapters) {
-      list.push_back(adapter_json(*served.model, adapter->name));
+  for (size_t i = 0; i < models_.size(); ++i) {
+    Entry& entry = models_.at(i);
+    const ModelPool::Facts facts = models_.facts(entry);
+    list.push_back(model_json(models_.name(entry), facts));
+    for (const std::string& adapter : models_.adapters(entry)) {
+      list.push_back(adapter_json(adapter, models_.name(entry), facts));
     }
   }
   call->answer_json(api::to_text({{"object", "list"}, {"data", std::move(list)}}));
@@ -129,23 +183,47 @@ void Service::one_model(const Call& call, const http::Request& request) {
   std::string name;
   const std::string_view escaped = std::string_view(request.path).substr(kModelPath.size());
   if (!http::percent_decoded(escaped, name)) name = escaped;
-  auto found = model_of(name);
+  const auto found = model_of(name);
   if (!found.ok()) return call->refuse(found.error());
-  const ServedModel& model = *(*found)->model;
-  call->answer_json(api::to_text(is_anthropics(request) ? anthropic_model_json(entry_of(model))
-                                                        : model_json(model)));
+  const ModelPool::Facts facts = models_.facts(**found);
+  const std::string& own = models_.name(**found);
+  call->answer_json(api::to_text(is_anthropics(request) ? anthropic_model_json(entry_of(own, facts))
+                                                        : model_json(own, facts)));
+}
+
+void Service::load_model(const Call& call, const http::Request& request) {
+  const auto body = api::parse_body(request.body);
+  if (!body.ok()) return call->refuse(body.error());
+  const auto name = api::read_model_name(*body);
+  if (!name.ok()) return call->refuse(name.error());
+  with_model(call, *name, [call](const Lease&) {
+    call->answer_json(api::to_text({{"success", true}}));
+  });
+}
+
+void Service::unload_model(const Call& call, const http::Request& request) {
+  const auto body = api::parse_body(request.body);
+  if (!body.ok()) return call->refuse(body.error());
+  const auto name = api::read_model_name(*body);
+  if (!name.ok()) return call->refuse(name.error());
+  const auto found = model_of(*name);
+  if (!found.ok()) return call->refuse(found.error());
+  models_.unload(**found, [call](const std::optional<api::ApiError>& fault) {
+    fault ? call->refuse(*fault) : call->answer_json(api::to_text({{"success", true}}));
+  });
 }
 
 void Service::steps(const Call& call, const http::Request& request) {
   auto query = read_step_query(request.query);
   if (!query.ok()) return call->refuse(query.error());
-  auto found = model_of(query->model);
-  if (!found.ok()) return call->refuse(found.error());
+  const auto model = loaded_model(query->model);
+  if (!model.ok()) return call->refuse(model.error());
   call->note([&](LogEntry& entry) {
-    entry.model = (*found)->model->name;
+    entry.model = (*model)->name;
     entry.stream = true;
   });
-  stream_steps(call, *(*found)->model, *(*found)->feed, query->since);
+  // Who watches does not use the model: the stream ends when it is unloaded.
+  stream_steps(call, **model, *(*model)->feed, query->since);
 }
 
 void Service::page(const Call& call, const http::Request& request) {
@@ -154,19 +232,20 @@ void Service::page(const Call& call, const http::Request& request) {
 
 void Service::generate(const Call& call, api::Outcome<api::GenerationCall> parsed) {
   if (!parsed.ok()) return call->refuse(parsed.error());
-  auto found = model_of(*parsed);
+  const auto found = model_of(*parsed);
   if (!found.ok()) return call->refuse(found.error());
-  Served& served = **found;
-  if (const auto missing = not_built(*parsed, *served.model, generation_)) {
-    return call->refuse(*missing);
-  }
-  call->note([&](LogEntry& entry) {
-    entry.model = served.model->name;
-    entry.stream = parsed->stream;
+  Entry& entry = **found;
+  call->note([&](LogEntry& noted) {
+    noted.model = models_.name(entry);
+    noted.stream = parsed->stream;
   });
-  std::make_shared<Generation>(*std::move(parsed), *served.model, *served.metrics, call, pool_,
-                               generation_)
-      ->start();
+  const auto asked = std::make_shared<api::GenerationCall>(*std::move(parsed));
+  with_model(call, entry, [this, call, asked, &entry](const Lease& model) {
+    if (const auto missing = not_built(*asked, *model, generation_)) return call->refuse(*missing);
+    std::make_shared<Generation>(std::move(*asked), model, models_.metrics(entry), call, pool_,
+                                 generation_)
+        ->start();
+  });
 }
 
 void Service::completions(const Call& call, const http::Request& request) {
@@ -191,13 +270,14 @@ void Service::messages(const Call& call, const http::Request& request) {
 void Service::count(const Call& call, const api::Outcome<api::GenerationCall>& parsed,
                     api::Json answer) {
   if (!parsed.ok()) return call->refuse(parsed.error());
-  auto found = model_of(parsed->model);
-  if (!found.ok()) return call->refuse(found.error());
   call->name_ignored(parsed->ignored);
-  const auto encoded = encode_conversation(*(*found)->model, *parsed);
-  if (!encoded.ok()) return call->refuse(encoded.error());
-  answer["input_tokens"] = encoded->tokens.size();
-  call->answer_json(api::to_text(answer));
+  with_model(call, parsed->model, [call, asked = *parsed, answer](const Lease& model) {
+    const auto encoded = encode_conversation(*model, asked);
+    if (!encoded.ok()) return call->refuse(encoded.error());
+    api::Json counted = answer;
+    counted["input_tokens"] = encoded->tokens.size();
+    call->answer_json(api::to_text(counted));
+  });
 }
 
 void Service::count_tokens(const Call& call, const http::Request& request) {
@@ -221,14 +301,15 @@ void Service::responses(const Call& call, const http::Request& request) {
 void Service::embeddings(const Call& call, const http::Request& request) {
   const auto body = api::parse_body(request.body);
   if (!body.ok()) return call->refuse(body.error());
-  auto parsed = api::read_embedding(*body);
+  const auto parsed = api::read_embedding(*body);
   if (!parsed.ok()) return call->refuse(parsed.error());
-  auto found = model_of(parsed->model);
+  const auto found = model_of(parsed->model);
   if (!found.ok()) return call->refuse(found.error());
-  Served& served = **found;
-  call->note([&](LogEntry& entry) { entry.model = served.model->name; });
-  std::make_shared<EmbeddingJob>(*std::move(parsed), *served.model, *served.metrics, call, pool_)
-      ->start();
+  Entry& entry = **found;
+  call->note([&](LogEntry& noted) { noted.model = models_.name(entry); });
+  with_model(call, entry, [this, call, asked = *parsed, &entry](const Lease& model) {
+    std::make_shared<EmbeddingJob>(asked, model, models_.metrics(entry), call, pool_)->start();
+  });
 }
 
 void Service::tokenize(const Call& call, const http::Request& request) {
@@ -237,22 +318,12 @@ void Service::tokenize(const Call& call, const http::Request& request) {
   const auto parsed = api::read_tokenize(*body);
   if (!parsed.ok()) return call->refuse(parsed.error());
   call->name_ignored(parsed->ignored);
-  auto found = model_of(parsed->model);
-  if (!found.ok()) return call->refuse(found.error());
-  const ServedModel& model = *(*found)->model;
-  std::vector<TokenId> tokens;
-  if (parsed->prompt) {
-    auto encoded =
-        encode_input(model, {.text = *parsed->prompt, .tokens = {}}, parsed->add_special);
-    if (!encoded.ok()) return call->refuse(encoded.error());
-    tokens = *std::move(encoded);
-  } else {
-    auto encoded = encode_conversation(model, parsed->chat, parsed->chat_options);
-    if (!encoded.ok()) return call->refuse(encoded.error());
-    tokens = std::move(encoded->tokens);
-  }
-  call->answer_json(api::tokenize_json(*parsed, tokens, model.host->sequence_limit_tokens(),
-                                       token_text_of(model)));
+  with_model(call, parsed->model, [call, asked = *parsed](const Lease& model) {
+    const auto tokens = tokens_of(*model, asked);
+    if (!tokens.ok()) return call->refuse(tokens.error());
+    call->answer_json(api::tokenize_json(asked, *tokens, model->host->sequence_limit_tokens(),
+                                         token_text_of(*model)));
+  });
 }
 
 void Service::detokenize(const Call& call, const http::Request& request) {
@@ -261,28 +332,11 @@ void Service::detokenize(const Call& call, const http::Request& request) {
   const auto parsed = api::read_detokenize(*body);
   if (!parsed.ok()) return call->refuse(parsed.error());
   call->name_ignored(parsed->ignored);
-  auto found = model_of(parsed->model);
-  if (!found.ok()) return call->refuse(found.error());
-  const Pipeline& pipeline = *(*found)->model->pipeline;
-  if (pipeline.tokenizer == nullptr) {
-    return call->refuse(
-        {.message = "the model has no tokenizer: " + message_of(pipeline.tokenizer_problem)});
-  }
-  const auto most = static_cast<TokenId>(pipeline.model->plan.vocabulary);
-  const auto size = static_cast<TokenId>(pipeline.tokenizer->vocab_size());
-  std::vector<TokenId> known;
-  for (const TokenId token : parsed->tokens) {
-    if (token >= std::max(most, size)) {
-      return call->refuse({.message = "the token id " + std::to_string(token) +
-                                      " is beyond the vocabulary of " + std::to_string(most),
-                           .param = "tokens"});
-    }
-    // A padded vocabulary has ids that give no text.
-    if (token < size) known.push_back(token);
-  }
-  Result<std::string> text = pipeline.tokenizer->decode(known, parsed->skip_special);
-  if (!text.ok()) return call->refuse(api::error_of(text.status()));
-  call->answer_json(api::to_text({{"prompt", *text}}));
+  with_model(call, parsed->model, [call, asked = *parsed](const Lease& model) {
+    const auto text = text_of(*model, asked);
+    if (!text.ok()) return call->refuse(text.error());
+    call->answer_json(api::to_text({{"prompt", *text}}));
+  });
 }
 
 }  // namespace tenon::server

@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "core/base/text.h"
+#include "core/server/models/served_model.h"
 
 namespace tenon::server {
 namespace {
@@ -75,6 +76,24 @@ void write_cache_config(const std::string& model, const EngineParts& parts, DTyp
              {"kv_cache_size_tokens", std::to_string(uint64_t{group.blocks} * group.block_tokens)},
              {"cache_dtype", std::string(cache_dtype(type))}},
             1.0);
+}
+
+// Those that are shown.
+void add_counts(const EngineTotals& more, EngineTotals& sum) {
+  sum.steps += more.steps;
+  sum.generated_tokens += more.generated_tokens;
+  sum.row_steps += more.row_steps;
+  sum.idle_row_steps += more.idle_row_steps;
+  sum.preemptions += more.preemptions;
+  sum.swapped_out_tokens += more.swapped_out_tokens;
+  sum.swapped_in_tokens += more.swapped_in_tokens;
+  sum.drafts.drafts += more.drafts.drafts;
+  sum.drafts.tokens += more.drafts.tokens;
+  sum.drafts.accepted += more.drafts.accepted;
+  sum.kv_moves += more.kv_moves;
+  sum.plan_faults += more.plan_faults;
+  sum.forward_faults += more.forward_faults;
+  sum.times += more.times;
 }
 
 std::string_view reason_label(FinishReason reason) {
@@ -301,10 +320,19 @@ void write_transfer(const std::string& model, const KvTransfer& transfer, Metric
 
 }  // namespace
 
-void ModelMetrics::write(const std::string& model, const llm::EngineHost& host,
-                         const Pipeline& pipeline, MetricsText& out) const {
-  const llm::HostFigures now = host.figures();
-  const EngineTotals& totals = now.totals;
+void ModelMetrics::carry(const ServedModel& model) {
+  if (model.host == nullptr) return;
+  const llm::HostFigures last = model.host->figures();
+  const std::lock_guard lock(mutex_);
+  add_counts(last.totals, carried_);
+}
+
+void ModelMetrics::write(const std::string& model, const ServedModel* served,
+                         MetricsText& out) const {
+  const llm::HostFigures now = served == nullptr ? llm::HostFigures() : served->host->figures();
+  EngineTotals totals = now.totals;
+  const std::lock_guard lock(mutex_);
+  add_counts(carried_, totals);
   const MetricsText::Labels labels = {{"model_name", model}};
   const auto gauge = [&](std::string_view name, std::string_view help, double value) {
     out.value(name, "gauge", help, labels, value);
@@ -331,29 +359,7 @@ void ModelMetrics::write(const std::string& model, const llm::EngineHost& host,
   counter("tenon:swapped_in_tokens_total", "And back.", totals.swapped_in_tokens);
   counter("tenon:plan_faults_total", "Plans that failed.", totals.plan_faults);
   counter("tenon:forward_faults_total", "Steps whose forward pass failed.", totals.forward_faults);
-  write_cache_config(model, host.parts(), pipeline.kv_dtype, out);
-  if (pipeline.tiers != nullptr) write_tiers(model, *pipeline.tiers, out);
-  if (pipeline.transfer != nullptr) write_transfer(model, *pipeline.transfer, out);
-  const uint64_t shared = pipeline.executor->shared_weight_bytes();
-  const auto weights = [&](const char* kind, uint64_t bytes) {
-    out.value("tenon:weight_bytes", "gauge", "Memory of weights: its own, or another model's.",
-              {{"model_name", model}, {"held", kind}}, static_cast<double>(bytes));
-  };
-  weights("own", pipeline.executor->weight_bytes() - shared);
-  weights("shared", shared);
-  const EngineParts& parts = host.parts();
-  const auto part = [&](const char* name, const std::string& plugin, int64_t ns) {
-    out.value("tenon:part_seconds_total", "counter", "Time inside each part of the engine.",
-              {{"model_name", model}, {"part", name}, {"plugin", plugin}}, seconds(ns));
-  };
-  part("scheduler", parts.scheduler_name, totals.times.scheduler_ns);
-  part("kv_cache", parts.kv_cache_name, totals.times.kv_cache_ns);
-  part("sampler", parts.sampler_name, totals.times.sampler_ns);
-  if (parts.drafter != nullptr) part("drafter", parts.drafter_name, totals.times.drafter_ns);
-  part("executor", pipeline.config.executor.value, totals.times.executor_ns);
-  part("engine", "", totals.times.engine_ns);
-
-  const std::lock_guard lock(mutex_);
+  if (served != nullptr) write_engine(model, *served, totals.times, out);
   counter("vllm:prompt_tokens_total", "Tokens of prompts.", prompt_tokens_);
   counter("vllm:prefix_cache_queries_total", "Tokens of prompts that were looked for.",
           prompt_tokens_);
@@ -375,7 +381,35 @@ void ModelMetrics::write(const std::string& model, const llm::EngineHost& host,
               static_cast<double>(count));
   }
   write_histograms(labels, out);
-  if (!parts.adapters.empty()) write_adapters(model, parts.adapters.size(), out);
+  const size_t adapters = served == nullptr ? 0 : served->host->parts().adapters.size();
+  if (adapters > 0) write_adapters(model, adapters, out);
+}
+
+// What only a loaded model's engine can say.
+void ModelMetrics::write_engine(const std::string& model, const ServedModel& served,
+                                const PartTimes& times, MetricsText& out) const {
+  const Pipeline& pipeline = *served.pipeline;
+  const EngineParts& parts = served.host->parts();
+  write_cache_config(model, parts, pipeline.kv_dtype, out);
+  if (pipeline.tiers != nullptr) write_tiers(model, *pipeline.tiers, out);
+  if (pipeline.transfer != nullptr) write_transfer(model, *pipeline.transfer, out);
+  const uint64_t shared = pipeline.executor->shared_weight_bytes();
+  const auto weights = [&](const char* kind, uint64_t bytes) {
+    out.value("tenon:weight_bytes", "gauge", "Memory of weights: its own, or another model's.",
+              {{"model_name", model}, {"held", kind}}, static_cast<double>(bytes));
+  };
+  weights("own", pipeline.executor->weight_bytes() - shared);
+  weights("shared", shared);
+  const auto part = [&](const char* name, const std::string& plugin, int64_t ns) {
+    out.value("tenon:part_seconds_total", "counter", "Time inside each part of the engine.",
+              {{"model_name", model}, {"part", name}, {"plugin", plugin}}, seconds(ns));
+  };
+  part("scheduler", parts.scheduler_name, times.scheduler_ns);
+  part("kv_cache", parts.kv_cache_name, times.kv_cache_ns);
+  part("sampler", parts.sampler_name, times.sampler_ns);
+  if (parts.drafter != nullptr) part("drafter", parts.drafter_name, times.drafter_ns);
+  part("executor", pipeline.config.executor.value, times.executor_ns);
+  part("engine", "", times.engine_ns);
 }
 
 // vLLM's way: the labels say what there is, and the value is when that was so.

@@ -18,6 +18,8 @@
 
 namespace tenon::server {
 
+struct ServedModel;
+
 // Counts of values up to each bound, as Prometheus has them. Bounds ascend and outlive it.
 class Histogram {
  public:
@@ -72,15 +74,21 @@ class ModelMetrics {
   void note_adapter(const std::string& name, int waiting, int running);
   void count_slow_reader();  // [step]
   void count_aborted();      // [any thread]
-  // `host` of the same model.
-  void write(const std::string& model, const llm::EngineHost& host, const Pipeline& pipeline,
-             MetricsText& out) const;  // [any thread]
+  // The model's engine ends, and another one may follow: what this one counted goes on counting.
+  // [any thread]
+  void carry(const ServedModel& model);
+  // `served` is null while the model is not loaded. [any thread]
+  void write(const std::string& model, const ServedModel* served, MetricsText& out) const;
 
  private:
   void write_histograms(const MetricsText::Labels& labels, MetricsText& out) const;
   void write_adapters(const std::string& model, size_t adapters, MetricsText& out) const;
 
+  void write_engine(const std::string& model, const ServedModel& served, const PartTimes& times,
+                    MetricsText& out) const;
+
   mutable std::mutex mutex_;
+  EngineTotals carried_;  // of engines that ended
   struct AdapterUse {
     int waiting = 0, running = 0;  // requests
   };

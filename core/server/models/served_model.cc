@@ -82,6 +82,10 @@ Result<std::unique_ptr<ServedModel>> open_served_model(std::string name, Pipelin
   return model;
 }
 
+bool has_chat_template(const Pipeline& pipeline) {
+  return ChatTemplate::load(pipeline.model->path).ok();
+}
+
 api::Outcome<std::vector<TokenId>> encode_input(const ServedModel& model,
                                                 const api::PromptInput& input, bool add_special) {
   if (input.tokens) return *input.tokens;

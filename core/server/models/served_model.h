@@ -13,10 +13,12 @@
 #include "core/server/api/write/answer_parts.h"
 #include "core/server/api/write/error.h"
 #include "core/server/api/write/events.h"
+#include "core/server/steps/step_feed.h"
 
 namespace tenon::server {
 
 struct ServedModel {
+  std::shared_ptr<void> holds = {};  // keeps `pipeline` there; null: somebody else does
   std::string name;
   Pipeline* pipeline = nullptr;      // borrowed
   std::optional<ChatTemplate> chat;  // absent: `chat_problem` says why
@@ -31,6 +33,10 @@ struct ServedModel {
   bool random_seeds = false;
   std::string tokenizer_info = {};          // JSON, as /tokenizer_info gives it
   std::atomic<uint64_t> cache_epoch = {0};  // K/V of earlier ones is not looked for any more
+  std::string weights = {};                 // as ModelNeeds::weights; empty: not known
+  uint64_t weight_bytes = 0;                // that it takes of the host's memory
+  uint64_t kv_bytes = 0;
+  std::unique_ptr<StepFeed> feed;  // of its engine
   std::unique_ptr<llm::EngineHost> host;
 };
 
@@ -38,6 +44,9 @@ struct ServedModel {
 // model's own, where it is not empty. Error: a template that is there and is not understood.
 Result<std::unique_ptr<ServedModel>> open_served_model(std::string name, Pipeline& pipeline,
                                                        const std::string& template_file);
+
+// Whether the model has a template of its own that is understood.
+bool has_chat_template(const Pipeline& pipeline);
 
 // The tokens of one of a call's prompts, or of its conversation. Errors: status 400.
 api::Outcome<std::vector<TokenId>> encode_input(const ServedModel& model,

@@ -9,7 +9,9 @@ const feed = {
   watch(model) {
     this.model = model;
     this.close();
-    if (model && !document.hidden) this.open();
+    if (!model || document.hidden) return;
+    if (isLoaded(model)) this.open();
+    else this.say("off", "The model is not loaded: ask it something.");
   },
 
   close() {
@@ -38,8 +40,10 @@ const feed = {
       if (problem.status === 401 || problem.status === 404) return;
     }
     if (this.line !== line) return;
-    setTimeout(() => {
-      if (this.line === line && !document.hidden) this.open();
+    setTimeout(async () => {
+      if (this.line !== line || document.hidden) return;
+      await refreshModels();  // it may have been unloaded
+      if (this.line === line) this.watch(this.model);
     }, this.wait);
     this.wait = Math.min(this.wait * 2, 10000);
   },

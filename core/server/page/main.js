@@ -1,14 +1,32 @@
 // The beginning: which models there are, and which part of the page is shown where it is narrow.
 
-let modelsWithoutChat = new Set();
+let models = new Map();  // by name, as the server lists them
+
+const isLoaded = (name) => (models.get(name)?.status?.value ?? "loaded") === "loaded";
+
+function titleOf(model) {
+  const state = model.status?.value ?? "loaded";
+  return state === "loaded" ? model.id : model.status.failed ? `${model.id} (failed)` : `${model.id} (${state})`;
+}
+
+function offerModels(list) {
+  models = new Map(list.map((model) => [model.id, model]));
+  const options = () => list.map((model) => make("option", { value: model.id, textContent: titleOf(model), title: model.status?.error ?? "" }));
+  const keep = (select, ...first) => {
+    const before = select.value;
+    select.replaceChildren(...first, ...options());
+    if (models.has(before)) select.value = before;
+  };
+  keep($("model"));
+  keep($("second"), make("option", { value: "", textContent: "no other" }));
+  $("second-choice").hidden = list.length < 2;
+}
+
+const listOfModels = async () => (await (await ask("/v1/models")).json()).data;
 
 async function loadModels() {
   try {
-    const list = await (await ask("/v1/models")).json();
-    const before = $("model").value;
-    $("model").replaceChildren(...list.data.map((model) => make("option", { value: model.id, textContent: model.id })));
-    modelsWithoutChat = new Set(list.data.filter((model) => model.has_chat === false).map((model) => model.id));
-    if (list.data.some((model) => model.id === before)) $("model").value = before;
+    offerModels(await listOfModels());
     chooseModel();
   } catch (problem) {
     feed.say("off", problem.message);
@@ -17,9 +35,19 @@ async function loadModels() {
   }
 }
 
+// Models come and go: what is shown of them, and whether there is an engine to watch.
+async function refreshModels() {
+  try {
+    offerModels(await listOfModels());
+  } catch {
+    return;  // the next request will say what is wrong
+  }
+  if (isLoaded(feed.model) && !feed.line) feed.watch(feed.model);
+}
+
 // Where a model has no chat template, it can go on with texts all the same.
 function offerModes() {
-  const hasChat = !modelsWithoutChat.has($("model").value);
+  const hasChat = models.get($("model").value)?.has_chat !== false;
   const [chat, completion] = document.querySelectorAll('input[name="mode"]');
   chat.disabled = !hasChat;
   chat.parentElement.title = hasChat ? "" : "This model has no chat template.";

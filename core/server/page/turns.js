@@ -1,28 +1,34 @@
 // What is said, as it stands in the log.
 
-const log = {
+class Log {
+  constructor(box) { this.box = box; }
+
   add(kind, who, text = "") {
     const element = make("div", { className: `turn ${kind}` }, make("span", { className: "who", textContent: who }),
                          make("div", { className: "said-text", textContent: text }));
-    this.keepAtEnd(() => $("log").append(element));
+    this.keepAtEnd(() => this.box.append(element));
     return element;
-  },
+  }
   fault(message) {
     this.add("fault", "That did not work", message).setAttribute("role", "alert");
-  },
-  toEnd() { $("log").scrollTop = $("log").scrollHeight; },
+  }
+  toEnd() { this.box.scrollTop = this.box.scrollHeight; }
+  clear() { this.box.replaceChildren(); }
   // Who has scrolled up to read is left there.
   keepAtEnd(change) {
-    const box = $("log");
-    const atEnd = box.scrollHeight - box.scrollTop - box.clientHeight < 40;
+    const atEnd = this.box.scrollHeight - this.box.scrollTop - this.box.clientHeight < 40;
     change();
-    if (atEnd) box.scrollTop = box.scrollHeight;
-  },
-};
+    if (atEnd) this.box.scrollTop = this.box.scrollHeight;
+  }
+}
+
+const log = new Log($("log"));
+const secondLog = new Log($("second-log"));
 
 // One answer while it comes.
 class Answer {
-  constructor(who, given = "") {
+  constructor(log, who, given = "", note = "") {
+    this.log = log;
     this.element = log.add("model busy", who);
     this.text = "";
     this.thought = "";
@@ -30,6 +36,7 @@ class Answer {
     this.given = given;
     this.body = this.element.querySelector(".said-text");
     if (given) this.body.append(make("span", { className: "given-text", textContent: given }));
+    if (note) this.body.append((this.note = make("span", { className: "note", textContent: note })));
   }
 
   take(choice) {
@@ -37,7 +44,8 @@ class Answer {
     const thought = choice.delta?.reasoning_content ?? "";
     const tokens = tokensOfChoice(choice);
     if (choice.finish_reason) this.finish = choice.finish_reason;
-    log.keepAtEnd(() => {
+    this.note?.remove();
+    this.log.keepAtEnd(() => {
       if (thought) this.think(thought);
       if (tokens.length > 0) this.takeTokens(tokens);
       else if (delta) this.body.append(delta);
@@ -61,7 +69,8 @@ class Answer {
   }
 
   end(foot) {
+    this.note?.remove();
     this.element.classList.remove("busy");
-    log.keepAtEnd(() => this.element.append(make("div", { className: "foot", textContent: foot })));
+    this.log.keepAtEnd(() => this.element.append(make("div", { className: "foot", textContent: foot })));
   }
 }

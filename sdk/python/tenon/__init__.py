@@ -11,7 +11,7 @@ docs/python.md explains it.
 
 import atexit
 
-from . import _tenon
+from . import _tenon, plugins
 from .async_llm import AsyncLLM
 from .comparison import Comparison, compare
 from .errors import (BusyError, FailedError, InternalError, InvalidArgumentError, NotFoundError, OutOfMemoryError,
@@ -39,5 +39,5 @@ def set_log_level(level: str) -> None:
 __all__ = ["LLM", "AsyncLLM", "BusyError", "Comparison", "CompletionOutput", "Delta", "EmbeddingOutput",
            "EmbeddingRequestOutput", "FailedError", "InternalError", "InvalidArgumentError", "LoRARequest", "Logprob",
            "NotFoundError", "OutOfMemoryError", "PromptScore", "RequestOutput", "RequestOutputKind", "SamplingParams",
-           "Stream", "StructuredOutputsParams", "TenonError", "Tokenizer", "UnsupportedError", "compare", "pull",
-           "set_log_level"]
+           "Stream", "StructuredOutputsParams", "TenonError", "Tokenizer", "UnsupportedError", "compare", "plugins",
+           "pull", "set_log_level"]

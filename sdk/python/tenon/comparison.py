@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from . import plugins
 from .errors import FailedError, InvalidArgumentError
 from .opening import overrides, pipeline_file
 from .program import program
@@ -64,6 +65,7 @@ def compare(base: str | os.PathLike | None, arms: Sequence[str] | Mapping[str, A
 
     base: a pipeline file or the name of a bundled one; None = the bundled default.
     arms: differences from it, such as ["scheduler.plugin=static"], or by name {"small": {"limits": {"max_sequences": 2}}}.
+    A scheduler, a drafter or a sampler may be a class in Python (docs/plugins/python.md); its source is kept with the results.
     workload: a workload file, or a list of prompts.
     settings: of all arms, as those of `LLM`. options: keys of a comparison's file, such as model=…, metric="ttft_p50",
     budget="2m", max_tokens=64, in_flight=8, pairs=10.
@@ -74,28 +76,31 @@ def compare(base: str | os.PathLike | None, arms: Sequence[str] | Mapping[str, A
     results = folder / "results" if out is None else folder
     with tempfile.TemporaryDirectory() as scratch:
         file = Path(scratch) / "comparison.toml"
-        file.write_text(_comparison(base, arms, _workload(workload, scratch), settings or {}, options))
+        sources = folder.parent if out is not None else folder
+        text = _comparison(base, arms, _workload(workload, scratch), settings or {}, options, sources)
+        file.write_text(text)
+        environment = plugins.environment() if ".plugin=python" in text else None
         done = subprocess.run([program(), "compare", str(file), "--json", "--quiet", "--out", str(results)],
-                              capture_output=True, text=True, check=False)
+                              capture_output=True, text=True, check=False, env=environment)
     if done.returncode != 0:
         raise FailedError(done.stderr.strip().removeprefix("tenon: error: "))
     return Comparison(json.loads(done.stdout), results)
 
 
-def _comparison(base, arms, workload, settings, options) -> str:
+def _comparison(base, arms, workload, settings, options, sources: Path) -> str:
     """The comparison's TOML file."""
     keys = {"format": 1, "workload": workload, **options}
     if base is not None:
         base = pipeline_file(os.fspath(base))
         keys["base"] = os.path.abspath(base)
     if settings:
-        keys["set"] = overrides(settings)
+        keys["set"] = overrides(settings, sources)
     lines = [f"{name} = {json.dumps(os.fspath(value) if isinstance(value, os.PathLike) else value)}"
              for name, value in keys.items()]
     if not isinstance(arms, Mapping):
         arms = {text.rsplit("=", 1)[-1]: text for text in arms}
     for name, difference in arms.items():
-        texts = overrides(difference) if isinstance(difference, Mapping) else [difference]
+        texts = overrides(difference, sources) if isinstance(difference, Mapping) else [difference]
         lines += ["[[arm]]", f"name = {json.dumps(name)}", f"set = {json.dumps(texts)}"]
     return "\n".join(lines) + "\n"
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from . import _tenon
+from . import _tenon, plugins
 from .errors import InvalidArgumentError, NotFoundError, UnsupportedError
 
 # Next to the extension, which may not lie next to this file.
@@ -50,8 +50,9 @@ def opening(model: str | os.PathLike | None, pipeline: str | os.PathLike | None,
     return made
 
 
-def overrides(settings: Mapping[str, Any]) -> list[str]:
-    """`{"scheduler": "static", "limits": {"max_sequences": 8}}` as texts for `--set`."""
+def overrides(settings: Mapping[str, Any], folder: Path | None = None) -> list[str]:
+    """`{"scheduler": "static", "limits": {"max_sequences": 8}}` as texts for `--set`. Plugins in Python are for this process,
+    or, where there is a `folder` for their sources, for another one."""
     made = []
     for name, value in settings.items():
         if value is None:
@@ -71,6 +72,11 @@ def overrides(settings: Mapping[str, Any]) -> list[str]:
             made.append(f"{name}={_toml(value)}")
         elif name not in _TABLES:
             raise InvalidArgumentError(f"there is no setting {name!r} – tables of a pipeline are {', '.join(_TABLES)}")
+        elif plugins.is_python(name, value):
+            options = (plugins.in_this_process(name, value) if folder is None
+                       else plugins.in_another_process(name, value, folder))
+            made.append(f"{name}.plugin=python")
+            made.extend(f"{name}.options.{key}={_toml(one)}" for key, one in options.items())
         elif isinstance(value, Mapping):
             made.extend(f"{name}.{key}={_toml(one)}" for key, one in _leaves(value))
         else:

@@ -1,14 +1,9 @@
 #include <sys/resource.h>
 #include <tenon/abi_generated.h>
 
-#include <filesystem>
-#include <set>
-
 #include "core/base/log.h"
 #include "core/base/quote.h"
 #include "core/base/text.h"
-#include "core/files/gguf_parts.h"
-#include "core/hub/cache.h"
 #include "core/server/answer_form.h"
 #include "core/server/collector.h"
 #include "core/server/grpc/grpc_server.h"
@@ -16,62 +11,26 @@
 #include "tools/tenon/commands.h"
 #include "tools/tenon/process/interrupt.h"
 #include "tools/tenon/process/standard_output.h"
+#include "tools/tenon/serve/models.h"
 #include "tools/tenon/shell/flags.h"
-#include "tools/tenon/shell/pipeline_flags.h"
 #include "tools/tenon/shell/ranks.h"
 
 namespace tenon {
 namespace {
 
 struct ServeFlags {
-  PipelineFlags pipeline;
-  std::vector<std::string> pipelines;  // "FILE", "NAME=FILE"
+  ModelFlags models;
   http::ServerOptions http;
   std::optional<uint16_t> port, grpc_port;
   std::string max_body;
   uint32_t drain_s = 30;
-  std::string keys, request_log, chat_template;
+  std::string keys, request_log;
   std::string traces_endpoint;
   trace::TracerOptions traces;
-  bool random_seeds = false;
   server::ServiceOptions service;
   server::KvEventOptions kv_events;
   bool kv_event_arrays = false;
 };
-
-struct NamedPipeline {
-  std::string name;
-  std::string file;  // empty = what the pipeline's own flags say
-};
-
-// The last part of a path, without its ending; of a model in the cache, the name that it has there.
-std::string stem_of(const std::string& path) {
-  if (const auto name = hub::name_of_snapshot(path)) return *name;
-  std::filesystem::path clean = std::filesystem::path(without_gguf_part(path)).lexically_normal();
-  if (!clean.has_filename()) clean = clean.parent_path();
-  return clean.stem().string();
-}
-
-Result<std::vector<NamedPipeline>> named_pipelines(const ServeFlags& flags) {
-  std::vector<NamedPipeline> all;
-  std::set<std::string> names;
-  for (const std::string& text : flags.pipelines) {
-    const size_t equal = text.find('=');
-    const bool is_named = equal != text.npos && text.find('/') > equal;
-    NamedPipeline named{.name = is_named ? text.substr(0, equal) : stem_of(text),
-                        .file = is_named ? text.substr(equal + 1) : text};
-    if (named.name.empty() || named.file.empty()) {
-      return invalid_argument(in_quotes(text) + " is no pipeline – write FILE or NAME=FILE");
-    }
-    if (!names.insert(named.name).second) {
-      return invalid_argument("two pipelines have the name " + in_quotes(named.name) +
-                              " – give one another, as NAME=FILE");
-    }
-    all.push_back(std::move(named));
-  }
-  if (all.empty()) all.push_back({});
-  return all;
-}
 
 Status limit_body(ServeFlags& flags) {
   if (flags.max_body.empty()) return Status();
@@ -123,46 +82,14 @@ void allow_connections(http::ServerOptions& options) {
   }
 }
 
-// Pipelines in the order of their models; the models use them, and go first.
-struct Opened {
-  std::unique_ptr<SharedWeights> weights = std::make_unique<SharedWeights>();
-  std::vector<OpenedPipeline> pipelines;
-  std::vector<std::unique_ptr<server::ServedModel>> models;
-};
-
-Result<Opened> open_all(const ServeFlags& flags) {
-  Opened opened;
-  TENON_ASSIGN_OR_RETURN(const std::vector<NamedPipeline> all, named_pipelines(flags));
-  for (const NamedPipeline& named : all) {
-    PipelineFlags own = flags.pipeline;
-    if (!named.file.empty()) own.config = named.file;
-    TENON_ASSIGN_OR_RETURN(OpenedPipeline pipeline,
-                           open_pipeline(own, true, opened.weights.get(), say_memory));
-    const std::string name =
-        named.name.empty() ? stem_of(pipeline.pipeline->model->path) : named.name;
-    TENON_ASSIGN_OR_RETURN(
-        std::unique_ptr<server::ServedModel> model,
-        server::open_served_model(name, *pipeline.pipeline, flags.chat_template));
-    model->random_seeds = flags.random_seeds;
-    opened.pipelines.push_back(std::move(pipeline));
-    opened.models.push_back(std::move(model));
-  }
-  return opened;
-}
-
-std::string names_of(const Opened& opened) {
-  std::vector<std::string> names;
-  for (const auto& model : opened.models) names.push_back(model->name);
-  return join(names);
-}
-
 // Of pipelines whose K/V goes to other workers: where they fetch it.
-std::vector<std::string> transfer_lines_of(const Opened& opened) {
+std::vector<std::string> transfer_lines_of(const ModelsToServe& models) {
   std::vector<std::string> lines;
-  for (const auto& model : opened.models) {
-    const KvTransfer* const transfer = model->pipeline->transfer.get();
+  for (const server::ModelSource& source : models.sources) {
+    if (source.loaded == nullptr) continue;
+    const KvTransfer* const transfer = source.loaded->pipeline->transfer.get();
     if (transfer == nullptr) continue;
-    lines.push_back("handing over K/V of " + model->name + " at " + transfer->address() +
+    lines.push_back("handing over K/V of " + source.name + " at " + transfer->address() +
                     ", as role " + std::string(role_name(transfer->role())) + "\n");
   }
   return lines;
@@ -196,7 +123,7 @@ std::string shown(const server::KvEventPublisher& publisher) {
 
 // Null where nobody asked for it.
 Result<std::unique_ptr<server::KvEventPublisher>> open_kv_events(const ServeFlags& flags,
-                                                                 const Opened& opened) {
+                                                                 const ModelsToServe& models) {
   server::KvEventOptions options = flags.kv_events;
   if (options.endpoint.empty()) {
     const char* const given = !options.replay_endpoint.empty() ? "--kv-events-replay"
@@ -207,13 +134,18 @@ Result<std::unique_ptr<server::KvEventPublisher>> open_kv_events(const ServeFlag
     return invalid_argument(std::string(given) +
                             " has no effect without --kv-events – give the endpoint to publish at");
   }
-  if (opened.models.size() > 1) {
+  if (models.sources.size() > 1) {
     return invalid_argument("--kv-events tells of one model, and " +
-                            std::to_string(opened.models.size()) +
+                            std::to_string(models.sources.size()) +
                             " are served – start a server for each");
   }
+  if (!models.sources.front().keep) {
+    return invalid_argument(
+        "--kv-events tells of a model that stays loaded, and this one is loaded on demand – serve "
+        "it without --on-demand");
+  }
   options.form = flags.kv_event_arrays ? server::KvEventForm::arrays : server::KvEventForm::maps;
-  return server::KvEventPublisher::open(std::move(options), *opened.models.front());
+  return server::KvEventPublisher::open(std::move(options), *models.sources.front().loaded);
 }
 
 Result<int> serve(ServeFlags flags) {
@@ -239,16 +171,17 @@ Result<int> serve(ServeFlags flags) {
   flags.service.tracer = tracer.get();
   flags.service.constrain = server::make_form_constrainer();
   allow_connections(flags.http);
-  TENON_ASSIGN_OR_RETURN(Opened opened, open_all(flags));
-  const std::string names = names_of(opened);
-  const std::vector<std::string> transfer_lines = transfer_lines_of(opened);
-  TENON_ASSIGN_OR_RETURN(const auto kv_events, open_kv_events(flags, opened));
+  TENON_ASSIGN_OR_RETURN(ModelsToServe models, models_to_serve(flags.models));
+  const std::string names = models.names();
+  const std::vector<std::string> transfer_lines = transfer_lines_of(models);
+  TENON_ASSIGN_OR_RETURN(const auto kv_events, open_kv_events(flags, models));
   flags.service.kv_events = kv_events.get();
+  flags.service.models = models.options;
 
   std::unique_ptr<http::Server> server;
   std::atomic<http::Server*> running{nullptr};
   std::atomic<bool> broken{false};
-  auto service = std::make_unique<server::Service>(std::move(opened.models), flags.service, [&] {
+  auto service = std::make_unique<server::Service>(std::move(models.sources), flags.service, [&] {
     broken = true;
     if (http::Server* at = running.load()) at->drain(std::chrono::milliseconds(0));
   });
@@ -312,6 +245,27 @@ void add_network_flags(Command command, ServeFlags& flags) {
       .group(group);
 }
 
+void add_model_flags(Command command, ModelFlags& flags) {
+  const char* group = "Models";
+  add_text(command, "--models", flags.file,
+           "a TOML file that lists models, which are loaded when they are first asked for")
+      .group(group);
+  command
+      .add_flag("--on-demand", flags.on_demand,
+                "load the models that are named here when they are first asked for, too")
+      .group(group);
+  add_text(command, "--idle-unload", flags.idle_unload,
+           "unload models that were loaded on demand after this time without use, as 10min "
+           "(default: never, or as the file says)")
+      .group(group);
+  add_number(command, whole_number("--max-loaded", 1, 1024), flags.max_loaded,
+             "models in memory at a time (default: as many as fit)")
+      .group(group);
+  add_text(command, "--models-memory", flags.memory,
+           "memory for all models, as 24GiB (default: what is free)")
+      .group(group);
+}
+
 void add_trace_flags(Command command, ServeFlags& flags) {
   const char* group = "Traces";
   add_text(command, "--otlp-traces-endpoint", flags.traces_endpoint,
@@ -371,22 +325,26 @@ void add_limit_flags(Command command, ServeFlags& flags) {
 void add_serve_command(Command app, Action& action) {
   auto flags = std::make_shared<ServeFlags>();
   Command command = app.add_subcommand("serve", "Serve models over HTTP, as OpenAI's API");
-  Option pipelines = command
-                         .add_option("pipelines", flags->pipelines,
-                                     "pipeline files, each served under its name, or as NAME=FILE "
-                                     "(default: the bundled one, under its model's name)")
-                         .type_name("PIPELINE");
+  Option listed =
+      command
+          .add_option("models", flags->models.listed,
+                      "pipeline files (*.toml) and models (folders, GGUF files, names), "
+                      "each served under its name, or as NAME=FILE (default: the "
+                      "bundled pipeline, under its model's name)")
+          .type_name("PIPELINE");
+  add_model_flags(command, flags->models);
   add_network_flags(command, *flags);
   add_limit_flags(command, *flags);
   add_trace_flags(command, *flags);
   add_kv_event_flags(command, *flags);
-  add_text(command, "--chat-template", flags->chat_template,
+  add_text(command, "--chat-template", flags->models.chat_template,
            "a template for conversations, in place of the models' own");
-  command.add_flag("--random-seeds", flags->random_seeds,
+  command.add_flag("--random-seeds", flags->models.random_seeds,
                    "requests without a seed get one by chance, not 0");
-  flags->pipeline.add_to(command);
+  flags->models.pipeline.add_to(command);
   add_launch(command);
-  command.get_option("--config").excludes(pipelines);
+  command.get_option("--config").excludes(listed);
+  for (const char* other : {"--config", "--model"}) command.get_option(other).excludes("--models");
   command.callback([flags, &action] {
     action = [flags] {
       const Result<int> status = serve(*flags);

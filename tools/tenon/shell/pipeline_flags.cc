@@ -69,7 +69,8 @@ void PipelineFlags::add_to_with_model(Command command) {
 }
 
 Result<PipelineConfig> load_config(const PipelineFlags& flags) {
-  llm::PipelineSource source{.file = flags.config, .overrides = flags.overrides};
+  llm::PipelineSource source{
+      .file = flags.config, .overrides = flags.overrides, .settings = flags.settings};
   const auto set = [&](const char* key, SettingValue value, const std::string& flag) {
     source.settings.push_back({key, std::move(value), {flag, 0, 0}});
   };
@@ -88,7 +89,8 @@ PluginSearch plugin_search(const PipelineFlags& flags, const PipelineConfig& con
 
 Result<OpenedPipeline> open_pipeline(const PipelineFlags& flags, bool load_weights,
                                      SharedWeights* shared,
-                                     std::function<void(const PlannedMemory&)> planned) {
+                                     std::function<void(const PlannedMemory&)> planned,
+                                     uint64_t memory_bytes) {
   if (flags.log_level) set_log_level(*flags.log_level);
   TENON_ASSIGN_OR_RETURN(PipelineConfig config, load_config(flags));
   Progress progress("loading weights", Progress::Unit::bytes, true);
@@ -100,6 +102,7 @@ Result<OpenedPipeline> open_pipeline(const PipelineFlags& flags, bool load_weigh
            .shared = shared,
            .progress = [&](uint64_t done, uint64_t total) { progress.update(done, total); },
            .planned = std::move(planned),
+           .memory_bytes = memory_bytes,
            .moves_clock = flags.moves_clock}));
   return OpenedPipeline{std::move(opened)};
 }

@@ -20,6 +20,7 @@ struct PipelineFlags {
   std::string model;
   std::string as;  // the family to read a model_type as that none is for
   std::vector<std::string> overrides;
+  std::vector<Setting> settings = {};  // that a file which names the pipeline adds to it
   std::vector<std::string> plugin_path;
   std::string isa;
   std::optional<uint32_t> threads;
@@ -47,10 +48,12 @@ Result<PipelineConfig> load_config(const PipelineFlags& flags);
 PluginSearch plugin_search(const PipelineFlags& flags, const PipelineConfig& config);
 // Shows progress of loading on a terminal. Without weights, everything but the executor is ready.
 // `shared` (may be null) outlives the pipeline.
-// `planned` (may be empty) is called before anything is loaded.
+// `planned` (may be empty) is called before anything is loaded. `memory_bytes`:
+// llm::Loading::memory_bytes.
 Result<OpenedPipeline> open_pipeline(const PipelineFlags& flags, bool load_weights = true,
                                      SharedWeights* shared = nullptr,
-                                     std::function<void(const PlannedMemory&)> planned = {});
+                                     std::function<void(const PlannedMemory&)> planned = {},
+                                     uint64_t memory_bytes = 0);
 // For `planned`: what the pipeline takes of memory, as a line for people.
 void say_memory(const PlannedMemory& pipeline);
 

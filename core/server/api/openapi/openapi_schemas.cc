@@ -401,6 +401,10 @@ Json detokenize() {
   return schema;
 }
 
+Json model_name() {
+  return object_of({{"model", text()}}, {});
+}
+
 // OpenAI's errors have an object with all four; Anthropic's say what they are outside it.
 Json error_schema() {
   const Json inner = {{"type", "object"},
@@ -445,6 +449,7 @@ Json request_schemas() {
       {"Tokenize", tokenize()},
       {"Detokenize", detokenize()},
       {"Role", object_of({{"role", words({"prefill", "decode", "both"})}}, {{"model", text()}})},
+      {"ModelName", model_name()},
       {"Error", error_schema()},
       {"AnthropicError", anthropic_error_schema()}};
 }

@@ -158,4 +158,12 @@ Outcome<DetokenizeCall> read_detokenize(const Json& body) {
   return call;
 }
 
+Outcome<std::string> read_model_name(const Json& body) {
+  const auto name = body.is_object() ? body.find("model") : body.end();
+  if (body.is_object() && body.size() == 1 && name != body.end() && name->is_string()) {
+    return name->get<std::string>();
+  }
+  return ApiError{.message = "expected {\"model\": NAME} and nothing else", .param = "model"};
+}
+
 }  // namespace tenon::api

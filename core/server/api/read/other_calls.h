@@ -38,6 +38,9 @@ struct DetokenizeCall {
 };
 Outcome<DetokenizeCall> read_detokenize(const Json& body);  // /detokenize
 
+// The model that /models/load and /models/unload name.
+Outcome<std::string> read_model_name(const Json& body);
+
 std::string base64(std::string_view bytes);
 
 }  // namespace tenon::api

@@ -1,0 +1,268 @@
+#include "tools/tenon/serve/models.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+
+#include "core/base/log.h"
+#include "core/base/machine/process_memory.h"
+#include "core/base/machine/system_memory.h"
+#include "core/base/quote.h"
+#include "core/base/saturating.h"
+#include "core/base/text.h"
+#include "core/config/models_file.h"
+#include "core/files/gguf_parts.h"
+#include "core/hub/cache.h"
+#include "core/pipeline/memory_text.h"
+
+namespace tenon {
+namespace {
+
+// More than any machine has, so that planning refuses nothing.
+constexpr uint64_t kBoundless = uint64_t{1} << 50;
+
+// One model: what is said of it, and what becomes of it.
+struct Spec {
+  std::string name = {};  // empty: its model's own
+  PipelineFlags flags = {};
+  std::string chat_template = {};
+  bool random_seeds = false;
+  bool keep = true;
+  int64_t idle_unload_ns = 0;
+};
+
+// The last part of a path, without its ending; of a model in the cache, the name that it has there.
+std::string stem_of(const std::string& path) {
+  if (const auto name = hub::name_of_snapshot(path)) return *name;
+  std::filesystem::path clean = std::filesystem::path(without_gguf_part(path)).lexically_normal();
+  if (!clean.has_filename()) clean = clean.parent_path();
+  return clean.stem().string();
+}
+
+// A pipeline's file ends in ".toml"; all else is a model.
+void set_source(const std::string& text, PipelineFlags& flags) {
+  if (text.ends_with(".toml")) {
+    flags.config = text;
+  } else {
+    flags.model = text;
+    flags.model_from = "a model to serve";
+  }
+}
+
+Result<Spec> listed_spec(const std::string& text, const ModelFlags& flags) {
+  const size_t equal = text.find('=');
+  const bool is_named = equal != text.npos && text.find('/') > equal;
+  const std::string source = is_named ? text.substr(equal + 1) : text;
+  Spec spec{.name = is_named ? text.substr(0, equal) : stem_of(text),
+            .flags = flags.pipeline,
+            .chat_template = flags.chat_template,
+            .random_seeds = flags.random_seeds,
+            .keep = !flags.on_demand};
+  if (spec.name.empty() || source.empty()) {
+    return invalid_argument(in_quotes(text) +
+                            " is neither a pipeline nor a model – write FILE or NAME=FILE");
+  }
+  set_source(source, spec.flags);
+  return spec;
+}
+
+Spec file_spec(const ListedModel& model, const ModelFlags& flags) {
+  Spec spec{
+      .name = model.name,
+      .flags = flags.pipeline,
+      .chat_template = model.chat_template.empty() ? flags.chat_template : model.chat_template,
+      .random_seeds = flags.random_seeds,
+      .keep = model.keep};
+  if (!model.pipeline.empty()) spec.flags.config = model.pipeline;
+  spec.flags.settings = model.settings;
+  return spec;
+}
+
+Status check_names(const std::vector<Spec>& specs) {
+  std::set<std::string> names;
+  for (const Spec& spec : specs) {
+    if (names.insert(spec.name).second) continue;
+    return invalid_argument("two models have the name " + in_quotes(spec.name) +
+                            " – give one another, as NAME=FILE");
+  }
+  return Status();
+}
+
+// Nanoseconds; 0 = never. Null: nobody said.
+Result<std::optional<int64_t>> idle_time(const std::string& text) {
+  if (text.empty()) return std::optional<int64_t>();
+  if (text == "never") return std::optional<int64_t>(0);
+  const auto parsed = parse_duration_ns(text);
+  if (parsed && *parsed > 0) return parsed;
+  return invalid_argument("--idle-unload is " + in_quotes(text) +
+                          " – it must be a time such as 10min, or never");
+}
+
+Result<std::optional<uint64_t>> memory_of(const std::string& text) {
+  if (text.empty()) return std::optional<uint64_t>();
+  const auto bytes = parse_bytes(text);
+  if (bytes && *bytes > 0) return std::optional<uint64_t>(static_cast<uint64_t>(*bytes));
+  return invalid_argument("--models-memory is " + in_quotes(text) +
+                          " – it must be a size such as 24GiB");
+}
+
+// What goes with a loaded model; the weights that others share outlive its pipeline.
+struct Held {
+  std::shared_ptr<SharedWeights> weights;
+  OpenedPipeline opened;
+};
+
+using ModelResult = Result<std::unique_ptr<server::ServedModel>>;
+
+ModelResult load(const Spec& spec, const std::shared_ptr<SharedWeights>& weights,
+                 uint64_t free_bytes) {
+  auto held = std::make_shared<Held>();
+  held->weights = weights;
+  const auto tell = [&](const PlannedMemory& planned) {
+    say((spec.keep ? "" : spec.name + ": ") + memory_line(planned));
+  };
+  TENON_ASSIGN_OR_RETURN(held->opened,
+                         open_pipeline(spec.flags, true, weights.get(), tell, free_bytes));
+  Pipeline& pipeline = *held->opened.pipeline;
+  const std::string name = spec.name.empty() ? stem_of(pipeline.model->path) : spec.name;
+  TENON_ASSIGN_OR_RETURN(auto model, server::open_served_model(name, pipeline, spec.chat_template));
+  model->random_seeds = spec.random_seeds;
+  const bool on_device = pipeline.executor->device_bytes().has_value();
+  model->weight_bytes = on_device ? 0 : pipeline.weight_bytes();
+  model->kv_bytes = on_device ? 0 : pipeline.kv_bytes();
+  model->holds = std::move(held);
+  return model;
+}
+
+// Two models with the same text have the same weights in the same form.
+std::string weights_name(const Pipeline& pipeline) {
+  std::string name = pipeline.model->path + "\n" + pipeline.config.executor.value + "\n" +
+                     pipeline.config.linear.plugin.value;
+  for (const NamedAdapter& adapter : pipeline.config.adapters) name += "\n" + adapter.path.value;
+  return name;
+}
+
+Result<server::ModelNeeds> measure(const Spec& spec) {
+  TENON_ASSIGN_OR_RETURN(const OpenedPipeline opened,
+                         open_pipeline(spec.flags, false, nullptr, {}, kBoundless));
+  const Pipeline& pipeline = *opened.pipeline;
+  const auto& asked = pipeline.config.kv_memory_bytes.value;
+  const uint32_t context = pipeline.limits.context_tokens;
+  // A running sequence holds up to three states. Where nobody says how much K/V may take, it gets
+  // half of what is free beside the weights.
+  const uint64_t one =
+      sequence_bytes(pipeline.kv_needs, context) + 2 * pipeline.kv_needs.state_bytes;
+  const uint64_t kv = asked ? *asked : saturating_add(one, one);
+  return server::ModelNeeds{
+      .weights = weights_name(pipeline),
+      .weight_bytes = pipeline.weight_bytes(),
+      .least_kv_bytes = saturating_add(kv, pipeline.config.kv_swap_bytes.value),
+      .device_free_bytes = pipeline.executor->device_bytes(),
+      .context_tokens = context,
+      .has_chat = !spec.chat_template.empty() || server::has_chat_template(pipeline)};
+}
+
+void tell_needs(const std::string& name, const server::ModelNeeds& needs) {
+  say(name + ": weights " + approximate_bytes(needs.weight_bytes) + ", and " +
+      approximate_bytes(needs.least_kv_bytes) + " for K/V at least; loaded when it is asked for");
+}
+
+Result<server::ModelSource> source_of(Spec spec, const std::shared_ptr<SharedWeights>& weights) {
+  server::ModelSource source{.name = spec.name,
+                             .keep = spec.keep,
+                             .idle_unload = std::chrono::nanoseconds(spec.idle_unload_ns)};
+  if (spec.keep) {
+    TENON_ASSIGN_OR_RETURN(source.loaded, load(spec, weights, 0));
+    source.name = source.loaded->name;
+    for (const auto& adapter : source.loaded->pipeline->adapters) {
+      source.adapters.push_back(adapter->name);
+    }
+    return source;
+  }
+  // What the files of pipelines say is checked now, and the models when they are needed.
+  TENON_ASSIGN_OR_RETURN(const PipelineConfig config, load_config(spec.flags));
+  if (config.tensor_ranks.value > 1) {
+    return invalid_argument(
+        "the model " + in_quotes(spec.name) +
+        " is run by several processes (parallel.tensor), which load it together "
+        "at the start – keep it (keep = true)");
+  }
+  for (const NamedAdapter& adapter : config.adapters) source.adapters.push_back(adapter.name);
+  source.measure = [spec] { return measure(spec); };
+  source.load = [spec, weights](uint64_t free_bytes) { return load(spec, weights, free_bytes); };
+  Result<server::ModelNeeds> needs = source.measure();
+  if (needs.ok()) {
+    tell_needs(spec.name, *needs);
+  } else {
+    log(LogLevel::warning, "server",
+        "the model " + in_quotes(spec.name) + " cannot be loaded as it is: " +
+            message_of(needs.status()) + " – the others are served");
+  }
+  return source;
+}
+
+// What the system can give, less what the models were promised and have not touched yet.
+uint64_t free_beside(uint64_t held_bytes) {
+  const ProcessMemory memory = process_memory();
+  const uint64_t touched = memory.anonymous_bytes + memory.file_bytes;
+  const uint64_t untouched = held_bytes - std::min(held_bytes, touched);
+  const uint64_t available = available_memory_bytes();
+  return available - std::min(available, untouched);
+}
+
+}  // namespace
+
+std::string ModelsToServe::names() const {
+  std::vector<std::string> all;
+  for (const server::ModelSource& source : sources) all.push_back(source.name);
+  return join(all);
+}
+
+Result<ModelsToServe> models_to_serve(const ModelFlags& flags) {
+  ModelsToServe models;
+  TENON_ASSIGN_OR_RETURN(const auto idle, idle_time(flags.idle_unload));
+  TENON_ASSIGN_OR_RETURN(const auto memory, memory_of(flags.memory));
+  ModelsFile file;
+  if (!flags.file.empty()) {
+    TENON_ASSIGN_OR_RETURN(file, load_models_file(flags.file));
+  }
+  std::vector<Spec> specs;
+  for (const ListedModel& model : file.models) {
+    Spec& spec = specs.emplace_back(file_spec(model, flags));
+    if (spec.keep) continue;
+    const auto own = model.idle_unload_ns ? model.idle_unload_ns : idle;
+    spec.idle_unload_ns = own ? *own : file.idle_unload_ns.value_or(0);
+  }
+  for (const std::string& text : flags.listed) {
+    TENON_ASSIGN_OR_RETURN(Spec spec, listed_spec(text, flags));
+    if (!spec.keep) spec.idle_unload_ns = idle ? *idle : file.idle_unload_ns.value_or(0);
+    specs.push_back(std::move(spec));
+  }
+  if (specs.empty()) {
+    specs.push_back({.flags = flags.pipeline,
+                     .chat_template = flags.chat_template,
+                     .random_seeds = flags.random_seeds});
+  }
+  TENON_RETURN_IF_ERROR(check_names(specs));
+  const bool any_on_demand =
+      std::ranges::any_of(specs, [](const Spec& spec) { return !spec.keep; });
+  if (!any_on_demand && (idle || memory || flags.max_loaded)) {
+    return invalid_argument(
+        "--idle-unload, --models-memory and --max-loaded are about models that are loaded on "
+        "demand, "
+        "and there is none – say --on-demand, or list them in a file for --models");
+  }
+  const auto weights = std::make_shared<SharedWeights>();
+  for (Spec& spec : specs) {
+    TENON_ASSIGN_OR_RETURN(server::ModelSource source, source_of(std::move(spec), weights));
+    models.sources.push_back(std::move(source));
+  }
+  models.options.memory_bytes = memory ? memory : file.memory_bytes;
+  models.options.max_loaded = flags.max_loaded.value_or(file.max_loaded);
+  if (file.load_wait_ns) models.options.load_wait = std::chrono::nanoseconds(*file.load_wait_ns);
+  models.options.free_bytes = free_beside;
+  models.options.say = [](const std::string& line) { say(line); };
+  return models;
+}
+
+}  // namespace tenon
