@@ -148,27 +148,38 @@ struct Dot : DotOfWords {
 #pragma GCC unroll 2
       for (uint32_t v = 0; v < vectors; ++v) products[p][v][0] = products[p][v][1] = start(0);
     }
-#pragma GCC unroll 4
-    for (uint32_t s = first; s < first + count; s += 2) {
-      ahead.step(s);
-      ahead.step(s + 1);
-      Bytes w[vectors][2];
 #pragma GCC unroll 2
-      for (uint32_t v = 0; v < vectors; ++v) {
-        const Bytes early = bytes(v, s), late = bytes(v, s + 1);
-        w[v][0] = columns(early, late, false);
-        w[v][1] = columns(early, late, true);
-      }
+    for (uint32_t four = first; four < first + count; four += 4) {
+      // Eight k of both rows, and the next eight.
+      Bytes rows[kPairs][2];
 #pragma GCC unroll 4
       for (uint32_t p = 0; p < kPairs; ++p) {
-        const std::byte* row = x + 2 * p * kRowBlockBytes + s * 4;
+        const std::byte* row = x + 2 * p * kRowBlockBytes + four * 4;
         const std::byte* other = 2 * p + 1 < R ? row + kRowBlockBytes : row;
-        const Bytes rows = vcombine_s8(vld1_s8(reinterpret_cast<const int8_t*>(row)),
-                                       vld1_s8(reinterpret_cast<const int8_t*>(other)));
+        const int64x2_t a = vreinterpretq_s64_s8(load_bytes(row));
+        const int64x2_t b = vreinterpretq_s64_s8(load_bytes(other));
+        rows[p][0] = vreinterpretq_s8_s64(vzip1q_s64(a, b));
+        rows[p][1] = vreinterpretq_s8_s64(vzip2q_s64(a, b));
+      }
+#pragma GCC unroll 2
+      for (uint32_t half = 0; half < 2; ++half) {
+        const uint32_t s = four + 2 * half;
+        ahead.step(s);
+        ahead.step(s + 1);
+        Bytes w[vectors][2];
 #pragma GCC unroll 2
         for (uint32_t v = 0; v < vectors; ++v) {
-          products[p][v][0] = vmmlaq_s32(products[p][v][0], rows, w[v][0]);
-          products[p][v][1] = vmmlaq_s32(products[p][v][1], rows, w[v][1]);
+          const Bytes early = bytes(v, s), late = bytes(v, s + 1);
+          w[v][0] = columns(early, late, false);
+          w[v][1] = columns(early, late, true);
+        }
+#pragma GCC unroll 4
+        for (uint32_t p = 0; p < kPairs; ++p) {
+#pragma GCC unroll 2
+          for (uint32_t v = 0; v < vectors; ++v) {
+            products[p][v][0] = vmmlaq_s32(products[p][v][0], rows[p][half], w[v][0]);
+            products[p][v][1] = vmmlaq_s32(products[p][v][1], rows[p][half], w[v][1]);
+          }
         }
       }
     }
@@ -176,11 +187,10 @@ struct Dot : DotOfWords {
     for (uint32_t p = 0; p < kPairs; ++p) {
 #pragma GCC unroll 2
       for (uint32_t v = 0; v < vectors; ++v) {
-        const int32x4_t front = products[p][v][0], back = products[p][v][1];
-        sum[2 * p][v] = vcombine_s32(vget_low_s32(front), vget_low_s32(back));
-        if (2 * p + 1 < R) {
-          sum[2 * p + 1][v] = vcombine_s32(vget_high_s32(front), vget_high_s32(back));
-        }
+        const int64x2_t front = vreinterpretq_s64_s32(products[p][v][0]);
+        const int64x2_t back = vreinterpretq_s64_s32(products[p][v][1]);
+        sum[2 * p][v] = vreinterpretq_s32_s64(vzip1q_s64(front, back));
+        if (2 * p + 1 < R) sum[2 * p + 1][v] = vreinterpretq_s32_s64(vzip2q_s64(front, back));
       }
     }
   }
