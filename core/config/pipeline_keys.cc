@@ -13,7 +13,9 @@ using namespace key_makers;
 constexpr int64_t kMostTokens = kMostParameterTokens;
 
 // In the order of NamedIsa and of DType.
-constexpr std::string_view kIsas[] = {"portable", "avx2", "avx512", "avx512_vnni", "avx512_bf16"};
+constexpr std::string_view kIsas[] = {"portable",    "avx2",        "avx_vnni", "avx512",
+                                      "avx512_vnni", "avx512_bf16", "neon",     "neon_dotprod",
+                                      "neon_i8mm",   "neon_bf16"};
 constexpr std::string_view kVerifies[] = {"exact", "rejection", "typical"};
 constexpr std::string_view kPolicies[] = {"open", "locked", "signed"};
 constexpr std::string_view kGuards[] = {"off", "checks", "isolate"};

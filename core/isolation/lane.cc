@@ -9,6 +9,8 @@
 #include <new>
 #include <thread>
 
+#include "core/base/threads/pause.h"
+
 namespace tenon {
 namespace {
 
@@ -21,14 +23,6 @@ int64_t monotonic_ns() {
   timespec now{};
   ::clock_gettime(CLOCK_MONOTONIC, &now);
   return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
-}
-
-void pause_core() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  __asm__ volatile("yield");
-#endif
 }
 
 bool several_cores() {

@@ -1,6 +1,5 @@
 #include "core/parallel/shared_collective.h"
 
-#include <immintrin.h>
 #include <linux/futex.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -9,6 +8,8 @@
 #include <cstring>
 #include <ctime>
 #include <utility>
+
+#include "core/base/threads/pause.h"
 
 namespace tenon {
 namespace {
@@ -47,7 +48,7 @@ void SharedCollective::raise(SharedCount& count) const {
 Status SharedCollective::wait_for(SharedCount& count, uint32_t wanted) const {
   for (uint32_t spins = 0; spins < options_.spins; ++spins) {
     if (reached(count.value.load(std::memory_order_acquire), wanted)) return {};
-    _mm_pause();
+    pause_core();
   }
   for (;;) {
     const uint32_t seen = count.value.load();

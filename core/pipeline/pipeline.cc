@@ -73,9 +73,13 @@ Status open_inputs(const PipelineRequest& request, OpenedModels& pipeline) {
   if (request.virtual_clock != nullptr) pipeline.clock = request.virtual_clock;
   pipeline.virtual_clock = request.virtual_clock;
   if (const auto isa = request.config.isa.value) {
+    const Status fits = check_chosen_isa(pipeline.host.cpu, features_of(*isa));
+    if (!fits.ok()) return with_context(request.config.isa.origin.text(), fits);
     pipeline.host.cpu = lowered(pipeline.host.cpu, features_of(*isa));
     // Asked for by name, bf16 dot products are used also where FMA would be faster.
-    if (*isa == NamedIsa::avx512_bf16) pipeline.host.slow_bf16_dot = false;
+    if (*isa == NamedIsa::avx512_bf16 || *isa == NamedIsa::neon_bf16) {
+      pipeline.host.slow_bf16_dot = false;
+    }
   }
   if (const auto threads = request.config.threads.value) pipeline.host.workers = *threads;
   const auto& path = request.config.model_path;

@@ -3,7 +3,8 @@
 # Builds libtenon-<target>.so with every flag that a plugin needs: hidden symbols with one export,
 # no undefined symbol, never unloaded, no contraction of floating point, and installs it where
 # `tenon` looks. ISA sources are compiled with the instruction set's flags; `isa` is one of
-# avx2, avx512, avx512_vnni, avx512_bf16. Works in the source tree and after
+# avx2, avx_vnni, avx512, avx512_vnni, avx512_bf16, neon, neon_dotprod, neon_i8mm, neon_bf16. Sets
+# of another processor than the one that is built for are left out. Works in the source tree and after
 # find_package(tenon).
 # Kernels without optimisation are a hundred times slower, so a build that asks for nothing gets it.
 if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
@@ -13,26 +14,43 @@ endif()
 set(TENON_PLUGIN_VERSION_SCRIPT ${CMAKE_CURRENT_LIST_DIR}/plugin.map)
 
 set(TENON_ISA_FLAGS_avx2 -mavx2 -mfma -mf16c)
+set(TENON_ISA_FLAGS_avx_vnni ${TENON_ISA_FLAGS_avx2} -mavxvnni)
 set(TENON_ISA_FLAGS_avx512 ${TENON_ISA_FLAGS_avx2} -mavx512f -mavx512bw -mavx512dq -mavx512vl
                            -mprefer-vector-width=512)
 set(TENON_ISA_FLAGS_avx512_vnni ${TENON_ISA_FLAGS_avx512} -mavx512vnni)
 set(TENON_ISA_FLAGS_avx512_bf16 ${TENON_ISA_FLAGS_avx512_vnni} -mavx512bf16)
+set(TENON_ISA_FLAGS_neon -DTENON_NEON)
+set(TENON_ISA_FLAGS_neon_dotprod ${TENON_ISA_FLAGS_neon} -march=armv8.2-a+dotprod)
+set(TENON_ISA_FLAGS_neon_i8mm ${TENON_ISA_FLAGS_neon} -march=armv8.2-a+dotprod+i8mm)
+set(TENON_ISA_FLAGS_neon_bf16 ${TENON_ISA_FLAGS_neon} -march=armv8.2-a+dotprod+i8mm+bf16)
+
+# The sets that the processor which is built for may have.
+set(TENON_ISAS portable)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  list(APPEND TENON_ISAS avx2 avx_vnni avx512 avx512_vnni avx512_bf16)
+elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
+  list(APPEND TENON_ISAS neon neon_dotprod neon_i8mm neon_bf16)
+endif()
 
 # tenon_format_sources(<list> <template> <isa> [TOGETHER <count>] <name>=<type>…)
 #
 # Sources for one instruction set made from <template>, which is repeated for every format with
 # @name@, @type@ and @isa@ filled in. TOGETHER says how many formats share a source (by default 1):
 # each source reads the headers once, and sources compile side by side. An <isa> of "portable" runs
-# on any processor.
+# on any processor; one of another processor than the one that is built for has no sources.
 function(tenon_format_sources list template isa)
   cmake_parse_arguments(PARSE_ARGV 3 ARG "" "TOGETHER" "")
   if(NOT ARG_TOGETHER)
     set(ARG_TOGETHER 1)
   endif()
   set(made "")
-  set(condition "defined(__x86_64__)")
-  if(isa STREQUAL portable)
-    set(condition 1)
+  if(NOT isa IN_LIST TENON_ISAS)
+    set(${list} "" PARENT_SCOPE)
+    return()
+  endif()
+  set(condition 1)
+  if(isa MATCHES "^avx")
+    set(condition "defined(__x86_64__)")
   endif()
   cmake_path(GET template STEM stem)
   cmake_path(ABSOLUTE_PATH template)
@@ -71,11 +89,9 @@ function(tenon_add_plugin target)
   foreach(item ${ARG_ISA_SOURCES})
     if(DEFINED TENON_ISA_FLAGS_${item})
       set(isa ${item})
-    else()
+    elseif(isa IN_LIST TENON_ISAS)
       target_sources(${target} PRIVATE ${item})
-      if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
-        set_source_files_properties(${item} PROPERTIES COMPILE_OPTIONS "${TENON_ISA_FLAGS_${isa}}")
-      endif()
+      set_source_files_properties(${item} PROPERTIES COMPILE_OPTIONS "${TENON_ISA_FLAGS_${isa}}")
     endif()
   endforeach()
   if(TARGET tenon::sdk)

@@ -6,7 +6,7 @@ import pathlib
 import tempfile
 import unittest
 
-from program import SANITIZED, run, run_json, settings
+from program import AARCH64, SANITIZED, run, run_json, settings
 
 PROMPTS = ["Once upon a time there was a king who", "The fox", "Alice was beginning to get very",
            "In the middle of the night the old witch came to the door and said"]
@@ -125,7 +125,7 @@ class Determinism(unittest.TestCase):
                                     drafter__options__adaptive="false", kv_cache__plugin=cache))
 
     def test_instruction_sets_have_numerics_of_their_own_and_keep_the_contract(self):
-        for isa in ["portable", "avx2", "avx512"]:
+        for isa in ["portable", "neon"] if AARCH64 else ["portable", "avx2", "avx512"]:
             with self.subTest(isa=isa):
                 base = self.outcome(["--isa", isa])
                 static = self.outcome(["--isa", isa, "--threads", 1, *settings(

@@ -2,9 +2,13 @@
 import json
 import os
 import pathlib
+import platform
 import subprocess
 
 BINARY = os.environ["TENON_BINARY"]
+# What runs a program that is built for another processor: "qemu-aarch64 -cpu max".
+EMULATOR = os.environ.get("TENON_EMULATOR", "").split()
+AARCH64 = platform.machine() == "aarch64" or any("aarch64" in word for word in EMULATOR)
 SOURCE = pathlib.Path(os.environ["TENON_SOURCE_DIR"])
 MODEL = SOURCE / "configs/models/tale"
 # tests/golden/models, with the weights that its recipes mean.
@@ -13,9 +17,9 @@ SANITIZED = os.environ.get("TENON_SANITIZE", "") != ""
 THREADS_SANITIZED = os.environ.get("TENON_SANITIZE", "") == "thread"
 
 
-def run(*arguments, stdin=None, cwd=None, timeout=300):
+def run(*arguments, stdin=None, cwd=None, timeout=3000 if EMULATOR else 300):
     return subprocess.run(
-        [BINARY, *map(str, arguments)], input=stdin, capture_output=True, text=True,
+        [*EMULATOR, BINARY, *map(str, arguments)], input=stdin, capture_output=True, text=True,
         cwd=cwd, timeout=timeout, check=False, stdin=None if stdin is not None else subprocess.DEVNULL)
 
 

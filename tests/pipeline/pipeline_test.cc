@@ -253,6 +253,13 @@ TEST_F(PipelineTest, lowers_what_plugins_hear_of_the_machine) {
   EXPECT_EQ(pipeline->host.cpu, kCpuAvx2);
 }
 
+TEST_F(PipelineTest, refuses_an_instruction_set_of_another_kind_of_processor) {
+  const auto pipeline = build(kRef, {"executor.isa=neon"});
+  ASSERT_FALSE(pipeline.ok());
+  EXPECT_THAT(pipeline.status().message(),
+              HasSubstr("instruction set \"neon\" is another kind of processor's"));
+}
+
 TEST_F(PipelineTest, can_be_explained_without_its_weights) {
   auto config = parse_pipeline_config("format = 1\n" + std::string(kRef), "p.toml", "/",
                                       {"model.path=" + source_folder() + "/configs/models/tale"});

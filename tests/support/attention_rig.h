@@ -447,7 +447,7 @@ inline Shape latent_shape(uint32_t dim, uint32_t v_dim, uint32_t heads, DType dt
 inline std::vector<CpuFeatures> distinct_isas() {
   std::vector<CpuFeatures> isas;
   for (CpuFeatures isa : runnable_isas()) {
-    if (kCpuAvx512.has_all(isa)) isas.push_back(isa);
+    if (kCpuAvx512.has_all(isa) || isa == kCpuNeon) isas.push_back(isa);
   }
   return isas;
 }

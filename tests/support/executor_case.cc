@@ -19,7 +19,7 @@ class Plugins {
  public:
   explicit Plugins(const ExecutorCase& executor) {
     host_.cpu = executor.isa;
-    host_.slow_bf16_dot = executor.isa != kCpuAvx512Bf16;
+    host_.slow_bf16_dot = executor.isa != kCpuAvx512Bf16 && executor.isa != kCpuNeonBf16;
     host_.workers = executor.threads;
     PluginSearch search;
     search.folders.push_back({build_folder() + "/plugins", "tests", true});
@@ -103,7 +103,8 @@ void PrintTo(const ExecutorCase& executor, std::ostream* out) {
 
 std::vector<ExecutorCase> cpu_cases() {
   std::vector<ExecutorCase> cases = {{ExecutorCase::Kind::cpu_plain, kCpuPortable, 2}};
-  for (const CpuFeatures isa : {kCpuPortable, kCpuAvx2, kCpuAvx512, kCpuAvx512Bf16}) {
+  for (const CpuFeatures isa :
+       {kCpuPortable, kCpuAvx2, kCpuAvx512, kCpuAvx512Bf16, kCpuNeon, kCpuNeonBf16}) {
     if (detect_cpu_features().has_all(isa))
       cases.push_back({ExecutorCase::Kind::cpu_plugins, isa, 2});
   }

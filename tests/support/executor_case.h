@@ -3,6 +3,7 @@
 #pragma once
 
 #include <tenon/host.h>
+#include <tenon/processors/cpu_sets.h>
 
 #include <cstdint>
 #include <memory>
@@ -23,7 +24,9 @@ struct ExecutorCase {
 
   std::string name() const;  // "ref", "cpu_plain_2", "cpu_avx2_2"
   // Whether bf16 weights are multiplied with activations rounded to bf16.
-  bool rounds_activations() const { return kind == Kind::cpu_plugins && isa == kCpuAvx512Bf16; }
+  bool rounds_activations() const {
+    return kind == Kind::cpu_plugins && (isa == kCpuAvx512Bf16 || isa == kCpuNeonBf16);
+  }
 };
 void PrintTo(const ExecutorCase& executor, std::ostream* out);
 

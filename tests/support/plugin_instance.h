@@ -66,10 +66,17 @@ struct TestHost {
 // The named instruction sets that can run here, smallest first.
 inline std::vector<CpuFeatures> runnable_isas() {
   std::vector<CpuFeatures> isas;
-  for (CpuFeatures set : {kCpuPortable, kCpuAvx2, kCpuAvx512, kCpuAvx512Vnni, kCpuAvx512Bf16}) {
+  for (CpuFeatures set : {kCpuPortable, kCpuAvx2, kCpuAvxVnni, kCpuAvx512, kCpuAvx512Vnni,
+                          kCpuAvx512Bf16, kCpuNeon, kCpuNeonDotprod, kCpuNeonI8mm, kCpuNeonBf16}) {
     if (detect_cpu_features().has_all(set)) isas.push_back(set);
   }
   return isas;
+}
+
+// Whether a set has no other kernels than a smaller one but those of 8-bit products, and of pairs
+// of bf16 where they are asked for.
+inline bool adds_byte_products_alone(CpuFeatures set) {
+  return set == kCpuAvxVnni || set == kCpuNeonDotprod || set == kCpuNeonI8mm || set == kCpuNeonBf16;
 }
 
 inline const PluginDescriptor* find_descriptor(std::string_view id) {

@@ -1,6 +1,7 @@
 #include "core/base/machine/cpu_features.h"
 
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
 
 #if defined(__x86_64__)
@@ -19,9 +20,30 @@ struct NamedSet {
 // In the order of NamedIsa.
 constexpr NamedSet kNamedSets[] = {{"portable", kCpuPortable},
                                    {"avx2", kCpuAvx2},
+                                   {"avx_vnni", kCpuAvxVnni},
                                    {"avx512", kCpuAvx512},
                                    {"avx512_vnni", kCpuAvx512Vnni},
-                                   {"avx512_bf16", kCpuAvx512Bf16}};
+                                   {"avx512_bf16", kCpuAvx512Bf16},
+                                   {"neon", kCpuNeon},
+                                   {"neon_dotprod", kCpuNeonDotprod},
+                                   {"neon_i8mm", kCpuNeonI8mm},
+                                   {"neon_bf16", kCpuNeonBf16}};
+
+// All AArch64 processors have neon, no other has.
+bool same_kind(CpuFeatures host, CpuFeatures set) {
+  return set == kCpuPortable || set.has(CpuFeature::neon) == host.has(CpuFeature::neon);
+}
+
+// "portable", "avx2", …: the sets for which `wanted` holds.
+template <typename Wanted>
+std::string names_of_sets(Wanted wanted) {
+  std::string names;
+  for (const NamedSet& set : kNamedSets) {
+    if (wanted(set.features))
+      names += (names.empty() ? "\"" : ", \"") + std::string(set.name) + "\"";
+  }
+  return names;
+}
 
 #if defined(__x86_64__)
 struct CpuidLeaf {
@@ -65,13 +87,41 @@ CpuFeatures detect_arm_features() {
   const auto add = [&found](CpuFeature feature, uint64_t word, int bit) {
     if ((word >> bit & 1) != 0) found.bits |= CpuFeatures{feature}.bits;
   };
-  add(CpuFeature::neon, first, 10);
+  add(CpuFeature::neon, first, 1);
   add(CpuFeature::dotprod, first, 20);
   add(CpuFeature::sve, first, 22);
   add(CpuFeature::sve2, second, 1);
   add(CpuFeature::i8mm, second, 13);
   add(CpuFeature::bf16, second, 14);
   return found;
+}
+
+struct NamedPart {
+  uint32_t implementer, part;
+  std::string_view name;
+};
+// Of Arm (0x41), Ampere (0xc0) and Apple (0x61), as Linux's arch/arm64/include/asm/cputype.h.
+constexpr NamedPart kParts[] = {{0x41, 0xd03, "Arm Cortex-A53"},  {0x41, 0xd07, "Arm Cortex-A57"},
+                                {0x41, 0xd08, "Arm Cortex-A72"},  {0x41, 0xd09, "Arm Cortex-A73"},
+                                {0x41, 0xd0b, "Arm Cortex-A76"},  {0x41, 0xd0c, "Arm Neoverse N1"},
+                                {0x41, 0xd40, "Arm Neoverse V1"}, {0x41, 0xd49, "Arm Neoverse N2"},
+                                {0x41, 0xd4f, "Arm Neoverse V2"}, {0xc0, 0xac3, "Ampere-1"},
+                                {0x61, 0x022, "Apple M1"},        {0x61, 0x032, "Apple M2"}};
+
+// The system lets programs read the register, and says so.
+std::string arm_brand() {
+  constexpr uint64_t kCpuid = 1u << 11;
+  if ((getauxval(AT_HWCAP) & kCpuid) == 0) return {};
+  uint64_t id = 0;
+  __asm__("mrs %0, midr_el1" : "=r"(id));
+  const uint32_t implementer = id >> 24 & 0xff, part = id >> 4 & 0xfff;
+  for (const NamedPart& known : kParts) {
+    if (known.implementer == implementer && known.part == part) return std::string(known.name);
+  }
+  char text[64];
+  std::snprintf(text, sizeof(text), "AArch64 processor, implementer 0x%02x, part 0x%03x",
+                implementer, part);
+  return text;
 }
 #endif
 
@@ -132,6 +182,13 @@ CpuFeatures lowered(CpuFeatures host, CpuFeatures chosen) {
   return host;
 }
 
+Status check_chosen_isa(CpuFeatures host, CpuFeatures chosen) {
+  if (same_kind(host, chosen)) return {};
+  return invalid_argument("instruction set \"" + std::string(cpu_isa_name(chosen)) +
+                          "\" is another kind of processor's; choose one of " +
+                          names_of_sets([&](CpuFeatures set) { return same_kind(host, set); }));
+}
+
 std::string_view cpu_isa_name(CpuFeatures features) {
   std::string_view name;
   for (const NamedSet& set : kNamedSets) {
@@ -141,13 +198,12 @@ std::string_view cpu_isa_name(CpuFeatures features) {
 }
 
 Result<CpuFeatures> parse_cpu_isa(std::string_view name) {
-  std::string known;
   for (const NamedSet& set : kNamedSets) {
     if (set.name == name) return set.features;
-    known += (known.empty() ? "\"" : ", \"") + std::string(set.name) + "\"";
   }
   return invalid_argument("instruction set \"" + std::string(name) +
-                          "\" is not known; choose one of " + known);
+                          "\" is not known; choose one of " +
+                          names_of_sets([](CpuFeatures) { return true; }));
 }
 
 std::string cpu_brand() {
@@ -159,6 +215,8 @@ std::string cpu_brand() {
       text.append(reinterpret_cast<const char*>(&part), sizeof(part));
     }
   }
+#elif defined(__aarch64__)
+  text = arm_brand();
 #endif
   text.resize(std::strlen(text.c_str()));
   while (!text.empty() && text.back() == ' ') text.pop_back();

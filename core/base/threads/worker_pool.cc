@@ -17,6 +17,7 @@
 #include "core/base/machine/cpu_cores.h"
 #include "core/base/machine/signal_stack.h"
 #include "core/base/threads/heavy_fence.h"
+#include "core/base/threads/pause.h"
 
 #if defined(__x86_64__)
 #include <xmmintrin.h>
@@ -65,14 +66,6 @@ void sleep_while(std::atomic<uint32_t>& word, uint32_t value, uint32_t who) {
 }
 void wake(std::atomic<uint32_t>& word, uint32_t who) {
   ::syscall(SYS_futex, &word, FUTEX_WAKE_BITSET_PRIVATE, INT_MAX, nullptr, nullptr, who);
-}
-
-void pause() {
-#if defined(__x86_64__)
-  _mm_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
 }
 
 // Sets the state that all workers share and puts the old one back.
@@ -240,7 +233,7 @@ uint32_t WorkerPool::wait_for_start(uint32_t worker, uint32_t seen) noexcept {
     const uint32_t word = start_.value.load(std::memory_order_acquire);
     if (word != seen && workers_of(word) > worker) return word;
     seen = word;
-    for (uint32_t i = 0; i < 16; ++i) pause();
+    for (uint32_t i = 0; i < 16; ++i) pause_core();
     if (!awake || workers_of(word) <= worker || now_ns(CLOCK_MONOTONIC) > give_up) {
       sleep_until_start(worker, seen);
     }
@@ -288,7 +281,7 @@ void WorkerPool::wait_for(Flag& flag, uint32_t value, Local& me) const noexcept 
     for (uint32_t look = 0; look < kLooks; ++look) {
       if (reached()) return;
     }
-    pause();
+    pause_core();
   }
   while (!me.crowded) {
     if (reached()) return;

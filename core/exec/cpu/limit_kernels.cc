@@ -1,5 +1,7 @@
 #include "core/exec/cpu/limit_kernels.h"
 
+#include <tenon/processors/cpu_sets.h>
+
 namespace tenon {
 namespace {
 
@@ -85,9 +87,26 @@ TENON_AVX512 uint64_t read_avx512(const std::byte* from, size_t bytes) {
 TENON_RATE(fma_avx2, TENON_AVX2, Ymm, 8, kSums, TENON_ASM("vfmadd231ps %1, %1, %0"))
 TENON_RATE(fma_avx512, TENON_AVX512, Zmm, 16, kWideSums, TENON_ASM("vfmadd231ps %1, %1, %0"))
 TENON_RATE(int8_avx2, TENON_AVX2, Ymm, 32, kSums, TENON_ASM(TENON_DOT))
+TENON_RATE(int8_avx_vnni, [[gnu::target("avx2,avxvnni")]], Ymm, 32, kSums,
+           TENON_ASM("%{vex%} vpdpbusd %1, %1, %0"))
 TENON_RATE(int8_avx512, TENON_AVX512, Zmm, 64, kWideSums, TENON_ASM(TENON_DOT))
 TENON_RATE(int8_vnni, TENON_AVX512, Zmm, 64, kWideSums, TENON_ASM("vpdpbusd %1, %1, %0"))
 TENON_RATE(bf16_avx512, TENON_AVX512, Zmm, 32, kWideSums, TENON_ASM("vdpbf16ps %1, %1, %0"))
+#elif defined(__aarch64__)
+#define TENON_ASM(instructions) \
+  __asm__ volatile(instructions : "+w"(sum), "+w"(factor), "+w"(scratch))  // NOLINT
+#define TENON_DOTPROD [[gnu::target("arch=armv8.2-a+dotprod")]]
+#define TENON_BF16 [[gnu::target("arch=armv8.2-a+bf16")]]
+#define TENON_I8MM [[gnu::target("arch=armv8.2-a+i8mm")]]
+
+// Without dot products: two products of 16 bits in each lane before they are widened.
+#define TENON_DOT "smull %2.8h, %1.8b, %1.8b\n smlal %2.8h, %1.8b, %1.8b\n sadalp %0.4s, %2.8h"
+TENON_RATE(fma_neon, , Floats, 4, kWideSums, TENON_ASM("fmla %0.4s, %1.4s, %1.4s"))
+TENON_RATE(int8_neon, , Words, 16, kWideSums, TENON_ASM(TENON_DOT))
+TENON_RATE(int8_dotprod, TENON_DOTPROD, Words, 16, kWideSums,
+           TENON_ASM("sdot %0.4s, %1.16b, %1.16b"))
+TENON_RATE(bf16_neon, TENON_BF16, Words, 8, kWideSums, TENON_ASM("bfdot %0.4s, %1.8h, %1.8h"))
+TENON_RATE(int8_i8mm, TENON_I8MM, Words, 32, kWideSums, TENON_ASM("smmla %0.4s, %1.16b, %1.16b"))
 #endif
 
 }  // namespace
@@ -96,9 +115,15 @@ LimitKernels limit_kernels(CpuFeatures isa) {
   LimitKernels kernels{&read_portable, &fma_portable, nullptr, &int8_portable};
 #if defined(__x86_64__)
   if (isa.has(CpuFeature::avx2)) kernels = {&read_avx2, &fma_avx2, nullptr, &int8_avx2};
+  if (isa.has_all(kCpuAvxVnni)) kernels.int8 = &int8_avx_vnni;
   if (isa.has(CpuFeature::avx512)) kernels = {&read_avx512, &fma_avx512, nullptr, &int8_avx512};
   if (isa.has(CpuFeature::avx512_vnni)) kernels.int8 = &int8_vnni;
   if (isa.has(CpuFeature::avx512_bf16)) kernels.bf16 = &bf16_avx512;
+#elif defined(__aarch64__)
+  if (isa.has(CpuFeature::neon)) kernels = {&read_portable, &fma_neon, nullptr, &int8_neon};
+  if (isa.has_all(kCpuNeonDotprod)) kernels.int8 = &int8_dotprod;
+  if (isa.has_all(kCpuNeonI8mm)) kernels.int8 = &int8_i8mm;
+  if (isa.has_all(kCpuNeonBf16)) kernels.bf16 = &bf16_neon;
 #else
   (void)isa;
 #endif

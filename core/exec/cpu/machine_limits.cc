@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/base/threads/pause.h"
 #include "core/base/threads/start_thread.h"
 #include "core/exec/cpu/limit_kernels.h"
 
@@ -31,12 +32,6 @@ double processor_seconds() {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-void relax() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#endif
-}
-
 class SpinBarrier {
  public:
   explicit SpinBarrier(uint32_t threads) : threads_(threads) {}
@@ -47,7 +42,7 @@ class SpinBarrier {
       generation_.store(generation + 1, std::memory_order_release);
       return;
     }
-    while (generation_.load(std::memory_order_acquire) == generation) relax();
+    while (generation_.load(std::memory_order_acquire) == generation) pause_core();
   }
 
  private:

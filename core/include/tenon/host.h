@@ -24,7 +24,7 @@ enum class CpuFeature : uint8_t {
   amx_tile = 8,
   amx_int8 = 9,
   amx_bf16 = 10,
-  neon = 16,  // with half-precision arithmetic
+  neon = 16,  // 128 bits, fused multiply-add: every AArch64
   dotprod = 17,
   i8mm = 18,
   bf16 = 19,

@@ -50,7 +50,8 @@ const KernelSet& choose_kernels(const HostFacts& host, Products products) {
   }
   return sdk::best_kernels<KernelSet>(host, {{kCpuPortable, &kPortableKernels},
                                              {kCpuAvx2, TENON_X86(&kAvx2Kernels)},
-                                             {kCpuAvx512, TENON_X86(&kAvx512Kernels)}});
+                                             {kCpuAvx512, TENON_X86(&kAvx512Kernels)},
+                                             {kCpuNeon, TENON_ARM(&kNeonKernels)}});
 }
 
 Status refuse(const std::string& message) {

@@ -178,6 +178,8 @@ extern const KernelSet kAvx2Kernels;
 extern const KernelSet kAvx512Kernels;
 extern const KernelSet kAvx512VnniKernels;  // bytes; a cache of i8 or i4 alone
 extern const KernelSet kAvx512Bf16Kernels;  // pairs of bf16; a cache of bf16 alone
+#elif defined(__aarch64__)
+extern const KernelSet kNeonKernels;
 #endif
 
 }  // namespace tenon::attention_cpu

@@ -31,7 +31,9 @@ const KernelSet& choose_kernels(const HostFacts& host) {
       host, {{kCpuPortable, &kPortableKernels},
              {kCpuAvx2, TENON_X86(&kAvx2Kernels)},
              {kCpuAvx512, TENON_X86(&kAvx512Kernels)},
-             {kCpuAvx512Bf16, dots ? TENON_X86(&kAvx512Bf16Kernels) : nullptr}});
+             {kCpuAvx512Bf16, dots ? TENON_X86(&kAvx512Bf16Kernels) : nullptr},
+             {kCpuNeon, TENON_ARM(&kNeonKernels)},
+             {kCpuNeonBf16, dots ? TENON_ARM(&kNeonBf16Kernels) : nullptr}});
 }
 
 bool parse_format(std::string_view name, Format& format, DType& dtype) {
@@ -189,9 +191,9 @@ class Dense {
 
   // Of the rows that a weight is multiplied with.
   RowForm form_for(const WeightView& weight) const noexcept {
-    if (!kernels_.uses_pairs) return RowForm::singles;
-    if (weight.format == "bf16") return RowForm::pairs;
-    return weight.format.starts_with("f8_") ? RowForm::crossed : RowForm::singles;
+    if (kernels_.uses_pairs && weight.format == "bf16") return RowForm::pairs;
+    const bool crossed = kernels_.crosses_float8 && weight.format.starts_with("f8_");
+    return crossed ? RowForm::crossed : RowForm::singles;
   }
   void unpack_row(const GatherCall& call, uint32_t row, float* out) const noexcept {
     const auto& header = *static_cast<const PackedHeader*>(call.packed);

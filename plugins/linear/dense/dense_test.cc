@@ -32,10 +32,12 @@ struct Bench : LinearRig {
 // Every way a kernel can multiply here: instruction sets, and bf16 with and without dot products.
 std::vector<PlainKernelCase> variants() {
   std::vector<PlainKernelCase> all;
-  for (CpuFeatures isa : runnable_isas()) all.push_back({.id = "dense", .isa = isa});
-  if (all.back().isa == kCpuAvx512Bf16) {
-    all.push_back(
-        {.id = "dense", .isa = kCpuAvx512Bf16, .slow_bf16_dot = false, .bf16_tolerance = 3e-3});
+  for (CpuFeatures isa : runnable_isas()) {
+    if (!adds_byte_products_alone(isa)) all.push_back({.id = "dense", .isa = isa});
+  }
+  for (CpuFeatures isa : {kCpuAvx512Bf16, kCpuNeonBf16}) {
+    if (!detect_cpu_features().has_all(isa)) continue;
+    all.push_back({.id = "dense", .isa = isa, .slow_bf16_dot = false, .bf16_tolerance = 3e-3});
   }
   return all;
 }
@@ -152,6 +154,10 @@ TEST(Half, narrowing_rounds_to_the_nearest_and_ties_to_even) {
 
 TEST(Dense, the_name_of_the_numerics_follows_the_processor) {
   EXPECT_EQ(Bench(kCpuPortable).kernel().numerics(), "dense/portable");
+  if (detect_cpu_features().has_all(kCpuNeonBf16)) {
+    EXPECT_EQ(Bench(kCpuNeonBf16, true).kernel().numerics(), "dense/neon");
+    EXPECT_EQ(Bench(kCpuNeonBf16, false).kernel().numerics(), "dense/neon_bf16");
+  }
   if (!detect_cpu_features().has(CpuFeature::avx512_bf16)) return;
   EXPECT_EQ(Bench(kCpuAvx2).kernel().numerics(), "dense/avx2");
   EXPECT_EQ(Bench(kCpuAvx512Vnni).kernel().numerics(), "dense/avx512");

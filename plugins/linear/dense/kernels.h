@@ -146,8 +146,9 @@ using TileFunction = void (*)(const TileTask& task);
 struct KernelSet {
   const char* name = nullptr;
   uint32_t panel_columns = 0;
-  uint64_t scratch_bytes = 0;  // one worker's
-  bool uses_pairs = false;     // bf16 and FP8 weights are multiplied with rows of bf16 pairs
+  uint64_t scratch_bytes = 0;   // one worker's
+  bool uses_pairs = false;      // bf16 weights are multiplied with rows of bf16 pairs
+  bool crosses_float8 = false;  // FP8 weights as well, in an order of their own
   void (*pack)(const PackSource& source, uint32_t first_panel, uint32_t last_panel,
                std::byte* panels) = nullptr;
   void (*unpack_row)(Format format, const std::byte* panels, uint32_t k_in, uint32_t row,
@@ -162,6 +163,9 @@ extern const KernelSet kPortableKernels;
 extern const KernelSet kAvx2Kernels;
 extern const KernelSet kAvx512Kernels;
 extern const KernelSet kAvx512Bf16Kernels;
+#elif defined(__aarch64__)
+extern const KernelSet kNeonKernels;
+extern const KernelSet kNeonBf16Kernels;
 #endif
 
 }  // namespace tenon::dense

@@ -27,6 +27,10 @@ template <class F>
     const F32 low = _mm256_permutevar8x32_ps(simd::load(F::kShape.table), (__m256i)codes);
     const F32 high = _mm256_permutevar8x32_ps(simd::load(F::kShape.table + 8), (__m256i)codes);
     return _mm256_blendv_ps(low, high, (F32)(codes << 28));
+#elif defined(TENON_NEON)
+    // Four bytes of a table of 64.
+    const uint8x16x4_t table = vld1q_u8_x4(reinterpret_cast<const uint8_t*>(F::kShape.table));
+    return (F32)vqtbl4q_u8(table, (uint8x16_t)(codes * 0x04040404 + 0x03020100));
 #else
     F32 levels{};
     for (uint32_t i = 0; i < simd::kLanes; ++i) levels[i] = F::kShape.table[codes[i]];

@@ -57,6 +57,14 @@ template <uint32_t P>
   }
 }
 
+// Whether a tile asks at this step: for every vector where few make a line, else once a line.
+template <class W>
+constexpr bool asks_at(uint32_t step, uint32_t vector) {
+  constexpr uint32_t kStepBytes = kPanelVectors * W::kVectorBytes;
+  if (simd::kLanes > 4 || kStepBytes >= 64) return true;
+  return vector == 0 && step % (64 / kStepBytes) == 0;
+}
+
 template <class W>
 inline constexpr uint32_t kXStride = __is_same(typename W::X, float) ? kF32Stride : kPairStride;
 
@@ -109,7 +117,11 @@ template <class W, uint32_t R, uint32_t P, bool alone>
 #pragma GCC unroll 2
         for (uint32_t v = 0; v < kPanelVectors; ++v) {
           word[p][v] = W::load(panel[p] + v * W::kVectorBytes);
-          if constexpr (alone) ask_behind<P>(panel[p] + v * W::kVectorBytes, task.near_bytes);
+          if constexpr (alone) {
+            if (asks_at<W>(step, v)) {
+              ask_behind<P>(panel[p] + v * W::kVectorBytes, task.near_bytes);
+            }
+          }
         }
         panel[p] += kPanelVectors * W::kVectorBytes;
       }

@@ -77,7 +77,7 @@ struct Q4Weights : F32Weights {
   }
 };
 
-#if defined(__AVX512BF16__)
+#if defined(__AVX512BF16__) || defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)
 // One instruction multiplies both values of a pair; an x element is a pair as well.
 struct Bf16DotWeights {
   using X = uint32_t;
@@ -86,12 +86,21 @@ struct Bf16DotWeights {
   static constexpr uint32_t kVectorBytes = simd::kLanes * 4;
   [[gnu::always_inline]] static F32 load(const std::byte* from) { return simd::load(from); }
   [[gnu::always_inline]] static F32 part(F32 word, uint32_t) { return word; }
+#if defined(TENON_NEON)
+  [[gnu::always_inline]] static F32 broadcast(const uint32_t* x) {
+    return (F32)vdupq_n_u32(*x);
+  }
+  [[gnu::always_inline]] static F32 accumulate(F32 w, F32 x, F32 sum) {
+    return vbfdotq_f32(sum, (bfloat16x8_t)w, (bfloat16x8_t)x);
+  }
+#else
   [[gnu::always_inline]] static F32 broadcast(const uint32_t* x) {
     return _mm512_castsi512_ps(_mm512_set1_epi32(static_cast<int>(*x)));
   }
   [[gnu::always_inline]] static F32 accumulate(F32 w, F32 x, F32 sum) {
     return _mm512_dpbf16_ps(sum, (__m512bh)w, (__m512bh)x);
   }
+#endif
 };
 #endif
 

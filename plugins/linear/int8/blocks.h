@@ -69,7 +69,7 @@ constexpr int32_t byte_offset() {
   if (kTable<F>) return static_cast<int32_t>(kStoredOffset[0]);
   if (kTimesSmall<F> && !has_bias<F>()) return static_cast<int32_t>(kStoredOffset[0]);
   if (!has_bias<F>()) return static_cast<int32_t>(F::kShape.zero);
-  return F::kShape.bits == 8 ? static_cast<int32_t>(kStoredOffset[0]) - 128 : 0;
+  return F::kShape.bits == 8 ? -static_cast<int32_t>(kStoredOffset[2]) : 0;
 }
 // What sums take back of it where they start; a bias takes back all.
 template <class F>
@@ -102,7 +102,8 @@ struct DotOfFormat {
   static constexpr bool kNibbles =
       !kTable<F> && F::kShape.bits <= 4 && F::kShape.small != sdk::SmallScales::shifted_halves;
   using Narrow = std::conditional_t<kNibbles && !kTimesSmall<F>, DotQ4, DotUnsigned>;
-  using Type = std::conditional_t<kWide, DotQ8, Narrow>;
+  using Wide = std::conditional_t<F::kShape.bits == 8, DotU8, DotQ8>;
+  using Type = std::conditional_t<kWide, Wide, Narrow>;
 };
 
 // As the panel stores it. F: the struct of the format.

@@ -5,7 +5,12 @@
 // with, how a step adds to it, and what number it stands for in the end:
 //   whole(sum, start)        = Σ w·x
 //   value(sum, start, scale) = (Σ w·x) · scale, rounded once.
+// Where it takes several steps at once, it has `add_steps` (dot_neon.h) in place of what adds one.
 #pragma once
+
+#if defined(TENON_NEON)
+#include "plugins/linear/int8/dot_neon.h"
+#else
 
 #include <tenon/sdk/simd.h>
 
@@ -28,7 +33,7 @@ inline constexpr const char* kSetName = "int8.2/avx512_vnni";
 // bytes beyond nibbles, or with signs, cost more than that saves.
 inline constexpr bool kChangesCodes = true;
 // The instruction multiplies unsigned by signed bytes: q8_0 is stored with 128 added.
-inline constexpr uint32_t kStoredOffset[2] = {128, 8};
+inline constexpr uint32_t kStoredOffset[3] = {128, 8, 0};
 // Sums start at the bits of 1.5·2^23: what is added to the bits is added to the number, so no
 // conversion is needed. A group's sum is below 2^20.
 inline constexpr int32_t kStartBits = 0x4b400000;
@@ -86,17 +91,14 @@ struct Dot {
   }
 };
 using DotQ8 = Dot;
+using DotU8 = Dot;
 using DotQ4 = Dot;
 using DotUnsigned = Dot;
 
 #elif defined(__AVX2__)
 
 using Bytes = __m256i;
-#define TENON_INT8_SET avx2
 inline constexpr const char* kSetName = "int8.2/avx2";
-inline constexpr bool kChangesCodes = false;
-inline constexpr uint32_t kStoredOffset[2] = {0, 8};
-inline constexpr int32_t kStartBits = 0;
 
 [[gnu::always_inline]] inline Bytes load_bytes(const std::byte* from) {
   return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
@@ -120,6 +122,67 @@ inline constexpr int32_t kStartBits = 0;
       _mm_packs_epi32(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
   _mm_storel_epi64(reinterpret_cast<__m128i*>(to), _mm_packs_epi16(halves, halves));
 }
+
+#if defined(__AVXVNNI__)
+
+// The instruction of AVX-512 VNNI at half the width: the same exact sums as without it, so the same
+// numerics. u8 is signed as there, since its zero is rounded with what it is stored with.
+#define TENON_INT8_SET avx_vnni
+inline constexpr bool kChangesCodes = true;
+inline constexpr uint32_t kStoredOffset[3] = {128, 8, 128};
+inline constexpr int32_t kStartBits = 0x4b400000;
+
+struct Dot {
+  using Sum = __m256i;
+  using X = __m256i;
+  struct Weights {
+    Bytes bytes;
+  };
+  struct Scale {
+    F32 factor, shift;
+  };
+  [[gnu::always_inline]] static Weights weights(Bytes bytes) { return {bytes}; }
+  [[gnu::always_inline]] static Sum start(int32_t start) { return _mm256_set1_epi32(start); }
+  [[gnu::always_inline]] static X broadcast(const std::byte* four) {
+    int32_t word;
+    __builtin_memcpy(&word, four, 4);
+    return _mm256_set1_epi32(word);
+  }
+  [[gnu::always_inline]] static Sum add(Sum sum, Weights w, X x) {
+    return _mm256_dpbusd_avx_epi32(sum, w.bytes, x);
+  }
+  [[gnu::always_inline]] static Scale scale(F32 factor) {
+    return {factor, simd::mul(factor, simd::set1(-12582912.0f))};
+  }
+  [[gnu::always_inline]] static F32 whole(Sum sum, int32_t) {
+    return simd::sub(_mm256_castsi256_ps(sum), simd::set1(12582912.0f));
+  }
+  [[gnu::always_inline]] static F32 value(Sum sum, int32_t, Scale scale) {
+    return simd::fma(_mm256_castsi256_ps(sum), scale.factor, scale.shift);
+  }
+};
+// Magnitudes of signed w times x with the sign of w.
+struct DotU8 : Dot {
+  struct Weights {
+    Bytes bytes, magnitude;
+  };
+  [[gnu::always_inline]] static Weights weights(Bytes bytes) {
+    return {bytes, _mm256_abs_epi8(bytes)};
+  }
+  [[gnu::always_inline]] static Sum add(Sum sum, Weights w, X x) {
+    return _mm256_dpbusd_avx_epi32(sum, w.magnitude, _mm256_sign_epi8(x, w.bytes));
+  }
+};
+using DotQ8 = Dot;
+using DotQ4 = Dot;
+using DotUnsigned = Dot;
+
+#else
+
+#define TENON_INT8_SET avx2
+inline constexpr bool kChangesCodes = false;
+inline constexpr uint32_t kStoredOffset[3] = {0, 8, 128};
+inline constexpr int32_t kStartBits = 0;
 
 struct DotBase {
   using Sum = __m256i;
@@ -189,6 +252,10 @@ struct DotQ4 : DotBase {
   }
 };
 
+using DotU8 = DotQ8;
+
+#endif
+
 #else
 
 typedef int32_t Words __attribute__((vector_size(16)));
@@ -198,7 +265,7 @@ using Bytes = Words;
 #define TENON_INT8_SET portable
 inline constexpr const char* kSetName = "int8.2/portable";
 inline constexpr bool kChangesCodes = false;
-inline constexpr uint32_t kStoredOffset[2] = {0, 8};
+inline constexpr uint32_t kStoredOffset[3] = {0, 8, 128};
 inline constexpr int32_t kStartBits = 0;
 
 [[gnu::always_inline]] inline Bytes load_bytes(const std::byte* from) {
@@ -263,6 +330,7 @@ struct DotQ8 {
     return whole(sum, start) * scale;
   }
 };
+using DotU8 = DotQ8;
 using DotQ4 = DotQ8;
 using DotUnsigned = DotQ8;
 
@@ -270,3 +338,5 @@ using DotUnsigned = DotQ8;
 
 }  // namespace
 }  // namespace tenon::int8
+
+#endif

@@ -24,7 +24,11 @@ constexpr sdk::HostLinear kCalls{"int8", sdk::kPanelEpilogues};
 const KernelSet& choose_kernels(const HostFacts& host) {
   return sdk::best_kernels<KernelSet>(host, {{kCpuPortable, &kPortableKernels},
                                              {kCpuAvx2, TENON_X86(&kAvx2Kernels)},
-                                             {kCpuAvx512Vnni, TENON_X86(&kAvx512VnniKernels)}});
+                                             {kCpuAvxVnni, TENON_X86(&kAvxVnniKernels)},
+                                             {kCpuAvx512Vnni, TENON_X86(&kAvx512VnniKernels)},
+                                             {kCpuNeon, TENON_ARM(&kNeonKernels)},
+                                             {kCpuNeonDotprod, TENON_ARM(&kNeonDotprodKernels)},
+                                             {kCpuNeonI8mm, TENON_ARM(&kNeonI8mmKernels)}});
 }
 
 class Int8 {
@@ -136,7 +140,7 @@ class Int8 {
   sdk::QuantPanels panels_of(const PackedHeader& header, uint32_t k_in) const {
     uint32_t offset = 0;
     if (header.format == Format::q8_0) offset = kernels_.stored_offset[0];
-    if (header.format == Format::u8_32) offset = 128 - kernels_.stored_offset[0];
+    if (header.format == Format::u8_32) offset = kernels_.stored_offset[2];
     return {.format = header.format,
             .columns = kernels_.panel_columns,
             .k_in = k_in,

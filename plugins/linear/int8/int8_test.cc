@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
 
 #include "tests/support/published_products.h"
 #include "tests/support/quant_kernel_battery.h"
@@ -50,6 +51,30 @@ TEST(Int8, sets_with_fused_multiplication_give_the_same_bits) {
   }
 }
 
+// Sets that share the name of their numerics.
+TEST(Int8, sets_of_one_name_give_the_same_bits) {
+  constexpr uint32_t kOut = 50;
+  std::map<std::string, std::vector<CpuFeatures>, std::less<>> sets;
+  for (const CpuFeatures isa : runnable_isas()) {
+    sets[std::string(LinearRig("int8", isa).kernel().numerics())].push_back(isa);
+  }
+  for (const auto& [numerics, isas] : sets) {
+    for (std::string_view format : quant_formats_of("int8")) {
+      const uint32_t k_in = whole_blocks(format, 1056);
+      QuantWeight weight(format, kOut, k_in, 7);
+      for (const uint32_t rows : {1u, 9u, 70u}) {
+        const std::vector<float> x = heavy_tailed(11, rows * k_in);
+        const auto first = LinearRig("int8", isas[0]).multiply(weight.view(), x, rows);
+        for (size_t i = 1; i < isas.size(); ++i) {
+          const auto other = LinearRig("int8", isas[i]).multiply(weight.view(), x, rows);
+          EXPECT_TRUE(same_bits(first.data(), other.data(), other.size()))
+              << numerics << " " << cpu_isa_name(isas[i]) << " " << format << " rows " << rows;
+        }
+      }
+    }
+  }
+}
+
 TEST(Int8, weights_of_other_formats_are_refused) {
   LinearRig rig("int8", kCpuPortable);
   QuantWeight weight("q8_0", 4, 64, 1);
@@ -67,6 +92,13 @@ TEST(Int8, weights_of_other_formats_are_refused) {
 
 TEST(Int8, the_name_of_the_numerics_follows_the_processor) {
   EXPECT_EQ(LinearRig("int8", kCpuPortable).kernel().numerics(), "int8.2/portable");
+  for (const CpuFeatures isa : {kCpuNeon, kCpuNeonDotprod, kCpuNeonI8mm}) {
+    if (!detect_cpu_features().has_all(isa)) continue;
+    EXPECT_EQ(LinearRig("int8", isa).kernel().numerics(), "int8.2/neon");
+  }
+  if (detect_cpu_features().has_all(kCpuAvxVnni)) {
+    EXPECT_EQ(LinearRig("int8", kCpuAvxVnni).kernel().numerics(), "int8.2/avx2");
+  }
   if (!detect_cpu_features().has(CpuFeature::avx512_vnni)) return;
   EXPECT_EQ(LinearRig("int8", kCpuAvx2).kernel().numerics(), "int8.2/avx2");
   EXPECT_EQ(LinearRig("int8", kCpuAvx512).kernel().numerics(), "int8.2/avx2");

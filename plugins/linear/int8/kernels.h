@@ -20,7 +20,7 @@ inline constexpr uint32_t kGroupValues = sdk::kQuantGroupValues;  // values with
 // lays them out, nibbles in halves, formats with blocks of several lengths as their base with as
 // many groups behind a header as share a scale. Where dot products take unsigned times signed
 // bytes, q8_0 is stored with an offset that makes its values unsigned; u8 the other way round where
-// they take signed ones; the other formats are.
+// they take signed ones, or where a smaller set of the same numerics does; the other formats are.
 struct PackedHeader {
   uint32_t magic = 0;
   Format format = Format::q8_0;
@@ -82,7 +82,7 @@ struct KernelSet {
   const char* name = nullptr;
   uint32_t panel_columns = 0;
   uint64_t scratch_bytes = 0;               // one worker's
-  const uint32_t* stored_offset = nullptr;  // q8_0, q4_0: what is added to a value
+  const uint32_t* stored_offset = nullptr;  // what is added to a value of q8_0, q4_0; taken from u8
   void (*prepare)(const PrepareTask& task) = nullptr;
   void (*multiply[sdk::kQuantFormats])(const MultiplyTask& task) = {};
   GateFinish gate_finish;
@@ -91,7 +91,10 @@ struct KernelSet {
 extern const KernelSet kPortableKernels;
 #if defined(__x86_64__)
 extern const KernelSet kAvx2Kernels;
+extern const KernelSet kAvxVnniKernels;
 extern const KernelSet kAvx512VnniKernels;
+#elif defined(__aarch64__)
+extern const KernelSet kNeonKernels, kNeonDotprodKernels, kNeonI8mmKernels;
 #endif
 
 }  // namespace tenon::int8

@@ -55,18 +55,24 @@ template <class L, uint32_t R>
   typename D::Sum sum[R][kPanelVectors];
 #pragma GCC unroll 12
   for (uint32_t r = 0; r < R; ++r) sum[r][0] = sum[r][1] = D::start(start(r));
+  if constexpr (kAddsSteps<D>) {
+    D::template add_steps<kSteps>(sum, x, which * kSteps, ahead, [&](uint32_t v, uint32_t s) {
+      return (Bytes)L::step(group, small, v, s);
+    });
+  } else {
 #pragma GCC unroll 8
-  for (uint32_t s = which * kSteps; s < (which + 1) * kSteps; ++s) {
-    ahead.step(s);
-    typename D::Weights w[kPanelVectors];
+    for (uint32_t s = which * kSteps; s < (which + 1) * kSteps; ++s) {
+      ahead.step(s);
+      typename D::Weights w[kPanelVectors];
 #pragma GCC unroll 2
-    for (uint32_t v = 0; v < kPanelVectors; ++v)
-      w[v] = D::weights((Bytes)L::step(group, small, v, s));
+      for (uint32_t v = 0; v < kPanelVectors; ++v)
+        w[v] = D::weights((Bytes)L::step(group, small, v, s));
 #pragma GCC unroll 12
-    for (uint32_t r = 0; r < R; ++r) {
-      const auto four = D::broadcast(x + r * kRowBlockBytes + s * 4);
+      for (uint32_t r = 0; r < R; ++r) {
+        const auto four = D::broadcast(x + r * kRowBlockBytes + s * 4);
 #pragma GCC unroll 2
-      for (uint32_t v = 0; v < kPanelVectors; ++v) sum[r][v] = D::add(sum[r][v], w[v], four);
+        for (uint32_t v = 0; v < kPanelVectors; ++v) sum[r][v] = D::add(sum[r][v], w[v], four);
+      }
     }
   }
   TileSums<R>::forget();

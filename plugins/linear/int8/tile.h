@@ -16,6 +16,13 @@ inline constexpr uint32_t kPanelVectors = 2;  // two: four values of x are loade
 inline constexpr uint32_t kPanelColumns = kPanelVectors * simd::kLanes;
 inline constexpr uint32_t kVectorBytes = simd::kLanes * 4;
 
+#if defined(TENON_NEON)
+// R = 8: 16 sums of bytes, 8 vectors of x and 2 of weights make 26 of 32 registers; sums of f32 are
+// needed once in 32 k. Without dot products, sums and products take four times R.
+inline constexpr uint32_t kTileRows = DotQ8::kTileRows;
+inline constexpr uint32_t kKeptRows = kTileRows / 2;
+inline constexpr uint32_t kMostPackedRows = kTileRows;
+#else
 // R = 7: 14 sums of bytes, 14 of f32, 2 vectors of weights and 1 of x make 31 of 32 registers. Of
 // 16, 8 are sums of bytes and those of f32 stay in memory.
 inline constexpr uint32_t kTileRows = simd::kRegisters == 32 ? 7 : 4;
@@ -23,6 +30,7 @@ inline constexpr uint32_t kKeptRows = simd::kRegisters == 32 ? 7 : 2;
 // Eight rows are faster in one tile, with half of the sums of f32 in memory, than in two that
 // unpack weights twice; widened weights gain nothing by it.
 inline constexpr uint32_t kMostPackedRows = simd::kRegisters == 32 ? 8 : kTileRows;
+#endif
 template <class L>
 inline constexpr uint32_t kMostRows = L::kPacked ? kMostPackedRows : kTileRows;
 
@@ -165,6 +173,12 @@ struct TileSums {
   }
 };
 
+// Policies that add several steps at once.
+template <class D>
+inline constexpr bool kAddsSteps = requires {
+  D::kTileRows;
+};
+
 template <class L, uint32_t R>
 [[gnu::noinline]] void tile(const TileTask& task) {
   using D = typename L::Product;
@@ -184,24 +198,32 @@ template <class L, uint32_t R>
 #pragma GCC unroll 12
     for (uint32_t r = 0; r < R; ++r) sum[r][0] = sum[r][1] = D::start(start(r));
     const std::byte* words = group + L::kScaleBytes;
+    if constexpr (kAddsSteps<D>) {
+      D::template add_steps<8>(sum, x, 0, ahead, [words](uint32_t v, uint32_t s) {
+        const uint32_t j = s / L::kSteps;
+        const Bytes word = load_bytes(words + (j * kPanelVectors + v) * kVectorBytes);
+        return L::part(word, s % L::kSteps);
+      });
+    } else {
 #pragma GCC unroll 8
-    for (uint32_t j = 0; j < 8 / L::kSteps; ++j) {
-      Bytes word[kPanelVectors];
+      for (uint32_t j = 0; j < 8 / L::kSteps; ++j) {
+        Bytes word[kPanelVectors];
 #pragma GCC unroll 2
-      for (uint32_t v = 0; v < kPanelVectors; ++v) {
-        word[v] = load_bytes(words + (j * kPanelVectors + v) * kVectorBytes);
-      }
+        for (uint32_t v = 0; v < kPanelVectors; ++v) {
+          word[v] = load_bytes(words + (j * kPanelVectors + v) * kVectorBytes);
+        }
 #pragma GCC unroll 2
-      for (uint32_t h = 0; h < L::kSteps; ++h) {
-        ahead.step(j * L::kSteps + h);
-        typename D::Weights w[kPanelVectors];
+        for (uint32_t h = 0; h < L::kSteps; ++h) {
+          ahead.step(j * L::kSteps + h);
+          typename D::Weights w[kPanelVectors];
 #pragma GCC unroll 2
-        for (uint32_t v = 0; v < kPanelVectors; ++v) w[v] = D::weights(L::part(word[v], h));
+          for (uint32_t v = 0; v < kPanelVectors; ++v) w[v] = D::weights(L::part(word[v], h));
 #pragma GCC unroll 12
-        for (uint32_t r = 0; r < R; ++r) {
-          const auto four = D::broadcast(x + r * kRowBlockBytes + (j * L::kSteps + h) * 4);
+          for (uint32_t r = 0; r < R; ++r) {
+            const auto four = D::broadcast(x + r * kRowBlockBytes + (j * L::kSteps + h) * 4);
 #pragma GCC unroll 2
-          for (uint32_t v = 0; v < kPanelVectors; ++v) sum[r][v] = D::add(sum[r][v], w[v], four);
+            for (uint32_t v = 0; v < kPanelVectors; ++v) sum[r][v] = D::add(sum[r][v], w[v], four);
+          }
         }
       }
     }

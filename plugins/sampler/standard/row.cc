@@ -11,12 +11,16 @@ extern const ScanKernels kPortableScans;
 #if defined(__x86_64__)
 extern const ScanKernels kAvx2Scans;
 extern const ScanKernels kAvx512Scans;
+#elif defined(__aarch64__)
+extern const ScanKernels kNeonScans;
 #endif
 
 const ScanKernels& scan_kernels(CpuFeatures isa) noexcept {
 #if defined(__x86_64__)
   if (isa.has(CpuFeature::avx512)) return kAvx512Scans;
   if (isa.has(CpuFeature::avx2)) return kAvx2Scans;
+#elif defined(__aarch64__)
+  if (isa.has(CpuFeature::neon)) return kNeonScans;
 #endif
   static_cast<void>(isa);
   return kPortableScans;

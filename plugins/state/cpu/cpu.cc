@@ -27,7 +27,8 @@ constexpr uint32_t kBlockChannels = 64;  // that a worker takes at a time: whole
 const KernelSet& choose_kernels(const HostFacts& host) {
   return sdk::best_kernels<KernelSet>(host, {{kCpuPortable, &kPortableKernels},
                                              {kCpuAvx2, TENON_X86(&kAvx2Kernels)},
-                                             {kCpuAvx512, TENON_X86(&kAvx512Kernels)}});
+                                             {kCpuAvx512, TENON_X86(&kAvx512Kernels)},
+                                             {kCpuNeon, TENON_ARM(&kNeonKernels)}});
 }
 
 // log(1 + eˣ), without overflow.

@@ -363,7 +363,7 @@ const std::vector<Sizes>& all_sizes() {
 
 TEST(States, rows_are_what_the_formulas_say) {
   for (const Sizes& sizes : all_sizes()) {
-    for (const CpuFeatures isa : {kCpuPortable, kCpuAvx2, kCpuAvx512}) {
+    for (const CpuFeatures isa : {kCpuPortable, kCpuAvx2, kCpuAvx512, kCpuNeon}) {
       if (!detect_cpu_features().has_all(isa)) continue;
       SCOPED_TRACE(std::to_string(sizes.heads) + " " + std::string(cpu_isa_name(isa)));
       OneLayer layer(sizes, isa, 3);

@@ -82,6 +82,8 @@ extern const KernelSet kPortableKernels;
 #if defined(__x86_64__)
 extern const KernelSet kAvx2Kernels;
 extern const KernelSet kAvx512Kernels;
+#elif defined(__aarch64__)
+extern const KernelSet kNeonKernels;
 #endif
 
 }  // namespace tenon::state_cpu

@@ -8,14 +8,16 @@ namespace tenon {
 namespace {
 
 TEST(MachineLimits, every_instruction_set_of_this_machine_has_all_its_figures) {
-  for (CpuFeatures isa : {kCpuPortable, kCpuAvx2, kCpuAvx512, kCpuAvx512Vnni, kCpuAvx512Bf16}) {
+  for (CpuFeatures isa : {kCpuPortable, kCpuAvx2, kCpuAvxVnni, kCpuAvx512, kCpuAvx512Vnni,
+                          kCpuAvx512Bf16, kCpuNeon, kCpuNeonDotprod, kCpuNeonI8mm, kCpuNeonBf16}) {
     if (!detect_cpu_features().has_all(isa)) continue;
     const MachineLimits limits = measure_machine_limits(isa, 2, 0.02);
     EXPECT_GT(limits.read_gbps, 0) << cpu_isa_name(isa);
     EXPECT_GT(limits.fma_flops, 1e6) << cpu_isa_name(isa);
     EXPECT_GT(limits.int8_ops, 1e6) << cpu_isa_name(isa);
     EXPECT_GT(limits.barrier_ns, 0) << cpu_isa_name(isa);
-    EXPECT_EQ(limits.bf16_flops > 0, isa.has(CpuFeature::avx512_bf16)) << cpu_isa_name(isa);
+    EXPECT_EQ(limits.bf16_flops > 0, isa.has(CpuFeature::avx512_bf16) || isa.has(CpuFeature::bf16))
+        << cpu_isa_name(isa);
   }
 }
 

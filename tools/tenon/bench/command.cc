@@ -118,6 +118,7 @@ Result<int> bench_limits(const BenchFlags& flags) {
   std::optional<CpuFeatures> isa;
   if (!flags.pipeline.isa.empty()) {
     TENON_ASSIGN_OR_RETURN(isa, parse_cpu_isa(flags.pipeline.isa));
+    TENON_RETURN_IF_ERROR(check_chosen_isa(host_facts().cpu, *isa));
   }
   const HostFacts host = host_facts(isa);
   const uint32_t threads = flags.pipeline.threads.value_or(host.workers);

@@ -59,7 +59,7 @@ void look_at_processor(Group group, const HostFacts& host) {
   group.good("processor", cpu_brand());
   const std::string isa(cpu_isa_name(host.cpu));
   const std::string kernels = "kernels of the instruction set " + isa;
-  if (host.cpu.has_all(kCpuAvx2)) {
+  if (host.cpu.has_all(kCpuAvx2) || host.cpu.has_all(kCpuNeon)) {
     group.good("instruction set", kernels);
   } else {
     group.note("instruction set", kernels + ": plain code, which is several times slower");

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tenon/host.h>
+#include <tenon/processors/cpu_sets.h>
 
 #include <initializer_list>
 
@@ -30,6 +31,12 @@ const KernelSet& best_kernels(const HostFacts& host,
 #define TENON_X86(kernels) (kernels)
 #else
 #define TENON_X86(kernels) nullptr
+#endif
+// TENON_ARM(&kNeonKernels): a set that exists on AArch64 alone.
+#if defined(__aarch64__)
+#define TENON_ARM(kernels) (kernels)
+#else
+#define TENON_ARM(kernels) nullptr
 #endif
 
 // Whether the processor itself fetches what one row reads front to back, so that additional

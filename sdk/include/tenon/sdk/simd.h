@@ -1,14 +1,12 @@
-// One vector of f32 in the width of the instruction set that this source is compiled for, so that a
-// kernel is written once and compiled once per set (tenon_add_plugin's ISA_SOURCES):
-//
+// One vector of f32, as wide as the instruction set that this source is compiled for: a kernel is
+// written once and compiled once per set (tenon_add_plugin's ISA_SOURCES):
 //   portable   4 lanes, compiler vectors      no fused multiply-add: `fma` rounds twice
+//   neon       4 lanes, any AArch64
 //   avx2       8 lanes, AVX2 + FMA + F16C
 //   avx512     16 lanes, AVX-512 F BW DQ VL
 //
-// All of it is in a namespace of that set and always inlined: the linker can never replace a
-// function of one set by that of another. Write kernels the same way (templates in an anonymous
-// namespace, raw pointers, no standard-library calls).
-//
+// All of it is in a namespace of that set and always inlined, so no linker mixes sets up. Write
+// kernels likewise: templates in an anonymous namespace, raw pointers, no standard-library calls.
 // Each set defines F32, Mask, kLanes, kRegisters (vector registers) and
 //   zero set1 load store load_first store_first          *_first: the first n lanes, rest zero
 //   add sub mul div fma(a,b,c)=a*b+c min max round       min/max: the second where one is NaN
@@ -25,7 +23,9 @@
 //   interleave(even, odd, front, back)                   even[0] odd[0] even[1] odd[1] …
 #pragma once
 
-#if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__AVX512VL__)
+#if defined(TENON_NEON)  // the flag of that set: every AArch64 compiler has its instructions
+#include <tenon/sdk/simd/neon.h>  // IWYU pragma: export
+#elif defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__AVX512VL__)
 #include <tenon/sdk/simd/avx512.h>  // IWYU pragma: export
 #elif defined(__AVX2__) && defined(__FMA__) && defined(__F16C__)
 #include <tenon/sdk/simd/avx2.h>  // IWYU pragma: export

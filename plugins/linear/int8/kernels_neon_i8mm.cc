@@ -1,0 +1,5 @@
+#include "plugins/linear/int8/kernel_set.h"
+
+namespace tenon::int8 {
+constinit const KernelSet kNeonI8mmKernels = make_kernel_set();
+}  // namespace tenon::int8
