@@ -20,6 +20,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   require(!config->plan.layers.empty());
   require(config->draft_vocabulary >= 1 && config->draft_vocabulary <= config->plan.vocabulary);
   require(!config->norm_before_fc || !config->fc_norm);
+  if (config->block) {
+    require(config->block.mask >= 0);
+    require(static_cast<uint32_t>(config->block.mask) < config->plan.vocabulary);
+  }
+  require(config->kind != tenon::HeadKind::dflash || (config->block && !config->states.empty()));
   for (size_t i = 0; i < config->states.size(); ++i) {
     require(config->states[i] > (i == 0 ? 0 : config->states[i - 1]));
   }

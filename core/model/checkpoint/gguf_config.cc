@@ -6,6 +6,7 @@
 
 #include "core/base/quote.h"
 #include "core/model/checkpoint/gguf_ends.h"
+#include "core/model/checkpoint/gguf_layers.h"
 #include "core/model/checkpoint/gguf_source.h"
 #include "core/model/config/model_config.h"
 #include "core/model/families/family.h"

@@ -11,8 +11,6 @@
 
 namespace tenon {
 
-struct Family;
-
 struct GgufConfig {
   ModelPlan plan;
   std::vector<TextEnd> ends;
@@ -23,12 +21,6 @@ struct GgufConfig {
 // leads every message. What is not built is refused by the key that asks for it.
 Result<GgufConfig> gguf_model_config(const GgufFile& file, const GgufBytes& bytes,
                                      std::string_view name);
-
-// The same of a file whose layers are a family's, whatever the file calls itself, and which may
-// have no embedding: `vocabulary` is the number of tokens then.
-Result<GgufConfig> gguf_layers_config(const GgufFile& file, const GgufBytes& bytes,
-                                      std::string_view name, const Family& family,
-                                      uint32_t vocabulary);
 
 // Divisors of the rotary frequencies, as a GGUF file stores them, for the scaling that
 // RopeScalingKind::llama3 describes. [dim / 2]

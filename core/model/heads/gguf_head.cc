@@ -6,8 +6,8 @@
 #include "core/base/quote.h"
 #include "core/files/gguf_parts.h"
 #include "core/model/checkpoint/gguf_checkpoint.h"
-#include "core/model/checkpoint/gguf_config.h"
 #include "core/model/checkpoint/gguf_fields.h"
+#include "core/model/checkpoint/gguf_layers.h"
 #include "core/model/families/family.h"
 
 namespace tenon {

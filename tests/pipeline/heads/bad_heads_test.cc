@@ -122,8 +122,10 @@ TEST_F(BadHeads, without_a_tensor) {
 }
 
 TEST_F(BadHeads, of_another_kind) {
-  in_config("LlamaForCausalLMEagle3", "DFlashDraftModel");
-  EXPECT_THAT(refusal(), HasSubstr("architecture \"DFlashDraftModel\" is no EAGLE-3 head"));
+  in_config("LlamaForCausalLMEagle3", "HydraDraftModel");
+  EXPECT_THAT(refusal(), HasSubstr("architecture \"HydraDraftModel\" is no head that is built"));
+  in_config("HydraDraftModel", "DFlashDraftModel");
+  EXPECT_THAT(refusal(), HasSubstr("'block_size', 2 or more, and 'mask_token_id' are not there"));
 }
 
 TEST_F(BadHeads, that_read_states_in_no_order_or_the_embeddings) {

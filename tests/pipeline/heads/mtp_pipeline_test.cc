@@ -155,10 +155,40 @@ TEST_P(MtpPipelines, rejection_leaves_the_distribution_of_tokens_as_it_is) {
   }
 }
 
-TEST_P(MtpPipelines, no_second_model_is_configured) {
+TEST_P(MtpPipelines, a_whole_model_is_no_layer_for_drafts) {
   EXPECT_THAT(refusal(with_mtp({"drafter.model=" + golden_models() + "llama_tied"})),
-              HasSubstr("drafter.model is set, but drafter \"mtp\" runs the model's own layers"));
+              HasSubstr("drafts need the same vocabulary"));
+  // Of a recurrent one something else is said first.
+  EXPECT_THAT(refusal(with_mtp({"drafter.model=" + golden_models() + GetParam()})),
+              testing::AnyOf(HasSubstr("there is no head to draft with"),
+                             HasSubstr("has recurrent layers")));
   EXPECT_THAT(refusal({"drafter.plugin=eagle3"}), HasSubstr("or of a head"));
+}
+
+class MtpTrees : public MtpPipelines {};
+INSTANTIATE_TEST_SUITE_P(Models, MtpTrees,
+                         testing::Values("../mtp/deepseek_v3", "../mtp/glm4_moe"),
+                         [](const auto& one) { return std::string(one.param + 7); });
+
+TEST_P(MtpTrees, trees_change_no_token) {
+  const Outcome all = run({}, asked());
+  for (const char* tree : {"2,2", "grow"}) {
+    SCOPED_TRACE(tree);
+    const Outcome outcome =
+        run(with_mtp({std::string("drafter.options.tree=") + tree}), asked());
+    EXPECT_EQ(outcome.samples, all.samples);
+    EXPECT_GT(outcome.totals.drafts.tokens, 100u);
+    EXPECT_GT(outcome.totals.drafts.accepted, 0u);
+  }
+}
+
+class MtpRecurrent : public MtpPipelines {};
+INSTANTIATE_TEST_SUITE_P(Models, MtpRecurrent, testing::Values("../mtp/qwen3_5"),
+                         [](const auto& one) { return std::string(one.param + 7); });
+
+// Siblings of a tree share a position, which states are told apart by.
+TEST_P(MtpRecurrent, trees_are_refused) {
+  EXPECT_THAT(refusal(with_mtp({"drafter.options.tree=2,2"})), HasSubstr("draft.shape"));
 }
 
 class MtpRefusals : public MtpPipelines {};
