@@ -7,6 +7,7 @@ import pathlib
 import re
 import shutil
 import signal
+import subprocess
 import tempfile
 import threading
 import time
@@ -344,6 +345,21 @@ class Apart(unittest.TestCase):
         self.assertIn("is no host – write names", complaint(*flags("both", **{"disaggregation.peers": "a b"})))
         self.assertIn("is set, but no role; set disaggregation.role too",
                       complaint("--set", "disaggregation.lease=5s"))
+
+    def test_the_commands_of_the_page_do_what_it_says(self):
+        page = (SOURCE / "docs/disaggregation.md").read_text()
+        workers = []
+        for line in re.findall(r"^\$ tenon serve --port \d+ (.*)$", page, re.M):
+            server = Server("--threads", 1, *re.sub(r"127.0.0.1:\d+", "127.0.0.1:0", line).split(), template=TEMPLATE)
+            self.addCleanup(server.__exit__)
+            self.assertRegex(server.process.stdout.readline(), r"^handing over K/V of tale at 127.0.0.1:\d+, as role ")
+            workers.append(server)
+        self.assertEqual(said(apart(*workers, *REQUESTS[0])), self.expected[0])
+        for line in re.findall(r"^\$ (curl .*)$", page, re.M):
+            line = line.replace("127.0.0.1:8000", f"127.0.0.1:{workers[0].port}").replace("curl ", "curl --fail ", 1)
+            done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=PATIENCE, check=True)
+            self.assertEqual(set(json.loads(done.stdout)), {"model", "role", "address", "engine_id"})
+        self.assertEqual(workers[0].get("/v1/engine/role")[2]["role"], "decode")
 
     def test_a_unix_socket_connects_workers_of_one_machine(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -4,8 +4,8 @@
 // silent, and loses whole workers. Every request ends with the tokens that it gets alone, and
 // nothing is left behind on either side.
 //
-//   TENON_TEST_WORLDS=3000 tenon_transfer_worlds_tests
-//   TENON_TEST_WORLD=17 tenon_transfer_worlds_tests
+//   TENON_TEST_WORLDS=3000 tenon_transfer_step_tests
+//   TENON_TEST_WORLD=17 tenon_transfer_step_tests
 #include <gtest/gtest.h>
 
 #include <cstdlib>

@@ -184,6 +184,9 @@ void add_older(Json& properties) {
                    {"regex", text()},
                    {"ebnf", text()},
                    {"cache_hit_threshold", {{"type", "number"}, {"minimum", 0}, {"maximum", 1}}},
+                   {"bootstrap_host", anything()},
+                   {"bootstrap_port", anything()},
+                   {"bootstrap_room", anything()},
                    {"return_token_ids", flag()},
                    {"return_tokens_as_token_ids", flag()}});
 }

@@ -10,12 +10,20 @@ namespace {
 
 constexpr std::string_view kParams = "kv_transfer_params";
 constexpr int64_t kMostPort = 65535;
+constexpr size_t kMostName = 64;
 // What else routers write that know vLLM's workers: it says nothing that is not known here.
 constexpr std::string_view kUnneeded[] = {"remote_engine_id", "remote_block_ids", "tp_size",
                                           "remote_num_tokens", "remote_dp_rank"};
 
 bool asks(const Json& value) {
   return !value.is_null() && value != Json(false) && value != Json("") && value != Json::array();
+}
+
+// It goes into a response's head.
+bool is_plain(const std::string& name) {
+  return name.size() <= kMostName && std::ranges::all_of(name, [](char c) {
+           return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z');
+         });
 }
 
 // Of the member of an object, absent ones being null.
@@ -83,7 +91,7 @@ void read_params(Fields& fields, GenerationCall& call) {
     if (is_read || !asks(value) || std::ranges::find(kUnneeded, name) != std::end(kUnneeded)) {
       continue;
     }
-    fields.note_ignored(std::string(kParams) + "." + name);
+    fields.note_ignored(std::string(kParams) + (is_plain(name) ? "." + name : ""));
   }
   if (!hands_over && !fetches) return;
   out.kind = fetches ? TransferCall::Kind::fetch : TransferCall::Kind::hand_over;
