@@ -84,6 +84,7 @@ void Inbox::add(Piece piece) {
 void Inbox::end() {
   std::unique_lock lock(mutex_);
   ended_ = true;
+  rung_ = false;  // an event loop that lets pieces gather does not wait for the end as well
   end_.notify_all();
   tell(lock);
 }

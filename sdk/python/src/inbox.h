@@ -49,7 +49,7 @@ struct Piece {
 // What came of one call and nobody has looked at yet.
 class Inbox {
  public:
-  // `bell` may be null; it is rung with `id` once after each `take`.
+  // `bell` may be null; it is rung with `id` once after each `take`, and at the end.
   Inbox(std::shared_ptr<Bell> bell, uint64_t id) : bell_(std::move(bell)), id_(id) {}
 
   void add(Piece piece);  // [engine]

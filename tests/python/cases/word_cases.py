@@ -4,6 +4,7 @@ import asyncio
 import inspect
 import subprocess
 import sys
+import time
 import unittest
 import warnings
 
@@ -137,6 +138,14 @@ class Coroutines(unittest.IsolatedAsyncioTestCase):
         final = await self.outputs("A king", SamplingParams(max_tokens=20, seed=2,
                                                             output_kind=RequestOutputKind.FINAL_ONLY))
         self.assertEqual([output.outputs[0].text for output in final], [whole.text])
+
+    async def test_an_event_loop_is_not_woken_for_every_token(self):
+        begin, outputs = time.monotonic(), 0
+        async for output in self.llm.generate("Once upon a time", SamplingParams(temperature=0, max_tokens=400, ignore_eos=True)):
+            outputs += 1
+        self.assertEqual(len(output.outputs[0].token_ids), 400)
+        # The first piece and the end come at once, the others 10 ms apart.
+        self.assertLessEqual(outputs, 3 + (time.monotonic() - begin) / 0.01)
 
     async def test_many_run_at_once(self):
         prompts = [f"Once upon {i}" for i in range(64)]

@@ -136,9 +136,12 @@ ModelResult load(const Spec& spec, const std::shared_ptr<SharedWeights>& weights
 
 // Two models with the same text have the same weights in the same form.
 std::string weights_name(const Pipeline& pipeline) {
-  std::string name = pipeline.model->path + "\n" + pipeline.config.executor.value + "\n" +
-                     pipeline.config.linear.plugin.value;
-  for (const NamedAdapter& adapter : pipeline.config.adapters) name += "\n" + adapter.path.value;
+  const PipelineConfig& config = pipeline.config;
+  std::string name = pipeline.model->path + "\n" + config.executor.value + "\n" +
+                     config.linear.plugin.value + "\n" +
+                     std::to_string(config.threads.value.value_or(0)) + "\n" +
+                     (config.isa.value ? std::to_string(static_cast<int>(*config.isa.value)) : "");
+  for (const NamedAdapter& adapter : config.adapters) name += "\n" + adapter.path.value;
   return name;
 }
 
