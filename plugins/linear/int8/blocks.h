@@ -102,7 +102,7 @@ struct DotOfFormat {
   static constexpr bool kNibbles =
       !kTable<F> && F::kShape.bits <= 4 && F::kShape.small != sdk::SmallScales::shifted_halves;
   using Narrow = std::conditional_t<kNibbles && !kTimesSmall<F>, DotQ4, DotUnsigned>;
-  using Wide = std::conditional_t<F::kShape.bits == 8, DotU8, DotQ8>;
+  using Wide = std::conditional_t<F::kShape.bits == 8, DotU8, DotLevels>;
   using Type = std::conditional_t<kWide, Wide, Narrow>;
 };
 

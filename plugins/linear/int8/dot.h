@@ -92,6 +92,7 @@ struct Dot {
 };
 using DotQ8 = Dot;
 using DotU8 = Dot;
+using DotLevels = Dot;
 using DotQ4 = Dot;
 using DotUnsigned = Dot;
 
@@ -159,6 +160,15 @@ struct Dot {
   }
   [[gnu::always_inline]] static F32 value(Sum sum, int32_t, Scale scale) {
     return simd::fma(_mm256_castsi256_ps(sum), scale.factor, scale.shift);
+  }
+};
+// Scales of tables may have all the bits that an f32 has: what they are multiplied with must be a
+// whole number.
+struct DotLevels : Dot {
+  using Scale = F32;
+  [[gnu::always_inline]] static Scale scale(F32 factor) { return factor; }
+  [[gnu::always_inline]] static F32 value(Sum sum, int32_t start, Scale scale) {
+    return simd::mul(whole(sum, start), scale);
   }
 };
 // Magnitudes of signed w times x with the sign of w.
@@ -253,6 +263,7 @@ struct DotQ4 : DotBase {
 };
 
 using DotU8 = DotQ8;
+using DotLevels = DotQ8;
 
 #endif
 
@@ -331,6 +342,7 @@ struct DotQ8 {
   }
 };
 using DotU8 = DotQ8;
+using DotLevels = DotQ8;
 using DotQ4 = DotQ8;
 using DotUnsigned = DotQ8;
 

@@ -204,6 +204,7 @@ struct Dot : DotOfWords {
 #endif
 using DotQ8 = Dot;
 using DotU8 = Dot;
+using DotLevels = Dot;
 using DotQ4 = Dot;
 using DotUnsigned = Dot;
 
@@ -265,6 +266,7 @@ struct DotOfHalves : DotOfWords {
 };
 using DotQ8 = DotOfHalves<2>;  // 2 · 128 · 127
 using DotU8 = DotOfHalves<2>;
+using DotLevels = DotOfHalves<2>;
 using DotUnsigned = DotOfHalves<2>;
 using DotQ4 = DotOfHalves<8>;  // nibbles and less: 8 · 15 · 127
 
