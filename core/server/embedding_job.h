@@ -8,6 +8,7 @@
 #include "core/server/api/read/other_calls.h"
 #include "core/server/http_call.h"
 #include "core/server/models/model_metrics.h"
+#include "core/server/models/replicas.h"
 #include "core/server/models/served_model.h"
 #include "core/server/work_pool.h"
 
@@ -16,7 +17,7 @@ namespace tenon::server {
 class EmbeddingJob final : public std::enable_shared_from_this<EmbeddingJob> {
  public:
   // What is borrowed outlives it.
-  EmbeddingJob(api::EmbeddingCall call, std::shared_ptr<ServedModel> model, ModelMetrics& metrics,
+  EmbeddingJob(api::EmbeddingCall call, std::shared_ptr<ServedModel> model,
                std::shared_ptr<HttpCall> http, WorkPool& pool);
   void start();  // [pool]
 
@@ -27,14 +28,16 @@ class EmbeddingJob final : public std::enable_shared_from_this<EmbeddingJob> {
   void end(const RequestEnd& end);
   void complete();
   void lose_reader();
+  void lose_replica(const std::string& problem);
   void cancel();
 
   const api::EmbeddingCall call_;
   const std::shared_ptr<ServedModel> lease_;  // the model stays loaded
-  ServedModel& model_;
-  ModelMetrics& metrics_;
+  ServedModel& model_;  // the first replica's, for all that is the same everywhere
+  Replicas& replicas_;
   const std::shared_ptr<HttpCall> http_;
   WorkPool& pool_;
+  std::unique_ptr<Replicas::Stay> stay_;  // where it is
   std::mutex mutex_;
   std::vector<std::vector<float>> vectors_;
   std::vector<RequestId> ids_;

@@ -58,7 +58,11 @@ void Service::server_info(const Call& call, const http::Request& request) {
 
 void Service::load(const Call& call, const http::Request&) {
   uint64_t requests = 0;
-  for (const Lease& model : loaded_models()) requests += model->host->live_requests();
+  for (const Lease& model : loaded_models()) {
+    for (uint32_t rank = 0; rank < model->replicas; ++rank) {
+      requests += model->engine(rank).host->live_requests();
+    }
+  }
   call->answer_json(api::to_text({{"server_load", requests}}));
 }
 
@@ -89,7 +93,11 @@ void Service::kv_event_sources(const Call& call, const http::Request&) {
 
 void Service::get_load(const Call& call, const http::Request&) {
   api::Json loads = api::Json::array();
-  for (const Lease& model : loaded_models()) loads.push_back(load_json(*model));
+  for (const Lease& model : loaded_models()) {
+    for (uint32_t rank = 0; rank < model->replicas; ++rank) {
+      loads.push_back(load_json(model->engine(rank)));
+    }
+  }
   call->answer_json(api::to_text(loads));
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/base/machine/cpu_cores.h"
 #include "core/base/quote.h"
 #include "core/base/text.h"
 #include "core/server/api/read/json.h"
@@ -40,32 +41,49 @@ api::ApiError key_needed() {
 Service::Service(std::vector<ModelSource> models, ServiceOptions options,
                  std::function<void()> on_broken)
     : options_(std::move(options)),
+      on_broken_(std::move(on_broken)),
       generation_{.queue_bytes = options_.queue_bytes,
                   .constrain = options_.constrain,
                   .running = &running_},
       pool_(options_.threads, std::max<size_t>(kWaitingJobs, options_.requests)),
-      models_(std::move(models), pool_options(std::move(on_broken))) {}
+      models_(std::move(models), pool_options()) {}
 
-ModelPoolOptions Service::pool_options(std::function<void()> on_broken) {
+ModelPoolOptions Service::pool_options() {
   ModelPoolOptions options = options_.models;
-  options.begin = [this, on_broken = std::move(on_broken)](ServedModel& model,
-                                                           ModelMetrics& metrics) {
-    model.feed = std::make_unique<StepFeed>();
-    if (draining_) model.feed->close();
-    model.host = std::make_unique<llm::EngineHost>(
-        *model.pipeline,
-        llm::HostOptions{.requests = options_.requests,
-                         .on_step = [&metrics](const StepRecord& step) { metrics.add(step); },
-                         .observer = model.feed.get(),
-                         .on_kv_events = kv_event_sink(),
-                         .on_end =
-                             [this, on_broken](const std::string&) {
-                               broken_ = true;
-                               on_broken();
-                             }});
+  options.begin = [this](ServedModel& engine, ModelMetrics& metrics, Replicas& group) {
+    start_engine(engine, metrics, group);
   };
   options.post = [this](std::function<void()> job) { pool_.post_urgent(std::move(job)); };
   return options;
+}
+
+void Service::start_engine(ServedModel& engine, ModelMetrics& metrics, Replicas& group) {
+  engine.feed = std::make_unique<StepFeed>();
+  if (draining_) engine.feed->close();
+  const CoreShare share(engine.rank, engine.cores_apart ? engine.replicas : 1);
+  engine.host = std::make_unique<llm::EngineHost>(
+      *engine.pipeline,
+      llm::HostOptions{.requests = (options_.requests + engine.replicas - 1) / engine.replicas,
+                       .on_step = [&metrics](const StepRecord& step) { metrics.add(step); },
+                       .observer = engine.feed.get(),
+                       .on_kv_events = kv_event_sink(),
+                       .on_end = [this, &group, rank = engine.rank](const std::string& problem) {
+                         lose(group, rank, problem);
+                       }});
+}
+
+void Service::lose(Replicas& group, uint32_t rank, const std::string& problem) {
+  if (!group.lose(rank, problem)) return;
+  broken_ = true;
+  on_broken_();
+}
+
+bool Service::lose_replica(const std::string& model, uint32_t rank, const std::string& problem) {
+  Entry* const entry = models_.find(model);
+  const Lease lease = entry == nullptr ? nullptr : models_.look(*entry);
+  if (lease == nullptr || rank >= lease->replicas) return false;
+  lose(*lease->group, rank, problem);
+  return true;
 }
 
 std::function<void(std::span<const KvEvent>)> Service::kv_event_sink() const {
@@ -81,7 +99,9 @@ Service::~Service() {
 
 void Service::drain() {
   draining_ = true;
-  for (const Lease& model : loaded_models()) model->feed->close();
+  for (const Lease& model : loaded_models()) {
+    for (uint32_t rank = 0; rank < model->replicas; ++rank) model->engine(rank).feed->close();
+  }
 }
 
 http::Handlers Service::handlers() {
@@ -188,10 +208,6 @@ std::optional<api::ApiError> Service::fault_of(const http::Request& request,
                                                const Route& route) const {
   if (options_.keys != nullptr && !route.is_open && key_of(request) == nullptr) return key_needed();
   if (route.method != "POST") return std::nullopt;
-  if (const std::string* rank = request.find("x-data-parallel-rank"); rank && *rank != "0") {
-    return api::ApiError{.message = "X-data-parallel-rank is " + in_quotes(*rank) +
-                                    " – one engine runs a model here, whose rank is 0"};
-  }
   if (const std::string* coding = request.find("content-encoding")) {
     if (*coding != "identity") {
       return api::ApiError{.status = 415,
@@ -319,6 +335,14 @@ api::Outcome<Service::Entry*> Service::model_of(const std::string& name) {
                                   " – GET /v1/models lists what there is",
                        .param = "model",
                        .code = "model_not_found"};
+}
+
+api::Outcome<ServedModel*> Service::engine_of(ServedModel& model, uint32_t rank) {
+  if (rank < model.replicas) return &model.engine(rank);
+  return api::ApiError{.message = "\"rank\" is " + std::to_string(rank) + " – the model " +
+                                  in_quotes(model.name) + " has the ranks 0 to " +
+                                  std::to_string(model.replicas - 1),
+                       .param = "rank"};
 }
 
 api::Outcome<Service::Entry*> Service::model_of(api::GenerationCall& call) {

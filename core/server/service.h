@@ -21,7 +21,7 @@ namespace tenon::server {
 struct ServiceOptions {
   std::string version;
   uint32_t threads = 2;      // of the pool
-  uint32_t requests = 1024;  // of each model, running and waiting
+  uint32_t requests = 1024;  // of each model, running and waiting; of replicas, shared out
   size_t queue_bytes = size_t{1} << 20;
   std::string cors_origin = {};     // that pages may come from: one, or "*"; empty = none
   const KeyRing* keys = nullptr;    // borrowed; null = everybody may
@@ -37,7 +37,8 @@ struct ServiceOptions {
 
 class Service {
  public:
-  // `on_broken` is called on a step thread when an engine cannot go on.
+  // Engines of one model (ServedModel::others) come with the first. `on_broken` is called on a step
+  // thread when a model has no engine left that can go on.
   Service(std::vector<ModelSource> models, ServiceOptions options, std::function<void()> on_broken);
   // Ends everything that runs. The connections are gone by then.
   ~Service();
@@ -66,6 +67,9 @@ class Service {
   void show(const http::ServerFigures* figures) { figures_ = figures; }
   // From now on /ready says no, and who watches engines is let go. [any thread]
   void drain();
+  // An engine cannot go on: its requests are made by others, or answered. False: there is none of
+  // that name and rank. [any thread]
+  bool lose_replica(const std::string& model, uint32_t rank, const std::string& problem);
 
  private:
   using Call = std::shared_ptr<HttpCall>;
@@ -91,8 +95,10 @@ class Service {
   Key* key_of(const http::Request& request) const;
   http::Response preflight() const;
   std::function<void(std::span<const KvEvent>)> kv_event_sink() const;
-  ModelPoolOptions pool_options(std::function<void()> on_broken);
+  ModelPoolOptions pool_options();
 
+  void start_engine(ServedModel& engine, ModelMetrics& metrics, Replicas& group);
+  void lose(Replicas& group, uint32_t rank, const std::string& problem);
   api::Outcome<Entry*> model_of(const std::string& name);
   // Takes an adapter's name for a model too, as vLLM's clients name it, and notes it in the call.
   api::Outcome<Entry*> model_of(api::GenerationCall& call);
@@ -104,6 +110,8 @@ class Service {
   api::Outcome<Lease> model_in_query(const http::Request& request);
   api::Outcome<Lease> loaded_model(const std::string& name);
   std::vector<Lease> loaded_models();
+  // One of the engines of a model. Error: there is none of that rank.
+  static api::Outcome<ServedModel*> engine_of(ServedModel& model, uint32_t rank);
 
   void health(const Call& call, const http::Request& request);
   void ready(const Call& call, const http::Request& request);
@@ -139,6 +147,7 @@ class Service {
   void count(const Call& call, const api::Outcome<api::GenerationCall>& parsed, api::Json answer);
 
   const ServiceOptions options_;
+  const std::function<void()> on_broken_;
   const std::string instance_ = fresh_id();
   RunningRequests running_;
   const GenerationSetting generation_;

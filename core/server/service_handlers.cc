@@ -218,12 +218,14 @@ void Service::steps(const Call& call, const http::Request& request) {
   if (!query.ok()) return call->refuse(query.error());
   const auto model = loaded_model(query->model);
   if (!model.ok()) return call->refuse(model.error());
+  const auto engine = engine_of(**model, query->rank);
+  if (!engine.ok()) return call->refuse(engine.error());
   call->note([&](LogEntry& entry) {
     entry.model = (*model)->name;
     entry.stream = true;
   });
   // Who watches does not use the model: the stream ends when it is unloaded.
-  stream_steps(call, **model, *(*model)->feed, query->since);
+  stream_steps(call, **model, *(*engine)->feed, query->since);
 }
 
 void Service::page(const Call& call, const http::Request& request) {
@@ -242,9 +244,7 @@ void Service::generate(const Call& call, api::Outcome<api::GenerationCall> parse
   const auto asked = std::make_shared<api::GenerationCall>(*std::move(parsed));
   with_model(call, entry, [this, call, asked, &entry](const Lease& model) {
     if (const auto missing = not_built(*asked, *model, generation_)) return call->refuse(*missing);
-    std::make_shared<Generation>(std::move(*asked), model, models_.metrics(entry), call, pool_,
-                                 generation_)
-        ->start();
+    std::make_shared<Generation>(std::move(*asked), model, call, pool_, generation_)->start();
   });
 }
 
@@ -308,7 +308,7 @@ void Service::embeddings(const Call& call, const http::Request& request) {
   Entry& entry = **found;
   call->note([&](LogEntry& noted) { noted.model = models_.name(entry); });
   with_model(call, entry, [this, call, asked = *parsed, &entry](const Lease& model) {
-    std::make_shared<EmbeddingJob>(asked, model, models_.metrics(entry), call, pool_)->start();
+    std::make_shared<EmbeddingJob>(asked, model, call, pool_)->start();
   });
 }
 

@@ -42,7 +42,7 @@ void CpuWorker::run(uint32_t workers, uint32_t linear_calls) {
   if (step_.head != nullptr && step_.head->is_context(has_states)) {
     return run_context(plan(), *this, [this](uint32_t layer) { store_context(layer); });
   }
-  run_decoder(plan(), *this);
+  run_decoder(plan(), *this, step_.cut.range);
 }
 
 }  // namespace tenon

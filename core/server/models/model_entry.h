@@ -1,6 +1,7 @@
 // A model of the pool, for the pool's own sources.
 #pragma once
 
+#include <deque>
 #include <map>
 
 #include "core/server/models/model_pool.h"
@@ -10,12 +11,15 @@ namespace tenon::server {
 class ModelPool::Entry {
  public:
   explicit Entry(ModelSource from)
-      : source(std::move(from)), model(std::move(source.loaded)), created(now_s()) {
+      : source(std::move(from)),
+        metrics(source.loaded == nullptr ? 1 : source.loaded->replicas),
+        model(std::move(source.loaded)),
+        created(now_s()) {
     state = model == nullptr ? ModelState::unloaded : ModelState::loaded;
   }
 
   ModelSource source;
-  ModelMetrics metrics;
+  std::deque<ModelMetrics> metrics;  // of each of its engines
   // The rest is the mutex's.
   ModelState state;
   std::unique_ptr<ServedModel> model;

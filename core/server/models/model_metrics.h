@@ -14,7 +14,8 @@
 
 #include "core/engine/records/metrics.h"
 #include "core/engine/requests/request.h"
-#include "core/llm/engine_host.h"
+#include "core/server/models/replicas.h"
+#include "core/server/models/served_model.h"
 
 namespace tenon::server {
 
@@ -63,6 +64,9 @@ struct RequestShape {
   uint32_t longest_tokens = 0;
 };
 
+// Which replicas work, of a model that has several; else nothing.
+void write_replicas(const Replicas& replicas, MetricsText& out);
+
 class ModelMetrics {
  public:
   ModelMetrics();
@@ -82,9 +86,9 @@ class ModelMetrics {
 
  private:
   void write_histograms(const MetricsText::Labels& labels, MetricsText& out) const;
-  void write_adapters(const std::string& model, size_t adapters, MetricsText& out) const;
+  void write_adapters(const MetricsText::Labels& labels, size_t adapters, MetricsText& out) const;
 
-  void write_engine(const std::string& model, const ServedModel& served, const PartTimes& times,
+  void write_engine(const MetricsText::Labels& labels, const ServedModel& served, const PartTimes& times,
                     MetricsText& out) const;
 
   mutable std::mutex mutex_;

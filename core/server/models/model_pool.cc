@@ -46,7 +46,7 @@ ModelPool::ModelPool(std::vector<ModelSource> sources, ModelPoolOptions options)
     : options_(std::move(options)) {
   for (ModelSource& source : sources) {
     Entry& entry = *entries_.emplace_back(std::make_unique<Entry>(std::move(source)));
-    if (entry.model != nullptr && options_.begin) options_.begin(*entry.model, entry.metrics);
+    if (entry.model != nullptr) begin(entry, *entry.model);
   }
   thread_ = start_thread([this] { run(); });
 }
@@ -83,8 +83,24 @@ void ModelPool::stop() {
 // Requests that run end with the engine, and look at the rest of the model meanwhile.
 void ModelPool::end(std::unique_ptr<ServedModel> model) {
   if (model == nullptr) return;
-  if (model->feed != nullptr) model->feed->close();
-  model->host.reset();
+  for (uint32_t rank = 0; rank < model->replicas; ++rank) {
+    ServedModel& engine = model->engine(rank);
+    if (engine.feed != nullptr) engine.feed->close();
+    engine.host.reset();
+  }
+}
+
+// Engines of one model find each other before any of them begins.
+void ModelPool::begin(Entry& entry, ServedModel& model) {
+  std::vector<Replica> all;
+  for (uint32_t rank = 0; rank < model.replicas; ++rank) {
+    all.push_back({&model.engine(rank), &entry.metrics[rank]});
+  }
+  const bool finds_prefixes = model.pipeline != nullptr &&
+                              model.pipeline->kv_cache.extension<KvEvents>(kKvEvents) != nullptr;
+  model.group = std::make_unique<Replicas>(model.name, all, finds_prefixes);
+  if (!options_.begin) return;
+  for (const Replica& replica : all) options_.begin(*replica.model, *replica.metrics, *model.group);
 }
 
 ModelPool::Entry* ModelPool::find(const std::string& name) {
@@ -99,9 +115,6 @@ const std::vector<std::string>& ModelPool::adapters(const Entry& entry) const {
 }
 const std::string& ModelPool::name(const Entry& entry) const {
   return entry.source.name;
-}
-ModelMetrics& ModelPool::metrics(Entry& entry) {
-  return entry.metrics;
 }
 
 // Under the mutex.
@@ -199,7 +212,11 @@ ModelPool::Facts ModelPool::facts(Entry& entry) const {
 void ModelPool::write_metrics(MetricsText& out) {
   for (auto& entry : entries_) {
     const Lease lease = look(*entry);
-    entry->metrics.write(entry->source.name, lease.get(), out);
+    if (lease == nullptr) entry->metrics.front().write(entry->source.name, nullptr, out);
+    for (uint32_t rank = 0; lease != nullptr && rank < lease->replicas; ++rank) {
+      entry->metrics[rank].write(entry->source.name, &lease->engine(rank), out);
+    }
+    if (lease != nullptr) write_replicas(*lease->group, out);
     const std::lock_guard lock(mutex_);
     const MetricsText::Labels labels = {{"model_name", entry->source.name}};
     out.value("tenon:model_loaded", "gauge", "1 while the model is in memory.", labels,
@@ -318,7 +335,7 @@ void ModelPool::load(Entry& entry, Lock& lock) {
   say("loading " + name);
   const Time begin = Clock::now();
   Result<std::unique_ptr<ServedModel>> model = entry.source.load(free);
-  if (model.ok() && options_.begin) options_.begin(**model, entry.metrics);
+  if (model.ok()) begin(entry, **model);
   const Clock::duration took = Clock::now() - begin;
   say(model.ok() ? name + " is loaded, in " + rounded_seconds(took)
                  : name + " cannot be loaded: " + message_of(model.status()));
@@ -362,7 +379,9 @@ void ModelPool::unload_now(Entry& entry, const char* reason, Lock& lock) {
   }
   ++entry.unloads[reason];
   lock.unlock();
-  entry.metrics.carry(*model);
+  for (uint32_t rank = 0; rank < model->replicas; ++rank) {
+    entry.metrics[rank].carry(model->engine(rank));
+  }
   end(std::move(model));
   ::malloc_trim(0);
   const std::string_view why = reason;

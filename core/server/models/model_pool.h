@@ -56,8 +56,8 @@ struct ModelPoolOptions {
   // Free memory of the host, where the pool's models hold so much of it (of which some may not be
   // backed by memory yet).
   std::function<uint64_t(uint64_t held_bytes)> free_bytes = {};
-  // Begins a model's engine, once it is loaded. May be empty.
-  std::function<void(ServedModel& model, ModelMetrics& metrics)> begin = {};
+  // Begins each of a model's engines, once it is loaded. May be empty.
+  std::function<void(ServedModel& engine, ModelMetrics& metrics, Replicas& group)> begin = {};
   // Runs a job elsewhere than on the pool's thread; empty: there. A job that is dropped drops the
   // request that it is for.
   std::function<void(std::function<void()> job)> post = {};
@@ -106,7 +106,6 @@ class ModelPool {
   Facts facts(Entry& entry) const;  // [any thread]
   const std::vector<std::string>& adapters(const Entry& entry) const;
   const std::string& name(const Entry& entry) const;
-  ModelMetrics& metrics(Entry& entry);
   void write_metrics(MetricsText& out);  // [any thread]
 
   // Unloads what nobody used for long, as of `now`: what the pool's thread does by itself.
@@ -141,6 +140,7 @@ class ModelPool {
   void post(Jobs jobs, Lock& lock);
   void say(const std::string& line);
 
+  void begin(Entry& entry, ServedModel& model);
   static void end(std::unique_ptr<ServedModel> model);
 
   const ModelPoolOptions options_;

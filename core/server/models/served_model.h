@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "core/chat/answers/answer_format.h"
 #include "core/chat/chat_template.h"
@@ -13,6 +14,7 @@
 #include "core/server/api/write/answer_parts.h"
 #include "core/server/api/write/error.h"
 #include "core/server/api/write/events.h"
+#include "core/server/models/replicas.h"
 #include "core/server/steps/step_feed.h"
 
 namespace tenon::server {
@@ -36,9 +38,23 @@ struct ServedModel {
   std::string weights = {};                 // as ModelNeeds::weights; empty: not known
   uint64_t weight_bytes = 0;                // that it takes of the host's memory
   uint64_t kv_bytes = 0;
-  std::unique_ptr<StepFeed> feed;  // of its engine
+  // Of the engines that serve it: which one this is, of how many. All but the first know their
+  // pipeline and their engine alone; texts are the first one's.
+  uint32_t rank = 0;
+  uint32_t replicas = 1;
+  bool cores_apart = true;  // each of them has a share of the process's cores
+  std::vector<std::unique_ptr<ServedModel>> others = {};  // of the first: those of rank 1, 2, …
+  std::unique_ptr<Replicas> group = {};                   // of the first, once its engines begin
+  std::unique_ptr<StepFeed> feed;                         // of its engine
   std::unique_ptr<llm::EngineHost> host;
+
+  // Of the first: its engines by rank, itself among them.
+  ServedModel& engine(uint32_t of_rank) { return of_rank == 0 ? *this : *others[of_rank - 1]; }
 };
+
+// Another engine of a model, of rank `rank`.
+std::unique_ptr<ServedModel> another_replica(const ServedModel& first, Pipeline& pipeline,
+                                             uint32_t rank);
 
 // What only the model's files say: template and pooling. `template_file` is used in place of the
 // model's own, where it is not empty. Error: a template that is there and is not understood.

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "core/base/log.h"
+#include "core/base/machine/cpu_cores.h"
 #include "core/base/machine/process_memory.h"
 #include "core/base/machine/system_memory.h"
 #include "core/base/quote.h"
@@ -109,7 +110,7 @@ Result<std::optional<uint64_t>> memory_of(const std::string& text) {
 // What goes with a loaded model; the weights that others share outlive its pipeline.
 struct Held {
   std::shared_ptr<SharedWeights> weights;
-  OpenedPipeline opened;
+  std::vector<OpenedPipeline> opened;  // of each engine
 };
 
 using ModelResult = Result<std::unique_ptr<server::ServedModel>>;
@@ -121,15 +122,32 @@ ModelResult load(const Spec& spec, const std::shared_ptr<SharedWeights>& weights
   const auto tell = [&](const PlannedMemory& planned) {
     say((spec.keep ? "" : spec.name + ": ") + memory_line(planned));
   };
-  TENON_ASSIGN_OR_RETURN(held->opened,
-                         open_pipeline(spec.flags, true, weights.get(), tell, free_bytes));
-  Pipeline& pipeline = *held->opened.pipeline;
-  const std::string name = spec.name.empty() ? stem_of(pipeline.model->path) : spec.name;
-  TENON_ASSIGN_OR_RETURN(auto model, server::open_served_model(name, pipeline, spec.chat_template));
-  model->random_seeds = spec.random_seeds;
-  const bool on_device = pipeline.executor->device_bytes().has_value();
-  model->weight_bytes = on_device ? 0 : pipeline.weight_bytes();
-  model->kv_bytes = on_device ? 0 : pipeline.kv_bytes();
+  TENON_ASSIGN_OR_RETURN(const PipelineConfig config, load_config(spec.flags));
+  const uint32_t engines = config.engines();
+  // Engines of one process take turns on its cores only where they are one pipeline's.
+  const bool cores_apart = config.processes() == 1;
+  std::unique_ptr<server::ServedModel> model;
+  for (uint32_t rank = 0; rank < engines; ++rank) {
+    const CoreShare share(cores_apart ? rank : 0, cores_apart ? engines : 1);
+    PipelineFlags flags = spec.flags;
+    flags.replica = rank;
+    TENON_ASSIGN_OR_RETURN(OpenedPipeline opened,
+                           open_pipeline(flags, true, weights.get(), tell, free_bytes));
+    Pipeline& pipeline = *held->opened.emplace_back(std::move(opened)).pipeline;
+    const bool on_device = pipeline.executor->device_bytes().has_value();
+    if (rank > 0) {
+      model->others.push_back(server::another_replica(*model, pipeline, rank));
+      model->kv_bytes += on_device ? 0 : pipeline.kv_bytes();
+      continue;
+    }
+    const std::string name = spec.name.empty() ? stem_of(pipeline.model->path) : spec.name;
+    TENON_ASSIGN_OR_RETURN(model, server::open_served_model(name, pipeline, spec.chat_template));
+    model->replicas = engines;
+    model->cores_apart = cores_apart;
+    model->random_seeds = spec.random_seeds;
+    model->weight_bytes = on_device ? 0 : pipeline.weight_bytes();
+    model->kv_bytes = on_device ? 0 : pipeline.kv_bytes();
+  }
   model->holds = std::move(held);
   return model;
 }
@@ -184,11 +202,10 @@ Result<server::ModelSource> source_of(Spec spec, const std::shared_ptr<SharedWei
   }
   // What the files of pipelines say is checked now, and the models when they are needed.
   TENON_ASSIGN_OR_RETURN(const PipelineConfig config, load_config(spec.flags));
-  if (config.tensor_ranks.value > 1) {
-    return invalid_argument(
-        "the model " + in_quotes(spec.name) +
-        " is run by several processes (parallel.tensor), which load it together "
-        "at the start – keep it (keep = true)");
+  if (config.processes() > 1 || config.engines() > 1) {
+    return invalid_argument("the model " + in_quotes(spec.name) +
+                            " is run by several processes or engines ([parallel]), which are "
+                            "loaded together at the start – keep it (keep = true)");
   }
   for (const NamedAdapter& adapter : config.adapters) source.adapters.push_back(adapter.name);
   source.measure = [spec] { return measure(spec); };
@@ -217,7 +234,11 @@ uint64_t free_beside(uint64_t held_bytes) {
 
 std::string ModelsToServe::names() const {
   std::vector<std::string> all;
-  for (const server::ModelSource& source : sources) all.push_back(source.name);
+  for (const server::ModelSource& source : sources) {
+    all.push_back(source.name);
+    const uint32_t engines = source.loaded == nullptr ? 1 : source.loaded->replicas;
+    if (engines > 1) all.back() += " (" + std::to_string(engines) + " replicas)";
+  }
   return join(all);
 }
 
