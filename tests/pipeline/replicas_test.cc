@@ -127,19 +127,21 @@ class ReplicasOfServer : public testing::Test {
   }
 
   std::unique_ptr<Service> serve(uint32_t replicas) {
-    std::vector<std::unique_ptr<ServedModel>> models;
+    std::unique_ptr<ServedModel> model;
     for (uint32_t rank = 0; rank < replicas; ++rank) {
       pipelines_.push_back(build(fates_[rank]));
       Pipeline& pipeline = *pipelines_.back();
       if (rank > 0) {
-        models.push_back(another_replica(*models.front(), pipeline, rank));
+        model->others.push_back(another_replica(*model, pipeline, rank));
         continue;
       }
-      auto model = open_served_model("tale", pipeline, "");
-      EXPECT_TRUE(model.ok());
-      (*model)->replicas = replicas;
-      models.push_back(*std::move(model));
+      auto opened = open_served_model("tale", pipeline, "");
+      EXPECT_TRUE(opened.ok());
+      model = *std::move(opened);
+      model->replicas = replicas;
     }
+    std::vector<ModelSource> models;
+    models.push_back({.name = "tale", .loaded = std::move(model), .keep = true});
     return std::make_unique<Service>(std::move(models), ServiceOptions{.version = "test"},
                                      [this] { broken_ = true; });
   }
