@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/base/result.h"
+#include "core/compare/cluster/cluster.h"
 #include "core/workload/published_trace.h"
 
 namespace tenon::compare {
@@ -19,10 +20,18 @@ namespace tenon::compare {
 struct ClusterOf {
   uint32_t machines = 1;
   std::string routing = "round_robin";
+  uint32_t prefill = 0;             // ClusterPlan::prefill
+  std::string decode_machine = {};  // of those that go on with answers; empty: as all others
+  std::vector<MachineFailure> failures = {};
 
   friend bool operator==(const ClusterOf&, const ClusterOf&) = default;
-  std::string text() const;  // "4 machines, prefix"
+  // "4 machines, prefix"
+  std::string text() const;
+  ClusterPlan plan() const;
 };
+// "2@30s/10s": the second machine fails after 30 seconds, for 10. Error: invalid_argument.
+Result<MachineFailure> parse_failure(std::string_view text);
+std::string failure_text(const MachineFailure& failure);
 
 // What an arm has in place of the base's.
 struct ComparisonArm {

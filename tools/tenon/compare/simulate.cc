@@ -87,6 +87,7 @@ Result<SimulatedMachine> simulated_machine_of(const Comparison& comparison) {
     for (const std::string& setting : arm.set) {
       if (setting.starts_with(kMachineKey)) names.push_back(setting.substr(kMachineKey.size()));
     }
+    if (!arm.cluster.decode_machine.empty()) names.push_back(arm.cluster.decode_machine);
   }
   SimulatedMachine out;
   for (const std::string& name : names) {
