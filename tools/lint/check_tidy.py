@@ -28,7 +28,7 @@ MOST = 16  # sources of a group
 WITH_WORD = {"-isystem", "-include", "-x"}
 # Sources that are built several at a time stand in a file that includes them.
 INCLUDED = re.compile(r'^#include "(.+)"$', re.MULTILINE)
-GCC_ALONE = ("-Wno-subobject-linkage", "-Winvalid-pch")
+GCC_ALONE = re.compile(r"-Wno-subobject-linkage|-Winvalid-pch|-Wno-error=(array-bounds|restrict|stringop-\w+)")
 UNREAD = re.compile(r"-O\w|-fPIC|-D\w+_EXPORTS")  # tell nothing that a check would read
 # What begins at a line's first column stands in a namespace.
 TYPE = re.compile(r"(?:class|struct|enum|enum class|union) (?:\[\[[\w:]+\]\] )?(\w+)|using (\w+) =")
@@ -71,7 +71,7 @@ def flags_of(entry):
         del words[at - 1:at + 1]
     source = os.path.basename(entry["file"])
     return tuple(word for word in words[compiler + 1:]
-                 if word not in ("-c", *GCC_ALONE) and os.path.basename(word) != source
+                 if word != "-c" and not GCC_ALONE.fullmatch(word) and os.path.basename(word) != source
                  and not UNREAD.fullmatch(word))
 
 

@@ -7,7 +7,7 @@
 namespace tenon::cuda {
 namespace {
 
-std::string quoted(const std::string& name) {
+std::string in_quotes(const std::string& name) {
   return "'" + name + "'";
 }
 
@@ -45,13 +45,14 @@ void Block::check_range(Region* region, int64_t offset, uint32_t bytes, Line lin
   if (!region->holds(offset, bytes)) {
     fail(FindingKind::out_of_bounds, line,
          std::string(verb) + " bytes " + std::to_string(offset) + " to " +
-             std::to_string(offset + bytes - 1) + " of " + quoted(region->name) + ", which has " +
-             std::to_string(region->bytes) + "; keep indices below the array's length");
+             std::to_string(offset + bytes - 1) + " of " + in_quotes(region->name) +
+             ", which has " + std::to_string(region->bytes) +
+             "; keep indices below the array's length");
   }
   if ((bytes & (bytes - 1)) == 0 && offset % bytes != 0) {
     fail(FindingKind::misaligned, line,
          std::string(verb) + " " + std::to_string(bytes) + " bytes at byte " +
-             std::to_string(offset) + " of " + quoted(region->name) +
+             std::to_string(offset) + " of " + in_quotes(region->name) +
              "; the address must be a multiple of the size");
   }
 }
@@ -66,7 +67,7 @@ void Block::fail_race(const Region& region, uint64_t byte, Line line, const char
                         ? "another lane of the warp; put a __syncwarp between"
                         : "another thread; put a __syncthreads between";
   fail(FindingKind::race, line,
-       std::string(verb) + " byte " + std::to_string(byte) + " of " + quoted(region.name) +
+       std::string(verb) + " byte " + std::to_string(byte) + " of " + in_quotes(region.name) +
            ", which line " + std::to_string(other) + (with_write ? " wrote" : " read") + " in " +
            way);
 }
@@ -101,7 +102,7 @@ void Block::check_early_read(Region* region, int64_t offset, uint32_t bytes, Lin
     const LastWrite& written = region->cell(byte).written;
     if (written.epoch == 0) continue;
     fail(FindingKind::too_early, line,
-         "reads byte " + std::to_string(byte) + " of " + quoted(region->name) + ", which line " +
+         "reads byte " + std::to_string(byte) + " of " + in_quotes(region->name) + ", which line " +
              std::to_string(written.line) + " wrote, before wait_for_earlier; wait first");
   }
 }
@@ -113,12 +114,12 @@ void Block::read_allowed(Region* region, int64_t offset, uint32_t bytes, Line li
   for (uint64_t byte = first; byte < first + bytes; ++byte) {
     if (region->states[byte] == ByteState::nothing) {
       fail(FindingKind::not_written, line,
-           "reads byte " + std::to_string(byte) + " of " + quoted(region->name) +
+           "reads byte " + std::to_string(byte) + " of " + in_quotes(region->name) +
                ", which nobody wrote; write it first");
     }
     if (region->states[byte] == ByteState::landing) {
       fail(FindingKind::not_landed, line,
-           "reads byte " + std::to_string(byte) + " of " + quoted(region->name) +
+           "reads byte " + std::to_string(byte) + " of " + in_quotes(region->name) +
                ", where a cp.async has not landed; wait for its group, and then for the block");
     }
     if (region->constant) continue;
@@ -133,22 +134,22 @@ void Block::read_allowed(Region* region, int64_t offset, uint32_t bytes, Line li
 void Block::write(Region* region, int64_t offset, uint32_t bytes, Line line, Write how) {
   check_range(region, offset, bytes, line, "writes");
   if (region->constant) {
-    fail(
-        FindingKind::constant, line,
-        "writes to " + quoted(region->name) + ", which is constant; write to an array that is not");
+    fail(FindingKind::constant, line,
+         "writes to " + in_quotes(region->name) +
+             ", which is constant; write to an array that is not");
   }
   const auto first = static_cast<uint64_t>(offset);
   const Thread& own = threads_[running_];
   if (!region->shared && !own.in_order) {
     fail(FindingKind::too_early, line,
-         "writes to " + quoted(region->name) +
+         "writes to " + in_quotes(region->name) +
              " before wait_for_earlier, while earlier kernels may use it; wait first");
   }
   for (uint64_t byte = first; byte < first + bytes; ++byte) {
     ByteState& state = region->states[byte];
     if (state == ByteState::landing) {
       fail(FindingKind::not_landed, line,
-           "writes byte " + std::to_string(byte) + " of " + quoted(region->name) +
+           "writes byte " + std::to_string(byte) + " of " + in_quotes(region->name) +
                ", where a cp.async has not landed; wait for its group first");
     }
     Cell& cell = region->cell(byte);
@@ -198,8 +199,8 @@ void Block::copy_async(Region* to, int64_t to_offset, Region* from, int64_t from
     check_range(from, from_offset, valid, line, "reads");
     if (from_offset % 16 != 0) {
       fail(FindingKind::misaligned, line,
-           "a cp.async reads at byte " + std::to_string(from_offset) + " of " + quoted(from->name) +
-               "; the address must be a multiple of 16");
+           "a cp.async reads at byte " + std::to_string(from_offset) + " of " +
+               in_quotes(from->name) + "; the address must be a multiple of 16");
     }
     read_allowed(from, from_offset, valid, line);
     counts().read_bytes += valid;
