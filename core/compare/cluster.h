@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/compare/replay.h"
-#include "core/compare/routing.h"
+#include "core/routing/router.h"
 
 namespace tenon::compare {
 

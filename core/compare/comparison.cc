@@ -8,11 +8,11 @@
 #include "core/base/files/mapped_file.h"
 #include "core/base/quote.h"
 #include "core/base/text.h"
-#include "core/compare/routing.h"
 #include "core/config/table_reader.h"
 #include "core/config/toml_parse.h"
 #include "core/hub/cache.h"
 #include "core/request/parameters.h"
+#include "core/routing/router.h"
 
 namespace tenon::compare {
 namespace {

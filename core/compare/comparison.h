@@ -15,7 +15,7 @@
 
 namespace tenon::compare {
 
-// Machines of a simulated arm, and how requests are routed to them (routing.h).
+// Machines of a simulated arm, and how requests are routed to them (core/routing/router.h).
 struct ClusterOf {
   uint32_t machines = 1;
   std::string routing = "round_robin";

@@ -7,8 +7,8 @@
 #include "core/compare/judge.h"
 #include "core/compare/orders.h"
 #include "core/compare/replay.h"
-#include "core/compare/routing.h"
 #include "core/pipeline/pipeline.h"
+#include "core/routing/router.h"
 
 namespace tenon::compare {
 

@@ -6,6 +6,7 @@
 
 #include <tenon/host.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -76,8 +77,22 @@ struct PipelineConfig {
   // Of an executor's device, for steps that are captured and launched as one; 0 = none are.
   Configured<uint64_t> graph_memory_bytes{uint64_t{128} << 20, {}};
 
-  // [parallel]: over how many processes every layer's matrices are cut; 1 = there is one process.
+  // [parallel]: over how many processes every layer's matrices are cut; how many have the layers
+  // one after the other; how many have experts of their own; and engines behind one server. 1 = one
+  // has all.
   Configured<uint32_t> tensor_ranks{1, {}};
+  Configured<uint32_t> pipeline_ranks{1, {}};
+  Configured<uint32_t> expert_ranks{1, {}};
+  Configured<uint32_t> data_replicas{1, {}};
+  Configured<bool> reduce_ranks;  // what ranks make of parts of K is added up
+  // Processes that run a pipeline together.
+  uint32_t processes() const {
+    return std::max(tensor_ranks.value, expert_ranks.value) * pipeline_ranks.value;
+  }
+  // Engines of a server: with stages as many as there are, so that each has a step to work on.
+  uint32_t engines() const {
+    return data_replicas.value > 1 ? data_replicas.value : pipeline_ranks.value;
+  }
   // Of the executor "sim": the machine's name or file; the format of a model's weights that are not
   // there, empty = as they are; which share of drafts is kept, null = those that are what is drawn.
   Configured<std::string> machine;

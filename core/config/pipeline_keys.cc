@@ -179,6 +179,20 @@ std::vector<ConfigKey> make_keys() {
           whole<&C::tensor_ranks>("parallel.tensor", 1, 64, "processes",
                                   "processes that every layer's matrices are cut over"),
           1)),
+      unless_default<&C::pipeline_ranks>(
+          with_default(whole<&C::pipeline_ranks>("parallel.pipeline", 1, 64, "processes",
+                                                 "processes that have the layers in turn"),
+                       1)),
+      unless_default<&C::expert_ranks>(
+          with_default(whole<&C::expert_ranks>("parallel.expert", 1, 64, "processes",
+                                               "processes that have experts of their own"),
+                       1)),
+      unless_default<&C::data_replicas>(
+          with_default(whole<&C::data_replicas>("parallel.data", 1, 64, "engines",
+                                                "engines behind one server, with the same model"),
+                       1)),
+      off_unless_set<&C::reduce_ranks>(
+          "parallel.reduce", "cuts K as well, and adds up what processes make; other bits"),
       unless_default<&C::machine>(
           key<&C::machine>("executor.machine", OptionType::text,
                            "the machine that the executor sim simulates: a name or a file")),

@@ -74,6 +74,15 @@ Planes planes_of(const KvGroup& group, DType dtype, uint32_t block_tokens) {
   return {k, kv_plane(dtype, group.kv_heads, group.v_dim, block_tokens)};
 }
 
+// Whether one of the layers keeps its K and V in that storage of the group.
+bool is_used(const ModelShape& shape, GroupId group, uint32_t storage, LayerRange range) {
+  for (LayerId layer = 0; layer < shape.layer_count; ++layer) {
+    const LayerShape& own = shape.layers[layer];
+    if (range.contains(layer) && own.group == group && own.index_in_group == storage) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 KvPlane kv_plane(DType dtype, uint32_t kv_heads, uint32_t dim, uint32_t block_tokens) {
@@ -92,7 +101,7 @@ uint64_t kv_bytes_per_token(const ModelShape& shape, GroupId group, DType dtype)
   return g.layers * (planes.k.block_bytes + v_bytes);
 }
 
-Status HostKv::allocate(const ModelShape& shape, const KvGeometry& geometry) {
+Status HostKv::allocate(const ModelShape& shape, const KvGeometry& geometry, LayerRange range) {
   if (shape.group_count != geometry.group_count) {
     return invalid_argument("the model has " + std::to_string(shape.group_count) +
                             " KV groups, the KV geometry " + std::to_string(geometry.group_count) +
@@ -108,12 +117,12 @@ Status HostKv::allocate(const ModelShape& shape, const KvGeometry& geometry) {
   }
   for (GroupId group = 0; group < shape.group_count; ++group) {
     TENON_RETURN_IF_ERROR(check_group(shape, geometry, group));
-    TENON_RETURN_IF_ERROR(add_group(shape, group));
+    TENON_RETURN_IF_ERROR(add_group(shape, group, range));
   }
   return {};
 }
 
-Status HostKv::add_group(const ModelShape& shape, GroupId id) {
+Status HostKv::add_group(const ModelShape& shape, GroupId id, LayerRange range) {
   const KvGroup& group = shape.groups[id];
   const KvGroupGeometry& sizes = groups_[id];
   if (group.kind == KvKind::recurrent) {
@@ -124,7 +133,11 @@ Status HostKv::add_group(const ModelShape& shape, GroupId id) {
   }
   const Planes strides = planes_of(group, sizes.dtype, sizes.block_tokens);
   for (uint32_t i = 0; i < group.layers; ++i) {
-    KvLayerStorage storage;
+    KvLayerStorage storage{strides.k, strides.v};
+    if (!is_used(shape, id, i, range)) {
+      layers_[id].push_back(storage);
+      continue;
+    }
     TENON_ASSIGN_OR_RETURN(storage.k, make_plane(id, group.kv_heads, strides.k));
     storage.v = storage.k;
     if (!group.v_inside_k()) {

@@ -17,13 +17,15 @@
 #include "core/base/result.h"
 #include "core/exec/host_memory.h"
 #include "core/exec/kv_bytes.h"
+#include "core/model/decoder.h"
 
 namespace tenon {
 
 class HostKv final : public KvBytes {
  public:
+  // Layers that attend and are not in `range` have no memory: another rank's executor runs them.
   // Errors: invalid_argument (shape and geometry do not fit), out_of_memory.
-  Status allocate(const ModelShape& shape, const KvGeometry& geometry);
+  Status allocate(const ModelShape& shape, const KvGeometry& geometry, LayerRange range = {});
 
   // [group_count], empty for groups of the other kind. Valid while this object lives and is not
   // allocated again.
@@ -56,7 +58,7 @@ class HostKv final : public KvBytes {
     std::byte* at(const KvPlace& place) const;
   };
   Status check(const KvMove& move) const;
-  Status add_group(const ModelShape& shape, GroupId group);
+  Status add_group(const ModelShape& shape, GroupId group, LayerRange range);
   Result<KvPlane> make_plane(GroupId group, uint32_t heads, KvPlane strides);
 
   std::vector<KvGroupGeometry> groups_;

@@ -28,7 +28,8 @@ namespace tenon {
 
 class DecoderOps {
  public:
-  virtual void embed() = 0;                  // tokens → hidden; scaled, positions added
+  // tokens → hidden; scaled, positions added. Where hidden enters: what follows from positions
+  virtual void embed() = 0;
   virtual void layer_inputs() = 0;           // tokens and hidden → inputs of all layers
   virtual void open_streams() = 0;           // hidden → streams
   virtual void predict(uint32_t layer) = 0;  // streams → streams, and the active one → hidden
@@ -120,14 +121,26 @@ inline void run_layer(const LayerPlan& layer, uint32_t index, DecoderOps& ops) {
   ops.layer_done(index);
 }
 
-// One forward pass, called by every worker.
-inline void run_decoder(const ModelPlan& plan, DecoderOps& ops) {
+// Layers [first, last) of a plan, to its end where `last` is beyond it.
+struct LayerRange {
+  uint32_t first = 0;
+  uint32_t last = UINT32_MAX;
+
+  bool has_first() const { return first == 0; }
+  bool has_last(const ModelPlan& plan) const { return last >= plan.layers.size(); }
+  bool contains(size_t layer) const { return layer >= first && layer < last; }
+};
+
+// One forward pass, or the part of it that these layers are: `hidden` enters where the first is not
+// among them, and is left there where the last is not. Called by every worker.
+inline void run_decoder(const ModelPlan& plan, DecoderOps& ops, LayerRange range = {}) {
   ops.embed();
-  if (plan.input()) ops.layer_inputs();
-  if (plan.streams()) ops.open_streams();
-  for (uint32_t layer = 0; layer < plan.layers.size(); ++layer) {
+  if (range.has_first() && plan.input()) ops.layer_inputs();
+  if (range.has_first() && plan.streams()) ops.open_streams();
+  for (uint32_t layer = range.first; layer < plan.layers.size() && layer < range.last; ++layer) {
     run_layer(plan.layers[layer], layer, ops);
   }
+  if (!range.has_last(plan)) return;
   if (plan.streams()) ops.close_streams();
   ops.logits();
 }

@@ -50,6 +50,18 @@ class Collective {
   virtual Status exchange(std::span<const uint64_t> bytes) = 0;
   // What a rank gave to the last exchange; until this rank calls the next.
   virtual const std::byte* incoming(uint32_t rank) const = 0;
+  // An exchange in which each rank gives every rank something of its own: bytes [starts[r][q],
+  // starts[r][q + 1]) of what rank r has in `outgoing` come to rank q, where they stand at that
+  // place of `incoming(r)`. `starts` [size, size + 1]: the same numbers at every rank; all of them
+  // are at most slot_bytes. Errors: those of exchange.
+  virtual Status all_to_all(std::span<const uint64_t> starts) = 0;
+
+  // From rank to rank, in order; a rank gives to one other and takes from one other, as the ranks
+  // of a pipeline do. Beside everything else: one thread may take while another one gives, sends or
+  // exchanges. `give` returns once `bytes` may be written again, `take` once all of them are there,
+  // as many as were given.
+  virtual Status give(uint32_t to, std::span<const std::byte> bytes) = 0;
+  virtual Status take(uint32_t from, std::span<std::byte> bytes) = 0;
 
   // Rank 0 to all others, any number of bytes; returns once they are under way.
   virtual Status send(std::span<const std::byte> message) = 0;

@@ -69,6 +69,29 @@ Status SharedCollective::exchange(std::span<const uint64_t>) {
   return fault();
 }
 
+Status SharedCollective::give(uint32_t, std::span<const std::byte> bytes) {
+  for (size_t first = 0; first < bytes.size(); first += memory_->slot_bytes()) {
+    // The piece before the last one, whose slot this is, was taken.
+    TENON_RETURN_IF_ERROR(wait_for(of(rank()).taken, given_ - 1));
+    const size_t count = std::min<size_t>(bytes.size() - first, memory_->slot_bytes());
+    std::memcpy(memory_->given_slot(rank(), given_ % 2), bytes.data() + first, count);
+    ++given_;
+    raise(of(rank()).given);
+  }
+  return fault();
+}
+
+Status SharedCollective::take(uint32_t from, std::span<std::byte> bytes) {
+  for (size_t first = 0; first < bytes.size(); first += memory_->slot_bytes()) {
+    TENON_RETURN_IF_ERROR(wait_for(of(from).given, taken_ + 1));
+    const size_t count = std::min<size_t>(bytes.size() - first, memory_->slot_bytes());
+    std::memcpy(bytes.data() + first, memory_->given_slot(from, taken_ % 2), count);
+    ++taken_;
+    raise(of(from).taken);
+  }
+  return fault();
+}
+
 Status SharedCollective::send(std::span<const std::byte> message) {
   for (size_t first = 0;; first += SharedHeader::kPartBytes) {
     // The part before the last one, whose buffer this is, was read by all.

@@ -33,9 +33,12 @@ class SharedCollective final : public Collective {
   uint64_t slot_bytes() const override { return memory_->slot_bytes(); }
   std::byte* outgoing() override { return memory_->slot(rank(), exchanges_ % 2); }
   Status exchange(std::span<const uint64_t> bytes) override;
+  Status all_to_all(std::span<const uint64_t>) override { return exchange({}); }
   const std::byte* incoming(uint32_t rank) const override {
     return memory_->slot(rank, (exchanges_ - 1) % 2);
   }
+  Status give(uint32_t to, std::span<const std::byte> bytes) override;
+  Status take(uint32_t from, std::span<std::byte> bytes) override;
   Status send(std::span<const std::byte> message) override;
   Result<std::vector<std::byte>> receive() override;
   void fail(const std::string& cause) override;
@@ -51,8 +54,9 @@ class SharedCollective final : public Collective {
 
   std::shared_ptr<SharedMemory> memory_;
   Options options_;
-  uint32_t exchanges_ = 0;  // that this rank came to
-  uint32_t parts_ = 0;      // of messages, that it wrote or read
+  uint32_t exchanges_ = 0;          // that this rank came to
+  uint32_t parts_ = 0;              // of messages, that it wrote or read
+  uint32_t given_ = 0, taken_ = 0;  // pieces
 };
 
 }  // namespace tenon

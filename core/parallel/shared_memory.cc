@@ -26,7 +26,7 @@ Result<std::unique_ptr<SharedMemory>> SharedMemory::map(int descriptor, uint32_t
   made->descriptor_ = descriptor;
   made->first_slot_ = slots_begin();
   made->slot_bytes_ = slot_bytes;
-  made->bytes_ = made->first_slot_ + uint64_t{ranks} * 2 * slot_bytes;
+  made->bytes_ = made->first_slot_ + uint64_t{ranks} * kSlots * slot_bytes;
   void* data = mmap(nullptr, made->bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
   if (data == MAP_FAILED) {
     return out_of_memory("ranks cannot map the memory that they share: " +
@@ -42,7 +42,7 @@ Result<std::unique_ptr<SharedMemory>> SharedMemory::create(uint32_t ranks, uint6
     return failed("the system grants no memory for ranks to share: " +
                   std::string(std::strerror(errno)));
   }
-  const uint64_t bytes = slots_begin() + uint64_t{ranks} * 2 * slot_bytes;
+  const uint64_t bytes = slots_begin() + uint64_t{ranks} * kSlots * slot_bytes;
   if (ftruncate(descriptor, static_cast<off_t>(bytes)) != 0) {
     const std::string cause = std::strerror(errno);
     close(descriptor);

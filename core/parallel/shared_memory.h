@@ -1,8 +1,8 @@
 // The memory that the ranks of one machine share (docs/parallel.md shows it).
 //
-// Every rank has a line of counters, which it alone writes, and two slots, which it fills in turn:
-// a slot is written again only after all ranks came to the exchange after the one that read it.
-// Messages of rank 0 go through two buffers in the same way.
+// Every rank has a line of counters and two slots, which it fills in turn: a slot is written again
+// only after all ranks came to the exchange after the one that read it. Two more slots carry what
+// it gives to one other rank. Messages of rank 0 go through two buffers in the same way.
 #pragma once
 
 #include <atomic>
@@ -25,6 +25,8 @@ enum class RankState : uint32_t { absent = 0, here = 1, left = 2 };
 struct alignas(64) SharedRank {
   SharedCount exchanges;  // that it came to
   SharedCount messages;   // parts of messages: that rank 0 wrote, or that another rank read
+  SharedCount given;      // pieces that it gave
+  SharedCount taken;      // of them, those that were taken; the other rank writes it
   alignas(64) std::atomic<uint64_t> beats{0};  // rises while the process runs (rank_watch.h)
   std::atomic<RankState> state{RankState::absent};
 };
@@ -62,10 +64,14 @@ class SharedMemory {
   uint64_t slot_bytes() const { return slot_bytes_; }
   SharedHeader& header() const { return *static_cast<SharedHeader*>(data_); }
   std::byte* slot(uint32_t rank, uint32_t turn) const {
-    return static_cast<std::byte*>(data_) + first_slot_ + (uint64_t{rank} * 2 + turn) * slot_bytes_;
+    return static_cast<std::byte*>(data_) + first_slot_ +
+           (uint64_t{rank} * kSlots + turn) * slot_bytes_;
   }
+  // What a rank gives to one other.
+  std::byte* given_slot(uint32_t rank, uint32_t turn) const { return slot(rank, 2 + turn); }
 
  private:
+  static constexpr uint32_t kSlots = 4;  // of a rank
   SharedMemory() = default;
   static Result<std::unique_ptr<SharedMemory>> map(int descriptor, uint32_t ranks,
                                                    uint64_t slot_bytes);

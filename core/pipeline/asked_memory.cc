@@ -50,8 +50,12 @@ uint64_t memory_beside_weights(const PipelineRequest& request, const OpenedModel
   const bool held =
       request.shared_weights != nullptr && request.shared_weights->holds(weight_files(pipeline));
   // A rank packs its part of them alone.
-  const uint64_t weights = held ? 0 : pipeline.weight_bytes() / pipeline.cut.ranks;  // below 2^51
-  return request.available_memory_bytes - std::min(request.available_memory_bytes, weights);
+  const uint64_t ranks = request.config.processes();
+  const uint64_t weights = held ? 0 : pipeline.weight_bytes() / ranks;  // below 2^51
+  const uint64_t left =
+      request.available_memory_bytes - std::min(request.available_memory_bytes, weights);
+  // Engines with the same weights share the rest. A stage keeps K and V of its own layers alone.
+  return saturating_mul(left, request.config.pipeline_ranks.value) / request.replicas;
 }
 
 Status check_asked_memory(const PipelineRequest& request, const PlacedModels& pipeline) {
@@ -65,9 +69,12 @@ Status check_asked_memory(const PipelineRequest& request, const PlacedModels& pi
   }
   const Asked asked = asked_of_host(pipeline, !device);
   const uint64_t fits = memory_beside_weights(request, pipeline);
-  if (asked.bytes <= fits) return {};
-  const uint64_t weights = request.available_memory_bytes - fits;
-  if (saturating_add(asked.bytes, weights) > request.total_memory_bytes) {
+  // Of replicas the first is looked at for all.
+  if (asked.bytes <= fits || request.replica > 0) return {};
+  const uint64_t stages = request.config.pipeline_ranks.value;
+  const uint64_t here = saturating_mul(asked.bytes, request.replicas) / stages;
+  const uint64_t weights = request.available_memory_bytes - fits * request.replicas / stages;
+  if (saturating_add(here, weights) > request.total_memory_bytes) {
     return invalid_argument(asked.origin + ": " + asked.text + " – there are " +
                             approximate_bytes(request.total_memory_bytes) +
                             " of memory in all, weights included – " + or_less(asked, fits));

@@ -151,13 +151,16 @@ Status bind_kv_cache(PlannedMemory& pipeline);
 
 // Several ranks (ranks.cc); each does nothing where there is one.
 //
-// Whether parallel.tensor and the ranks that there are agree, and the executor and what else is
-// configured can be run by several.
+// Whether the keys of [parallel] and the ranks that there are agree, and the executor and what else
+// is configured can be run by several.
 Status check_ranks(const PipelineRequest& request);
 // Ranks of one host share what memory it has.
 void share_memory_with_ranks(PipelineRequest& request);
-// The heads of the model that are this rank's; of a plan that is only shown, rank 0's.
-ModelCut cut_for_rank(const PipelineRequest& request, Model& model);
+// What of the model is a rank's. Error: unsupported, where it cannot be cut as the configuration
+// asks.
+Result<ModelCut> cut_for_rank(const PipelineRequest& request, Model& model, uint32_t rank);
+// Whether what the drafter wants to see can be shown.
+Status check_shown_to_drafter(const BoundPlugins& pipeline);
 Status join_ranks(PlacedModels& pipeline);
 Status check_what_ranks_run(const StrategyPlugins& pipeline);
 // `planned`: how far this rank came. All ranks go on with what the least of them has room for, or

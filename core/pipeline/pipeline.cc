@@ -12,6 +12,7 @@
 #include "core/pipeline/advice.h"
 #include "core/pipeline/composing.h"
 #include "core/pipeline/grammar_vocabulary.h"
+#include "core/pipeline/rank_parts.h"
 #include "core/pipeline/text_ends.h"
 #include "core/request/sampling_keys.h"
 
@@ -61,6 +62,20 @@ Status refuse_drafter(const PipelineConfig& config, const Model& model) {
                      " model generates by diffusion, which has no next token to draft; remove it");
 }
 
+// Of a plan that is only shown, the parts of all ranks, and rank 0's to go on with.
+Status cut_models(const PipelineRequest& request, OpenedModels& pipeline) {
+  const uint32_t ranks = request.config.processes();
+  if (!request.load_weights && ranks > 1) {
+    const auto cut = [&](Model& model, uint32_t rank) {
+      return cut_for_rank(request, model, rank);
+    };
+    TENON_ASSIGN_OR_RETURN(pipeline.rank_parts, parts_of_ranks(*pipeline.model, ranks, cut));
+  }
+  const uint32_t rank = request.ranks != nullptr ? request.ranks->rank() : 0;
+  TENON_ASSIGN_OR_RETURN(pipeline.cut, cut_for_rank(request, *pipeline.model, rank));
+  return {};
+}
+
 Status open_inputs(const PipelineRequest& request, OpenedModels& pipeline) {
   pipeline.config = request.config;
   pipeline.host = request.host;
@@ -87,7 +102,7 @@ Status open_inputs(const PipelineRequest& request, OpenedModels& pipeline) {
   if (!model.ok()) return with_context(path.origin.text(), model.status());
   pipeline.model = *std::move(model);
   TENON_RETURN_IF_ERROR(open_adapters(pipeline));
-  pipeline.cut = cut_for_rank(request, *pipeline.model);
+  TENON_RETURN_IF_ERROR(cut_models(request, pipeline));
   TENON_RETURN_IF_ERROR(refuse_drafter(request.config, *pipeline.model));
   Result<std::unique_ptr<Tokenizer>> tokenizer = Tokenizer::load(path.value);
   if (tokenizer.ok()) {
@@ -277,6 +292,7 @@ Status create_others(BoundPlugins& pipeline, ChosenPlugins& chosen) {
     TENON_RETURN_IF_ERROR(check_draft_text(pipeline));
     TENON_RETURN_IF_ERROR(check_head(pipeline));
     TENON_RETURN_IF_ERROR(bind_drafter(pipeline));
+    TENON_RETURN_IF_ERROR(check_shown_to_drafter(pipeline));
   }
   TENON_RETURN_IF_ERROR(create_linear(pipeline, chosen));
   return bind_kv_cache(pipeline);

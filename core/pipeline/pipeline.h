@@ -31,6 +31,8 @@ struct PipelineRequest {
   uint64_t total_memory_bytes = 0;        // 0 = the machine's, or what its control groups allow
   const Clock* clock = nullptr;           // borrowed, outlives the pipeline; null = the system's
   VirtualClock* virtual_clock = nullptr;  // the same, where it stands still until somebody moves it
+  // Of a server's engines with the same weights: which one this is, of how many.
+  uint32_t replica = 0, replicas = 1;
   bool load_weights = true;  // false: everything but the executor's load, for `config explain`
   // Called when memory is planned and nothing is loaded yet. May be empty.
   std::function<void(const PlannedMemory&)> planned;

@@ -6,7 +6,9 @@
 #include <utility>
 
 #include "core/base/log.h"
+#include "core/base/text.h"
 #include "core/exec/ranks/leading_executor.h"
+#include "core/exec/ranks/stages.h"
 #include "core/parallel/message.h"
 #include "core/pipeline/composing.h"
 
@@ -17,11 +19,66 @@ std::string number_of_processes(uint32_t count) {
   return count == 1 ? "one process" : std::to_string(count) + " processes";
 }
 
+// The key that asks for the most processes.
+struct AskingKey {
+  std::string_view name;
+  const Configured<uint32_t>& key;
+};
+AskingKey asking_key(const PipelineConfig& config) {
+  AskingKey most{"parallel.tensor", config.tensor_ranks};
+  if (config.pipeline_ranks.value > most.key.value) {
+    return {"parallel.pipeline", config.pipeline_ranks};
+  }
+  if (config.expert_ranks.value > most.key.value) return {"parallel.expert", config.expert_ranks};
+  return most;
+}
+
+std::string key_of(const PipelineConfig& config) {
+  return std::string(asking_key(config).name);
+}
+
+// "pipeline.toml:4:1: parallel.tensor is 2"
 std::string setting_of(const PipelineConfig& config) {
-  const std::string setting = "parallel.tensor is " + std::to_string(config.tensor_ranks.value);
+  const AskingKey asking = asking_key(config);
+  const std::string setting = key_of(config) + " is " + std::to_string(asking.key.value);
   // Nobody set a default.
-  return config.tensor_ranks.value == 1 ? setting
-                                        : config.tensor_ranks.origin.text() + ": " + setting;
+  return asking.key.value == 1 ? setting : asking.key.origin.text() + ": " + setting;
+}
+
+// Keys of [parallel] that cannot stand together, or have no effect.
+Status check_together(const PipelineConfig& config) {
+  const uint32_t tensor = config.tensor_ranks.value, stages = config.pipeline_ranks.value;
+  const uint32_t data = config.data_replicas.value, experts = config.expert_ranks.value;
+  const uint32_t cut = std::max(tensor, experts);
+  const std::string cutting = experts > tensor ? "parallel.expert" : "parallel.tensor";
+  if (cut > 1 && stages > 1) {
+    return unsupported(config.pipeline_ranks.origin.text() + ": parallel.pipeline is " +
+                       std::to_string(stages) + " and " + cutting + " is " + std::to_string(cut) +
+                       ", but processes have layers of their own or parts of all layers, not both; "
+                       "set one of them to 1");
+  }
+  if (experts > 1 && tensor > 1 && tensor != experts) {
+    return invalid_argument(config.expert_ranks.origin.text() + ": parallel.expert is " +
+                            std::to_string(experts) + " and parallel.tensor is " +
+                            std::to_string(tensor) +
+                            ", but the same processes share out experts and cut all else; set both "
+                            "to one number, or leave parallel.tensor out");
+  }
+  if (cut > 1 && data > 1) {
+    return unsupported(config.data_replicas.origin.text() + ": parallel.data is " +
+                       std::to_string(data) + " and " + cutting + " is " + std::to_string(cut) +
+                       ", but replicas of one server are engines of one process; start a server "
+                       "with " +
+                       cutting +
+                       " for each replica and a router before them, or set one "
+                       "of them to 1");
+  }
+  if (config.reduce_ranks.value && cut == 1) {
+    return invalid_argument(config.reduce_ranks.origin.text() +
+                            ": parallel.reduce has no effect without parallel.tensor, which is 1; "
+                            "leave it out");
+  }
+  return {};
 }
 
 // What ranks must have in common before anything of the model is used, a line each.
@@ -113,11 +170,12 @@ Status check_equal(Collective& ranks, const std::vector<std::string>& texts) {
 
 Status check_ranks(const PipelineRequest& request) {
   const PipelineConfig& config = request.config;
-  const uint32_t wanted = config.tensor_ranks.value;
+  TENON_RETURN_IF_ERROR(check_together(config));
+  const uint32_t wanted = config.processes();
   if (wanted > 1 && config.executor.value != "cpu") {
     return unsupported(setting_of(config) + ", but executor \"" + config.executor.value +
-                       "\" runs a model in one process; set executor.plugin = \"cpu\", or "
-                       "parallel.tensor = 1");
+                       "\" runs a model in one process; set executor.plugin = \"cpu\", or " +
+                       key_of(config) + " = 1");
   }
   const uint32_t here = request.ranks != nullptr ? request.ranks->size() : 1;
   if (here == wanted || !request.load_weights) return {};
@@ -127,15 +185,15 @@ Status check_ranks(const PipelineRequest& request) {
                             std::to_string(wanted) + ", or by mpirun -n " + std::to_string(wanted));
   }
   return invalid_argument(setting_of(config) + ", but " + number_of_processes(here) +
-                          " were started; set parallel.tensor = " + std::to_string(here) +
+                          " were started; set " + key_of(config) + " = " + std::to_string(here) +
                           ", or start " + number_of_processes(wanted));
 }
 
 void share_memory_with_ranks(PipelineRequest& request) {
   if (request.ranks == nullptr) {
     // What is only shown is shown as if all ranks were on this machine.
-    request.available_memory_bytes /= request.config.tensor_ranks.value;
-    request.total_memory_bytes /= request.config.tensor_ranks.value;
+    request.available_memory_bytes /= request.config.processes();
+    request.total_memory_bytes /= request.config.processes();
     return;
   }
   const RankPlace& place = request.ranks->places()[request.ranks->rank()];
@@ -144,13 +202,35 @@ void share_memory_with_ranks(PipelineRequest& request) {
   if (request.host.workers == 0) request.host.workers = place.cores;
 }
 
-ModelCut cut_for_rank(const PipelineRequest& request, Model& model) {
-  const bool changed = !request.config.adapters.empty();
-  const std::string whole = changed ? "adapters change its products" : "";
-  if (request.ranks != nullptr) {
-    return cut_heads(model, request.ranks->rank(), request.ranks->size(), whole);
+Result<ModelCut> cut_for_rank(const PipelineRequest& request, Model& model, uint32_t rank) {
+  const PipelineConfig& config = request.config;
+  if (config.pipeline_ranks.value > 1) {
+    auto cut = cut_layers(model, rank, config.pipeline_ranks.value);
+    if (!cut.ok()) return with_context(setting_of(config), cut.status());
+    return cut;
   }
-  return cut_heads(model, 0, request.config.tensor_ranks.value, whole);
+  const bool changed = !config.adapters.empty();
+  ModelCut cut = cut_model(model, {.rank = rank,
+                                   .ranks = config.processes(),
+                                   .whole = changed ? "adapters change its products" : "",
+                                   .reduce = config.reduce_ranks.value,
+                                   .experts = config.expert_ranks.value > 1 && !changed});
+  if (config.expert_ranks.value > 1 && !cut.shares_experts()) {
+    return unsupported(setting_of(config) +
+                       (changed ? ", but adapters change products of experts; remove them"
+                                : ", but no layer of this " + model.plan.architecture +
+                                      " model has so many experts; set a smaller number") +
+                       ", or parallel.tensor in its place");
+  }
+  if (config.reduce_ranks.value && !cut.adds()) {
+    return unsupported(config.reduce_ranks.origin.text() +
+                       ": parallel.reduce is true, but no product of this model can be cut along "
+                       "K, since " +
+                       (changed ? "adapters change its products"
+                                : "its formats, heads and widths do not divide so") +
+                       "; set parallel.reduce = false");
+  }
+  return cut;
 }
 
 Status join_ranks(PlacedModels& pipeline) {
@@ -165,11 +245,26 @@ Status join_ranks(PlacedModels& pipeline) {
 }
 
 Status check_what_ranks_run(const StrategyPlugins& pipeline) {
-  if (pipeline.scores == nullptr || !pipeline.cut.any_by_heads()) return {};
-  return unsupported(setting_of(pipeline.config) + ", but kv_cache \"" +
-                     pipeline.config.kv_cache.plugin.value +
-                     "\" evicts by the weight that all heads give to an entry, and a rank has some "
-                     "heads alone; use another kv_cache, or parallel.tensor = 1");
+  const bool is_staged = !pipeline.cut.stages.empty();
+  if (pipeline.scores == nullptr || (!pipeline.cut.any_by_heads() && !is_staged)) return {};
+  return unsupported(
+      setting_of(pipeline.config) + ", but kv_cache \"" + pipeline.config.kv_cache.plugin.value +
+      "\" evicts by the weight that all heads give to an entry, and a rank has some " +
+      (is_staged ? "layers" : "heads") + " alone; use another kv_cache, or " +
+      key_of(pipeline.config) + " = 1");
+}
+
+// Hidden states of a layer stay with the rank that runs it; those of the end come with the logits.
+Status check_shown_to_drafter(const BoundPlugins& pipeline) {
+  if (pipeline.cut.stages.empty()) return {};
+  const auto layers = static_cast<LayerId>(pipeline.model->plan.layers.size());
+  const bool inside = std::ranges::any_of(pipeline.hidden_layers,
+                                          [layers](LayerId layer) { return layer < layers; });
+  if (!inside) return {};
+  return unsupported(pipeline.config.drafter->plugin.origin.text() + ": drafter \"" +
+                     pipeline.config.drafter->plugin.value +
+                     "\" reads hidden states between layers, which stay with the processes that "
+                     "have these; use another drafter, or parallel.pipeline = 1");
 }
 
 Status agree_on_plan(PlannedMemory& pipeline, Status planned) {
@@ -211,6 +306,10 @@ Status lead_or_follow(Pipeline& pipeline) {
   for (const std::string& text : texts) numerics.push_back(text.substr(0, text.find('\n')));
   TENON_RETURN_IF_ERROR(check_equal(ranks, numerics));
   const uint64_t number = ranks.count_pipeline();
+  if (!pipeline.cut.stages.empty()) {
+    pipeline.executor = make_staged_executor(std::move(pipeline.executor), ranks, pipeline.cut,
+                                             pipeline.model->plan.hidden);
+  }
   if (ranks.rank() != 0) return {};
   for (uint32_t rank = 0; rank < ranks.size(); ++rank) {
     const std::string bytes = texts[rank].substr(texts[rank].find('\n') + 1);

@@ -1,94 +1,41 @@
 #include "core/pipeline/ranks_text.h"
 
-#include <algorithm>
-#include <iterator>
 #include <map>
 #include <memory>
 #include <utility>
 
 #include "core/base/text.h"
-#include "core/model/tensors/tensor_values.h"
 #include "core/pipeline/memory_text.h"
 
 namespace tenon {
 namespace {
 
-constexpr Weight LayerWeights::*kOfHeads[] = {&LayerWeights::q, &LayerWeights::k, &LayerWeights::v,
-                                              &LayerWeights::output_gate};
-
-double bytes_of_weight(const Weight& weight) {
-  double bytes = 0;
-  for (const TensorView& part : weight.parts) bytes += static_cast<double>(bytes_of(part).size());
-  return bytes;
-}
-
-bool is_of_heads(const LayerWeights& layer, const Weight* weight) {
-  for (const auto* heads : {&layer.k_absorb, &layer.v_expand}) {
-    for (const Weight& head : *heads) {
-      if (&head == weight) return true;
-    }
-  }
-  return std::ranges::any_of(kOfHeads, [&](auto member) { return &(layer.*member) == weight; });
-}
-
-// Of a rank whose heads are cut already: they count as they are, other matrices by its share.
-double bytes_of_rank(const Model& model, const ModelCut& cut) {
-  const auto share = [&](const Weight& weight) {
-    if (weight.n_out == 0) return 0.0;
-    const ColumnStarts starts = cut_columns(weight.n_out, 16, cut.ranks);
-    return bytes_of_weight(weight) * (starts[cut.rank + 1] - starts[cut.rank]) / weight.n_out;
-  };
-  double bytes = share(model.head);
-  for (uint32_t index = 0; index < model.layers.size(); ++index) {
-    const LayerWeights& layer = model.layers[index];
-    for (const Weight* weight : layer.matrices()) {
-      const bool own = cut.by_heads(index) && is_of_heads(layer, weight);
-      bytes += own ? bytes_of_weight(*weight) : share(*weight);
-    }
-  }
-  return bytes;
-}
-
-// Elements of a row that a layer's ranks gather.
-uint64_t gathered_by_layer(const Model& model, const ModelCut& cut, uint32_t index) {
-  const LayerPlan& plan = model.plan.layers[index];
-  const LayerWeights& layer = model.layers[index];
-  uint64_t elements = cut.by_heads(index) ? cut.layers[index].attended.back() : 0;
-  std::vector<const Weight*> of_experts;
-  for (const ExpertWeights& expert : layer.experts) {
-    for (const Weight* weight : {&expert.gate, &expert.up, &expert.down}) {
-      of_experts.push_back(weight);
-    }
-  }
-  for (const Weight* weight : layer.matrices()) {
-    if (cut.by_heads(index) && is_of_heads(layer, weight)) continue;
-    if (weight == &layer.router || weight == &layer.shared_router) continue;
-    // Gate and up become one row in most kernels.
-    if (weight == &layer.gate || weight == &layer.shared_gate) continue;
-    if (std::ranges::find(of_experts, weight) != of_experts.end()) continue;
-    elements += weight->n_out;
-  }
-  if (plan.experts) {
-    const uint64_t out =
-        plan.experts.latent_width > 0 ? plan.experts.latent_width : model.plan.hidden;
-    elements += uint64_t{plan.experts.chosen} * (plan.experts.width + out);
-  }
-  return elements;
-}
-
-// K and V of a rank, in as many blocks as all have.
-uint64_t kv_bytes_of(const PlannedMemory& pipeline, const ModelShape& shape) {
+// K and V of a rank, in as many blocks as all have. A stage keeps those of its own layers, and the
+// states of all.
+uint64_t kv_bytes_of(const PlannedMemory& pipeline, const RankPart& part) {
+  const ModelShapeStorage storage(part.plan, pipeline.limits.context_tokens);
+  const ModelShape& shape = storage.shape();
   uint64_t bytes = 0;
   for (GroupId group = 0; group < shape.group_count; ++group) {
     const KvGroupGeometry& has = pipeline.group_geometry[group];
-    bytes += uint64_t{has.blocks} * has.block_tokens *
-             kv_bytes_per_token(shape, group, pipeline.kv_dtype);
+    uint64_t own = uint64_t{has.blocks} * has.block_tokens *
+                   kv_bytes_per_token(shape, group, pipeline.kv_dtype);
+    if (shape.groups[group].kind != KvKind::recurrent) {
+      uint32_t storages = 0;
+      for (LayerId layer = 0; layer < shape.layer_count; ++layer) {
+        const LayerShape& one = shape.layers[layer];
+        const bool keeps = one.group == group && one.shares_kv_with < 0;
+        if (keeps && part.cut.range.contains(layer)) ++storages;
+      }
+      own = own / shape.groups[group].layers * storages;
+    }
+    bytes += own;
   }
   return bytes;
 }
 
-std::string heads_text(const Model& model) {
-  for (const LayerPlan& layer : model.plan.layers) {
+std::string heads_text(const ModelPlan& plan) {
+  for (const LayerPlan& layer : plan.layers) {
     if (!layer.attends()) continue;
     const std::string heads = std::to_string(layer.attention.heads);
     return heads + (layer.attention.heads == 1 ? " head, " : " heads, ") +
@@ -96,6 +43,23 @@ std::string heads_text(const Model& model) {
                          : std::to_string(layer.attention.kv_heads) + " of K and V");
   }
   return "no heads";
+}
+
+// "; experts 0 to 63", of the first layer whose experts are shared out.
+std::string experts_text(const ModelCut& cut) {
+  for (const HeadsCut& layer : cut.layers) {
+    if (layer.experts.empty()) continue;
+    return ", experts " + std::to_string(layer.experts[cut.rank]) + " to " +
+           std::to_string(layer.experts[cut.rank + 1] - 1);
+  }
+  return {};
+}
+
+std::string layers_text(const RankPart& part) {
+  const uint32_t first = part.cut.stages[part.cut.rank];
+  const uint32_t last = part.cut.stages[part.cut.rank + 1];
+  const std::string head = part.cut.range.has_last(part.plan) ? " and the head" : "";
+  return "layers " + std::to_string(first) + " to " + std::to_string(last - 1) + head;
 }
 
 std::string whole_layers_text(const ModelCut& cut) {
@@ -111,39 +75,60 @@ std::string whole_layers_text(const ModelCut& cut) {
   return text;
 }
 
-std::string gathers_text(const Model& model, const ModelCut& cut) {
-  uint64_t elements = 0, most = 0;
-  for (uint32_t index = 0; index < model.layers.size(); ++index) {
-    const uint64_t own = gathered_by_layer(model, cut, index);
-    elements += own;
-    most = std::max(most, own);
+std::string bytes_text(uint64_t elements) {
+  return approximate_bytes(elements * sizeof(float));
+}
+
+std::string exchanges_text(const RankPart& part) {
+  if (!part.cut.stages.empty()) {
+    return "#   handed on for each row: " + bytes_text(part.plan.hidden) +
+           " from stage to stage, and " + bytes_text(part.logits_elements) +
+           " to rank 0 where its logits are wanted\n";
   }
-  const auto bytes = [](uint64_t count) { return approximate_bytes(count * sizeof(float)); };
-  return "#   gathered for each row: " + bytes(most) + " a layer at most, " + bytes(elements) +
-         " in all layers, and " + bytes(model.head.n_out) + " where its logits are wanted\n";
+  return std::string("#   ") + (part.cut.adds() ? "gathered or added up" : "gathered") +
+         " for each row: " + bytes_text(part.most_elements) + " a layer at most, " +
+         bytes_text(part.all_elements) + " in all layers, and " + bytes_text(part.logits_elements) +
+         " where its logits are wanted\n";
+}
+
+std::string head_line(const PlannedMemory& pipeline) {
+  const std::vector<RankPart>& parts = pipeline.rank_parts;
+  const std::string text = "# parallel: " + std::to_string(parts.size()) + " ranks; ";
+  if (!parts.front().cut.stages.empty())
+    return text + "each runs some layers, one after the other\n";
+  if (!parts.front().cut.adds()) {
+    return text + "matrices are cut by columns, and what they make is gathered\n";
+  }
+  uint32_t sums = 0;
+  for (const HeadsCut& layer : parts.front().cut.layers) {
+    sums += (layer.adds_attention ? 1 : 0) + (layer.adds_mlp() ? 1 : 0);
+  }
+  return text + std::to_string(sums) +
+         " products are cut along K, and their parts are added up in the order of ranks; others by "
+         "columns, which are gathered\n";
 }
 
 }  // namespace
 
-Result<std::string> ranks_text(const PlannedMemory& pipeline) {
-  const uint32_t ranks = pipeline.config.tensor_ranks.value;
-  if (ranks == 1) return std::string();
-  std::string text = "# parallel: " + std::to_string(ranks) +
-                     " ranks; matrices are cut by columns, and what they make is gathered\n";
-  for (uint32_t rank = 0; rank < ranks; ++rank) {
-    TENON_ASSIGN_OR_RETURN(
-        const std::unique_ptr<Model> model,
-        open_model(pipeline.config.model_path.value, pipeline.config.model_as.value));
-    const bool adapted = !pipeline.config.adapters.empty();
-    const ModelCut cut =
-        cut_heads(*model, rank, ranks, adapted ? "adapters change its products" : "");
-    const ModelShapeStorage shape(model->plan, pipeline.limits.context_tokens);
-    text += "#   rank " + std::to_string(rank) + ": " + heads_text(*model) + "; weights " +
-            approximate_bytes(static_cast<uint64_t>(bytes_of_rank(*model, cut))) + ", K/V " +
-            approximate_bytes(kv_bytes_of(pipeline, shape.shape())) + "\n";
-    if (rank + 1 == ranks) text += whole_layers_text(cut) + gathers_text(*model, cut);
+std::string ranks_text(const PlannedMemory& pipeline) {
+  std::string text;
+  if (!pipeline.rank_parts.empty()) text += head_line(pipeline);
+  for (const RankPart& part : pipeline.rank_parts) {
+    text += "#   rank " + std::to_string(part.cut.rank) + ": " +
+            (part.cut.stages.empty() ? heads_text(part.plan) + experts_text(part.cut)
+                                     : layers_text(part)) +
+            "; weights " + approximate_bytes(part.weight_bytes) + ", K/V " +
+            approximate_bytes(kv_bytes_of(pipeline, part)) + "\n";
   }
-  return text;
+  if (!pipeline.rank_parts.empty()) {
+    const RankPart& last = pipeline.rank_parts.back();
+    text += whole_layers_text(last.cut) + exchanges_text(last);
+  }
+  const uint32_t engines = pipeline.config.engines();
+  if (engines == 1) return text;
+  return text + "# a server has " + std::to_string(engines) +
+         " engines, with the weights once and K/V of their own" +
+         (pipeline.rank_parts.empty() ? "" : " at every rank") + "\n";
 }
 
 }  // namespace tenon

@@ -7,8 +7,8 @@
 
 namespace tenon {
 
-// Lines for people; empty where there is one process. Bytes of weights are those of the checkpoint,
-// which kernels pack into about as many. Errors: those of open_model.
-Result<std::string> ranks_text(const PlannedMemory& pipeline);
+// Lines for people; empty where there is one process with one engine. The pipeline is one that was
+// made to be shown.
+std::string ranks_text(const PlannedMemory& pipeline);
 
 }  // namespace tenon

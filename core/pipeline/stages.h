@@ -23,6 +23,7 @@
 #include "core/model/adapters/adapter.h"
 #include "core/model/heads/head.h"
 #include "core/model/model.h"
+#include "core/pipeline/rank_parts.h"
 #include "core/plugin/instance.h"
 #include "core/plugin/negotiation.h"
 #include "core/tokenizer/tokenizer.h"
@@ -66,8 +67,9 @@ struct PipelineSettings {
 
 // Models and tokenizer are opened, and how long and wide steps may be is settled.
 struct OpenedModels : PipelineSettings {
-  std::unique_ptr<Model> model;                    // of several ranks what is this one's
-  ModelCut cut;                                    // how it was cut
+  std::unique_ptr<Model> model;      // of several ranks what is this one's
+  ModelCut cut;                      // how it was cut
+  std::vector<RankPart> rank_parts;  // of all ranks, where the pipeline is only to be shown
   std::vector<std::unique_ptr<Adapter>> adapters;  // of the model, by name
   std::unique_ptr<Tokenizer> tokenizer;            // null: the model's folder has none
   Status tokenizer_problem;                        // why

@@ -16,11 +16,11 @@ class EmbeddingJob::Sink final : public RequestSink {
   const std::shared_ptr<void> slot_;
 };
 
-EmbeddingJob::EmbeddingJob(api::EmbeddingCall call, ServedModel& model, ModelMetrics& metrics,
+EmbeddingJob::EmbeddingJob(api::EmbeddingCall call, Replicas& replicas,
                            std::shared_ptr<HttpCall> http, WorkPool& pool)
     : call_(std::move(call)),
-      model_(model),
-      metrics_(metrics),
+      replicas_(replicas),
+      model_(*replicas.all().front().model),
       http_(std::move(http)),
       pool_(pool) {}
 
@@ -53,23 +53,32 @@ void EmbeddingJob::start() {
   http_->name_ignored(call_.ignored);
   auto requests = make_requests();
   if (!requests.ok()) return http_->refuse(requests.error());
-  const auto slot = model_.host->reserve(static_cast<uint32_t>(requests->size()));
+  vectors_.resize(requests->size());
+  RoutedRequest routed;
+  if (!requests->empty()) routed.prompt = requests->front().prompt;
+  auto stay = replicas_.enter(routed, http_->place(), {},
+                              [weak = weak_from_this()](const std::string& problem) {
+                                if (const auto self = weak.lock()) self->lose_replica(problem);
+                              });
+  if (!stay.ok()) return http_->refuse(stay.error());
+  stay_ = std::move(*stay);
+  llm::EngineHost& host = *stay_->replica().model->host;
+  const auto slot = host.reserve(static_cast<uint32_t>(requests->size()));
   if (slot == nullptr) {
     return http_->refuse({.status = 429,
                           .message = "the queue is full – try again later",
                           .code = "queue_full",
                           .retry_after_s = 1});
   }
-  vectors_.resize(requests->size());
   http_->exchange().watch([weak = weak_from_this()] {
     if (const auto self = weak.lock()) self->lose_reader();
   });
   for (size_t i = 0; i < vectors_.size(); ++i) {
     Request& request = (*requests)[i];
     const uint64_t prompt_tokens = request.prompt.size();
-    const uint64_t room = model_.host->sequence_limit_tokens();
+    const uint64_t room = host.sequence_limit_tokens();
     request.sink = std::make_shared<Sink>(shared_from_this(), static_cast<uint32_t>(i), slot);
-    const Result<RequestId> id = model_.host->submit(std::move(request));
+    const Result<RequestId> id = host.submit(std::move(request));
     if (!id.ok()) {
       api::ApiError error = api::error_of(id.status());
       error.param = "input";
@@ -80,7 +89,7 @@ void EmbeddingJob::start() {
     }
     const std::lock_guard lock(mutex_);
     ids_.push_back(*id);
-    if (cancelled_) model_.host->cancel(*id);
+    if (cancelled_) host.cancel(*id);
   }
 }
 
@@ -93,6 +102,7 @@ void EmbeddingJob::end(const RequestEnd& end) {
   bool all_ended = false;
   {
     const std::lock_guard lock(mutex_);
+    if (ended_ == vectors_.size()) return;  // its replica is lost
     all_ended = ++ended_ == vectors_.size();
     if (end.record != nullptr) prompt_tokens_ += end.record->prompt_tokens;
     if (end.reason == FinishReason::error) {
@@ -102,8 +112,9 @@ void EmbeddingJob::end(const RequestEnd& end) {
     }
   }
   if (end.record != nullptr) {
-    metrics_.add(end.reason, *end.record);
-    metrics_.add(RequestShape{});
+    ModelMetrics& metrics = *stay_->replica().metrics;
+    metrics.add(end.reason, *end.record);
+    metrics.add(RequestShape{});
     if (http_->key() != nullptr) http_->key()->spend_tokens(end.record->prompt_tokens);
   }
   if (all_ended) {
@@ -113,14 +124,25 @@ void EmbeddingJob::end(const RequestEnd& end) {
 
 void EmbeddingJob::lose_reader() {
   http_->note([](LogEntry& entry) { entry.aborted = true; });
-  metrics_.count_aborted();
+  stay_->replica().metrics->count_aborted();
   cancel();
+}
+
+// It can be asked for again, and nothing of it was sent. [step]
+void EmbeddingJob::lose_replica(const std::string& problem) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (ended_ >= vectors_.size()) return;
+    ended_ = vectors_.size();
+    problem_ = {.status = 503, .message = problem, .code = "replica_lost", .retry_after_s = 1};
+  }
+  pool_.post_urgent([self = shared_from_this()] { self->complete(); });
 }
 
 void EmbeddingJob::cancel() {
   const std::lock_guard lock(mutex_);
   cancelled_ = true;
-  for (const RequestId id : ids_) model_.host->cancel(id);
+  for (const RequestId id : ids_) stay_->replica().model->host->cancel(id);
 }
 
 void EmbeddingJob::complete() {

@@ -8,6 +8,7 @@
 #include "core/server/api/read/other_calls.h"
 #include "core/server/http_call.h"
 #include "core/server/models/model_metrics.h"
+#include "core/server/models/replicas.h"
 #include "core/server/models/served_model.h"
 #include "core/server/work_pool.h"
 
@@ -16,8 +17,8 @@ namespace tenon::server {
 class EmbeddingJob final : public std::enable_shared_from_this<EmbeddingJob> {
  public:
   // What is borrowed outlives it.
-  EmbeddingJob(api::EmbeddingCall call, ServedModel& model, ModelMetrics& metrics,
-               std::shared_ptr<HttpCall> http, WorkPool& pool);
+  EmbeddingJob(api::EmbeddingCall call, Replicas& replicas, std::shared_ptr<HttpCall> http,
+               WorkPool& pool);
   void start();  // [pool]
 
  private:
@@ -27,13 +28,15 @@ class EmbeddingJob final : public std::enable_shared_from_this<EmbeddingJob> {
   void end(const RequestEnd& end);
   void complete();
   void lose_reader();
+  void lose_replica(const std::string& problem);
   void cancel();
 
   const api::EmbeddingCall call_;
-  ServedModel& model_;
-  ModelMetrics& metrics_;
+  Replicas& replicas_;
+  ServedModel& model_;  // the first replica's, for all that is the same everywhere
   const std::shared_ptr<HttpCall> http_;
   WorkPool& pool_;
+  std::unique_ptr<Replicas::Stay> stay_;  // where it is
   std::mutex mutex_;
   std::vector<std::vector<float>> vectors_;
   std::vector<RequestId> ids_;

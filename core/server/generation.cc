@@ -43,20 +43,21 @@ std::string_view prefix_of(api::Dialect dialect) {
 // What the engine says about one of the call's prompts.
 class Generation::Sink final : public RequestSink {
  public:
-  Sink(std::shared_ptr<Generation> generation, uint32_t prompt, const Request& request,
-       std::shared_ptr<void> slot)
+  Sink(std::shared_ptr<Generation> generation, const Place& place, uint32_t prompt,
+       const Request& request)
       : generation_(std::move(generation)),
+        metrics_(*place.replica.metrics),
+        rank_(place.rank),
+        attempt_(place.attempt),
         prompt_(prompt),
         first_(request.prompt.empty() ? kNoToken : request.prompt.front()),
         only_first_(request.prompt_logprobs && request.prompt.size() == 1),
         adapter_(generation_->known_adapter(request.adapter)),
         shape_{.samples = request.samples, .max_tokens = generation_->most_tokens(request)},
-        slot_(std::move(slot)) {
-    generation_->metrics_.note_adapter(adapter_, 1, 0);
+        slot_(place.slot) {
+    metrics_.note_adapter(adapter_, 1, 0);
   }
-  ~Sink() override {
-    generation_->metrics_.note_adapter(adapter_, has_begun_ ? 0 : -1, has_begun_ ? -1 : 0);
-  }
+  ~Sink() override { metrics_.note_adapter(adapter_, has_begun_ ? 0 : -1, has_begun_ ? -1 : 0); }
   Sink(const Sink&) = delete;
   Sink& operator=(const Sink&) = delete;
 
@@ -70,7 +71,7 @@ class Generation::Sink final : public RequestSink {
     for (const GeneratedToken& token : delta.tokens) event.ids.push_back(token.token);
     const api::GenerationCall& call = generation_->call_;
     if (call.logprobs || call.token_ids) event.tokens = kept(delta.tokens);
-    generation_->push(std::move(event));
+    generation_->push(std::move(event), attempt_);
   }
   void on_prompt(const PromptDelta& delta) override {
     auto tokens = kept(delta.tokens);
@@ -97,9 +98,9 @@ class Generation::Sink final : public RequestSink {
       event.prompt_tokens = end.record->prompt_tokens;
       event.generated_tokens = end.record->generated_tokens;
       event.cached_tokens = end.record->reused_tokens;
-      generation_->metrics_.add(end.reason, *end.record);
+      metrics_.add(end.reason, *end.record);
       shape_.longest_tokens = std::max(shape_.longest_tokens, end.record->generated_tokens);
-      if (++ended_ == shape_.samples) generation_->metrics_.add(shape_);
+      if (++ended_ == shape_.samples) metrics_.add(shape_);
       if (RequestTrace* trace = generation_->http_->trace()) {
         trace->add(*end.record, finish_reason_name(end.reason),
                    generation_->model_.pipeline->clock->now_ns());
@@ -110,13 +111,16 @@ class Generation::Sink final : public RequestSink {
         key->spend_tokens(prompt_tokens + end.record->generated_tokens);
       }
     }
-    generation_->push(std::move(event));
+    const bool may_go_elsewhere = end.reason == FinishReason::error && end.blame == Blame::server;
+    const std::string where = "replica " + std::to_string(rank_) + ": ";
+    if (may_go_elsewhere && generation_->make_again(attempt_, where + event.message, false)) return;
+    generation_->push(std::move(event), attempt_);
   }
 
  private:
   void begin() {
     if (std::exchange(has_begun_, true)) return;
-    generation_->metrics_.note_adapter(adapter_, -1, 1);
+    metrics_.note_adapter(adapter_, -1, 1);
   }
   void show_only_token() {
     if (only_first_) show_prompt({{.id = first_}});
@@ -127,10 +131,13 @@ class Generation::Sink final : public RequestSink {
     event.kind = api::AnswerEvent::Kind::prompt;
     event.prompt = prompt_;
     event.tokens = std::move(tokens);
-    generation_->push(std::move(event));
+    generation_->push(std::move(event), attempt_);
   }
 
   const std::shared_ptr<Generation> generation_;
+  ModelMetrics& metrics_;  // of the replica
+  const uint32_t rank_;    // the replica's
+  const uint32_t attempt_;
   const uint32_t prompt_;
   const TokenId first_;
   bool only_first_;  // of a prompt that is shown and has no other token, and is still to be shown
@@ -141,12 +148,11 @@ class Generation::Sink final : public RequestSink {
   const std::shared_ptr<void> slot_;
 };
 
-Generation::Generation(api::GenerationCall call, ServedModel& model, ModelMetrics& metrics,
-                       std::shared_ptr<HttpCall> http, WorkPool& pool,
-                       const GenerationSetting& setting)
+Generation::Generation(api::GenerationCall call, Replicas& replicas, std::shared_ptr<HttpCall> http,
+                       WorkPool& pool, const GenerationSetting& setting)
     : call_(std::move(call)),
-      model_(model),
-      metrics_(metrics),
+      replicas_(replicas),
+      model_(*replicas.all().front().model),
       http_(std::move(http)),
       pool_(pool),
       setting_(setting) {}
@@ -236,17 +242,9 @@ void Generation::start() {
   http_->name_ignored(call_.ignored);
   auto requests = make_requests();
   if (!requests.ok()) return http_->refuse(requests.error());
-  const auto count = static_cast<uint32_t>(requests->size());
-  auto slot = model_.host->reserve(count);
-  if (slot == nullptr) {
-    return http_->refuse(
-        {.status = 429,
-         .message = "the queue is full: " + std::to_string(model_.host->live_requests()) +
-                    " requests run or wait – try again later",
-         .code = "queue_full",
-         .retry_after_s = 1});
-  }
+  if (!replicas_.is_one()) requests_ = *requests;
   writer_ = api::make_writer(writer_context());
+  if (const auto refused = enter(*requests, 0)) return http_->refuse(*refused);
   http_->exchange().watch([weak = weak_from_this()] {
     if (const auto self = weak.lock()) self->lose_reader();
   });
@@ -255,7 +253,11 @@ void Generation::start() {
       if (const auto self = weak.lock()) self->abort();
     });
   }
-  if (!submit(*std::move(requests), std::move(slot)) || !call_.stream) return;
+  if (const auto refused = submit(*std::move(requests), 0)) {
+    http_->refuse(*refused);
+    return cancel();
+  }
+  if (!call_.stream) return;
   http::Response response;
   response.fields = {{"Content-Type", "text/event-stream; charset=utf-8"},
                      {"Cache-Control", "no-cache"},
@@ -297,39 +299,85 @@ std::optional<api::ApiError> Generation::fault_of(const Request& request) const 
   return error;
 }
 
+// A place among the replicas, with room for all of them.
+std::optional<api::ApiError> Generation::enter(std::span<const Request> requests,
+                                               uint32_t attempt) {
+  RoutedRequest routed{.salt = cache_salt_of(model_, call_.cache_salt)};
+  if (!requests.empty()) routed.prompt = requests.front().prompt;
+  for (const Request& request : requests) {
+    routed.answer_tokens += uint64_t{most_tokens(request)} * request.samples;
+  }
+  std::vector<uint32_t> not_at = was_at_;
+  for (;;) {
+    Replicas::OnLost on_lost;
+    if (!replicas_.is_one()) {
+      on_lost = [weak = weak_from_this(), attempt](const std::string& problem) {
+        if (const auto self = weak.lock()) self->hear_of_loss(attempt, problem);
+      };
+    }
+    auto stay = replicas_.enter(routed, http_->place(), not_at, std::move(on_lost));
+    if (!stay.ok()) return stay.error();
+    llm::EngineHost& host = *(*stay)->replica().model->host;
+    auto slot = host.reserve(static_cast<uint32_t>(requests.size()));
+    if (slot != nullptr) {
+      const std::lock_guard lock(mutex_);
+      stay_ = std::move(*stay);
+      slot_ = std::move(slot);
+      return std::nullopt;
+    }
+    not_at.push_back((*stay)->rank());
+    if (not_at.size() < replicas_.size() && !http_->place().rank) continue;
+    return api::ApiError{.status = 429,
+                         .message = "the queue is full: " + std::to_string(host.live_requests()) +
+                                    " requests run or wait – try again later",
+                         .code = "queue_full",
+                         .retry_after_s = 1};
+  }
+}
+
 // All of them, or none: where one is refused, so is the call.
-bool Generation::submit(std::vector<Request> requests, std::shared_ptr<void> slot) {
-  const bool is_one = requests.size() == 1;
+std::optional<api::ApiError> Generation::submit(std::vector<Request> requests, uint32_t attempt) {
+  Place place;
+  {
+    const std::lock_guard lock(mutex_);
+    if (attempt != attempt_ || stay_ == nullptr) return std::nullopt;  // it is made again already
+    place = {stay_->replica(), stay_->rank(), attempt, std::move(slot_)};
+  }
+  llm::EngineHost& host = *place.replica.model->host;
   for (size_t i = 0; i < requests.size(); ++i) {
     const auto fault = fault_of(requests[i]);
     requests[i].sink =
-        std::make_shared<Sink>(shared_from_this(), static_cast<uint32_t>(i), requests[i], slot);
-    Result<RequestId> id = model_.host->submit(std::move(requests[i]));
+        std::make_shared<Sink>(shared_from_this(), place, static_cast<uint32_t>(i), requests[i]);
+    Result<RequestId> id = host.submit(std::move(requests[i]));
     if (!id.ok()) {
       api::ApiError error = fault.value_or(api::error_of(id.status()));
       // A full inbox is nobody's fault.
       if (id.status().code() == StatusCode::failed) error.status = 429, error.retry_after_s = 1;
-      if (!is_one) error.message = "prompt " + std::to_string(i + 1) + ": " + error.message;
-      http_->refuse(error);
-      cancel();
-      return false;
+      if (requests.size() > 1) {
+        error.message = "prompt " + std::to_string(i + 1) + ": " + error.message;
+      }
+      return error;
     }
     const std::lock_guard lock(mutex_);
-    ids_.push_back(*id);
-    if (cancelled_) model_.host->cancel(*id);
+    const bool is_over = attempt != attempt_;
+    if (!is_over) ids_.push_back(*id);
+    if (is_over || cancelled_) host.cancel(*id);
   }
-  return true;
+  return std::nullopt;
 }
 
-void Generation::push(api::AnswerEvent event) {
+void Generation::push(api::AnswerEvent event, uint32_t attempt) {
   const bool is_end = event.kind == api::AnswerEvent::Kind::end;
   bool all_ended = false;
   bool overflowed = false;
   bool is_first = false;  // its reader waits, or will look
   {
     const std::lock_guard lock(mutex_);
+    if (attempt != attempt_) return;
+    if (!replicas_.is_one() && !progress_.pass(event)) return;
     is_first = events_.empty();
     if (is_end) all_ended = ++samples_ended_ == samples_expected_;
+    if (all_ended) stay_.reset();
     if (!has_token_ && event.kind == api::AnswerEvent::Kind::delta) {
       has_token_ = true;
       const auto passed = std::chrono::steady_clock::now() - http_->started();
@@ -349,7 +397,7 @@ void Generation::push(api::AnswerEvent event) {
   }
   if (overflowed) {
     lose_reader();
-    metrics_.count_slow_reader();
+    model_metrics().count_slow_reader();
   }
   if (call_.stream) {
     if (is_first || overflowed) http_->exchange().wake();
@@ -361,14 +409,14 @@ void Generation::push(api::AnswerEvent event) {
 // The log, the trace and the figures say so, and nobody needs the rest.
 void Generation::lose_reader() {
   http_->note([](LogEntry& entry) { entry.aborted = true; });
-  metrics_.count_aborted();
+  model_metrics().count_aborted();
   cancel();
 }
 
 void Generation::abort() {
   is_aborted_ = true;
   http_->note([](LogEntry& entry) { entry.aborted = true; });
-  metrics_.count_aborted();
+  model_metrics().count_aborted();
   cancel();
 }
 
@@ -376,7 +424,8 @@ void Generation::cancel() {
   const std::lock_guard lock(mutex_);
   if (cancelled_) return;
   cancelled_ = true;
-  for (const RequestId id : ids_) model_.host->cancel(id);
+  if (stay_ == nullptr) return;
+  for (const RequestId id : ids_) stay_->replica().model->host->cancel(id);
 }
 
 void Generation::write_down(std::deque<api::AnswerEvent>& events, std::string& out) {

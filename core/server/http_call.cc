@@ -41,6 +41,8 @@ HttpCall::HttpCall(const http::Request& request, std::shared_ptr<http::Exchange>
       log_(log),
       key_(key),
       trace_(RequestTrace::begin(tracer, request)) {
+  if (const std::string* rank = request.find("x-data-parallel-rank")) place_.rank = *rank;
+  if (const std::string* session = request.find("x-session-id")) place_.session = *session;
   entry_.id = fresh_id();
   entry_.method = request.method;
   entry_.path = request.path;

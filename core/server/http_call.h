@@ -11,6 +11,7 @@
 #include "core/http/server.h"
 #include "core/server/api/write/error.h"
 #include "core/server/models/keys.h"
+#include "core/server/models/replicas.h"
 #include "core/server/request_log.h"
 #include "core/server/request_trace.h"
 
@@ -47,7 +48,8 @@ class HttpCall {
   http::Exchange& exchange() { return *exchange_; }
   ErrorShape shape() const { return shape_; }
   Key* key() const { return key_; }
-  RequestTrace* trace() { return trace_.get(); }  // null where it is not traced
+  const PlaceWish& place() const { return place_; }  // among replicas
+  RequestTrace* trace() { return trace_.get(); }     // null where it is not traced
   const std::string& id() const { return entry_.id; }
   std::chrono::steady_clock::time_point started() const { return started_; }
   // Changes what is noted. [any thread]
@@ -63,6 +65,7 @@ class HttpCall {
   std::vector<http::Field> fields_;  // of every response
   RequestLog* const log_;
   Key* const key_;
+  PlaceWish place_;
   const std::unique_ptr<RequestTrace> trace_;
   const std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
   std::mutex mutex_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/base/machine/cpu_cores.h"
 #include "core/base/quote.h"
 #include "core/server/api/read/json.h"
 
@@ -38,6 +39,7 @@ api::ApiError key_needed() {
 Service::Service(std::vector<std::unique_ptr<ServedModel>> models, ServiceOptions options,
                  std::function<void()> on_broken)
     : options_(std::move(options)),
+      on_broken_(std::move(on_broken)),
       generation_{.queue_bytes = options_.queue_bytes,
                   .constrain = options_.constrain,
                   .running = &running_},
@@ -47,19 +49,46 @@ Service::Service(std::vector<std::unique_ptr<ServedModel>> models, ServiceOption
     served.model = std::move(model);
     served.metrics = std::make_unique<ModelMetrics>();
     served.feed = std::make_unique<StepFeed>();
-    served.model->host = std::make_unique<llm::EngineHost>(
-        *served.model->pipeline,
-        llm::HostOptions{.requests = options_.requests,
-                         .on_step = [counts = served.metrics.get()](
-                                        const StepRecord& step) { counts->add(step); },
-                         .observer = served.feed.get(),
-                         .on_kv_events = kv_event_sink(),
-                         .on_end =
-                             [this, on_broken](const std::string&) {
-                               broken_ = true;
-                               on_broken();
-                             }});
   }
+  for (size_t first = 0; first < served_.size();) {
+    const std::span<Served> of_model =
+        std::span(served_).subspan(first, served_[first].model->replicas);
+    std::vector<Replica> all;
+    for (const Served& served : of_model) all.push_back({served.model.get(), served.metrics.get()});
+    const Pipeline& pipeline = *of_model.front().model->pipeline;
+    const bool finds_prefixes = pipeline.kv_cache.extension<KvEvents>(kKvEvents) != nullptr;
+    replicas_.push_back(
+        std::make_unique<Replicas>(of_model.front().model->name, std::move(all), finds_prefixes));
+    for (Served& served : of_model) served.replicas = replicas_.back().get();
+    first += of_model.size();
+  }
+  for (Served& served : served_) start_engine(served);
+}
+
+void Service::start_engine(Served& served) {
+  ServedModel& model = *served.model;
+  const CoreShare share(model.rank, model.cores_apart ? model.replicas : 1);
+  model.host = std::make_unique<llm::EngineHost>(
+      *model.pipeline,
+      llm::HostOptions{
+          .requests = (options_.requests + model.replicas - 1) / model.replicas,
+          .on_step = [counts = served.metrics.get()](const StepRecord& step) { counts->add(step); },
+          .observer = served.feed.get(),
+          .on_kv_events = kv_event_sink(),
+          .on_end = [this, name = model.name, rank = model.rank](
+                        const std::string& problem) { lose_replica(name, rank, problem); }});
+}
+
+bool Service::lose_replica(const std::string& model, uint32_t rank, const std::string& problem) {
+  const auto known = std::ranges::find_if(served_, [&](const Served& served) {
+    return served.model->name == model && served.model->rank == rank;
+  });
+  if (known == served_.end()) return false;
+  if (known->replicas->lose(rank, problem)) {
+    broken_ = true;
+    on_broken_();
+  }
+  return true;
 }
 
 std::function<void(std::span<const KvEvent>)> Service::kv_event_sink() const {
@@ -177,10 +206,6 @@ std::optional<api::ApiError> Service::fault_of(const http::Request& request,
                                                const Route& route) const {
   if (options_.keys != nullptr && !route.is_open && key_of(request) == nullptr) return key_needed();
   if (route.method != "POST") return std::nullopt;
-  if (const std::string* rank = request.find("x-data-parallel-rank"); rank && *rank != "0") {
-    return api::ApiError{.message = "X-data-parallel-rank is " + in_quotes(*rank) +
-                                    " – one engine runs a model here, whose rank is 0"};
-  }
   if (const std::string* coding = request.find("content-encoding")) {
     if (*coding != "identity") {
       return api::ApiError{.status = 415,
@@ -264,9 +289,9 @@ void Service::answer_for(http::Request request, std::shared_ptr<http::Exchange> 
 }
 
 api::Outcome<const ServedModel*> Service::only_model() const {
-  if (served_.size() == 1) return static_cast<const ServedModel*>(served_.front().model.get());
+  if (replicas_.size() == 1) return static_cast<const ServedModel*>(served_.front().model.get());
   return api::ApiError{.status = 412,
-                       .message = std::to_string(served_.size()) +
+                       .message = std::to_string(replicas_.size()) +
                                   " models are served here, and this is asked about one – start a "
                                   "server for each"};
 }
@@ -291,7 +316,7 @@ void Service::work_on(const Call& call, std::function<void()> work) {
 }
 
 api::Outcome<Service::Served*> Service::model_of(const std::string& name) {
-  if (name.empty() && served_.size() == 1) return &served_.front();
+  if (name.empty() && replicas_.size() == 1) return &served_.front();
   for (Served& served : served_) {
     if (served.model->name == name) return &served;
   }
@@ -305,6 +330,15 @@ api::Outcome<Service::Served*> Service::model_of(const std::string& name) {
                                   " here – GET /v1/models lists what there is",
                        .param = "model",
                        .code = "model_not_found"};
+}
+
+api::Outcome<Service::Served*> Service::replica_of(Served& first, uint32_t rank) {
+  const uint32_t count = first.model->replicas;
+  if (rank < count) return &first + rank;
+  return api::ApiError{.message = "\"rank\" is " + std::to_string(rank) + " – the model " +
+                                  in_quotes(first.model->name) + " has the ranks 0 to " +
+                                  std::to_string(count - 1),
+                       .param = "rank"};
 }
 
 api::Outcome<Service::Served*> Service::model_of(api::GenerationCall& call) {

@@ -13,6 +13,7 @@
 #include "core/server/kv_events/kv_event_publisher.h"
 #include "core/server/models/keys.h"
 #include "core/server/models/model_metrics.h"
+#include "core/server/models/replicas.h"
 #include "core/server/models/served_model.h"
 #include "core/server/request_log.h"
 #include "core/server/steps/step_feed.h"
@@ -23,7 +24,7 @@ namespace tenon::server {
 struct ServiceOptions {
   std::string version;
   uint32_t threads = 2;      // of the pool
-  uint32_t requests = 1024;  // of each model, running and waiting
+  uint32_t requests = 1024;  // of each model, running and waiting; of replicas, shared out
   size_t queue_bytes = size_t{1} << 20;
   std::string cors_origin = {};     // that pages may come from: one, or "*"; empty = none
   const KeyRing* keys = nullptr;    // borrowed; null = everybody may
@@ -37,7 +38,8 @@ struct ServiceOptions {
 
 class Service {
  public:
-  // `on_broken` is called on a step thread when an engine cannot go on.
+  // Replicas of one model (ServedModel::rank) follow each other. `on_broken` is called on a step
+  // thread when a model has no engine left that can go on.
   Service(std::vector<std::unique_ptr<ServedModel>> models, ServiceOptions options,
           std::function<void()> on_broken);
   // Ends everything that runs. The connections are gone by then.
@@ -67,12 +69,16 @@ class Service {
   void show(const http::ServerFigures* figures) { figures_ = figures; }
   // From now on /ready says no, and who watches engines is let go. [any thread]
   void drain();
+  // An engine cannot go on: its requests are made by others, or answered. False: there is none of
+  // that name and rank. [any thread]
+  bool lose_replica(const std::string& model, uint32_t rank, const std::string& problem);
 
  private:
   struct Served {
     std::unique_ptr<ServedModel> model;
     std::unique_ptr<ModelMetrics> metrics;
     std::unique_ptr<StepFeed> feed;
+    Replicas* replicas = nullptr;  // that it is one of
   };
   using Call = std::shared_ptr<HttpCall>;
   using Handler = void (Service::*)(const Call& call, const http::Request& request);
@@ -96,10 +102,14 @@ class Service {
   http::Response preflight() const;
   std::function<void(std::span<const KvEvent>)> kv_event_sink() const;
 
+  void start_engine(Served& served);
+  // These find the first replica.
   api::Outcome<Served*> model_of(const std::string& name);
   // Takes an adapter's name for a model too, as vLLM's clients name it, and notes it in the call.
   api::Outcome<Served*> model_of(api::GenerationCall& call);
   api::Outcome<Served*> model_in_query(const http::Request& request);
+  // Another replica of the same model. Error: there is none of that rank.
+  api::Outcome<Served*> replica_of(Served& first, uint32_t rank);
 
   void health(const Call& call, const http::Request& request);
   void ready(const Call& call, const http::Request& request);
@@ -131,10 +141,12 @@ class Service {
   void count(const Call& call, const api::Outcome<api::GenerationCall>& parsed, api::Json answer);
 
   const ServiceOptions options_;
+  const std::function<void()> on_broken_;
   const std::string instance_ = fresh_id();
   RunningRequests running_;
   const GenerationSetting generation_;
-  std::vector<Served> served_;
+  std::vector<std::unique_ptr<Replicas>> replicas_;  // of each model
+  std::vector<Served> served_;                       // replicas of one model in a row
   WorkPool pool_;
   const http::ServerFigures* figures_ = nullptr;
   std::atomic<bool> draining_{false};

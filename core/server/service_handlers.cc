@@ -83,9 +83,8 @@ void Service::version(const Call& call, const http::Request&) {
 
 void Service::metrics(const Call& call, const http::Request&) {
   MetricsText text;
-  for (const Served& served : served_) {
-    served.metrics->write(served.model->name, *served.model->host, *served.model->pipeline, text);
-  }
+  for (const Served& served : served_) served.metrics->write(*served.model, text);
+  for (const auto& replicas : replicas_) write_replicas(*replicas, text);
   if (const trace::Tracer* tracer = options_.tracer) {
     const auto spans = [&](const char* what, uint64_t count) {
       text.value("tenon:trace_spans_total", "counter",
@@ -111,12 +110,15 @@ void Service::openapi(const Call& call, const http::Request&) {
 void Service::models(const Call& call, const http::Request& request) {
   if (is_anthropics(request)) {
     std::vector<ModelEntry> entries;
-    for (const Served& served : served_) entries.push_back(entry_of(*served.model));
+    for (const Served& served : served_) {
+      if (served.model->rank == 0) entries.push_back(entry_of(*served.model));
+    }
     const auto page = anthropic_model_list(entries, request.query);
     return page.ok() ? call->answer_json(api::to_text(*page)) : call->refuse(page.error());
   }
   api::Json list = api::Json::array();
   for (const Served& served : served_) {
+    if (served.model->rank > 0) continue;
     list.push_back(model_json(*served.model));
     for (const auto& adapter : served.model->pipeline->adapters) {
       list.push_back(adapter_json(*served.model, adapter->name));
@@ -140,6 +142,7 @@ void Service::steps(const Call& call, const http::Request& request) {
   auto query = read_step_query(request.query);
   if (!query.ok()) return call->refuse(query.error());
   auto found = model_of(query->model);
+  if (found.ok()) found = replica_of(**found, query->rank);
   if (!found.ok()) return call->refuse(found.error());
   call->note([&](LogEntry& entry) {
     entry.model = (*found)->model->name;
@@ -164,8 +167,7 @@ void Service::generate(const Call& call, api::Outcome<api::GenerationCall> parse
     entry.model = served.model->name;
     entry.stream = parsed->stream;
   });
-  std::make_shared<Generation>(*std::move(parsed), *served.model, *served.metrics, call, pool_,
-                               generation_)
+  std::make_shared<Generation>(*std::move(parsed), *served.replicas, call, pool_, generation_)
       ->start();
 }
 
@@ -227,8 +229,7 @@ void Service::embeddings(const Call& call, const http::Request& request) {
   if (!found.ok()) return call->refuse(found.error());
   Served& served = **found;
   call->note([&](LogEntry& entry) { entry.model = served.model->name; });
-  std::make_shared<EmbeddingJob>(*std::move(parsed), *served.model, *served.metrics, call, pool_)
-      ->start();
+  std::make_shared<EmbeddingJob>(*std::move(parsed), *served.replicas, call, pool_)->start();
 }
 
 void Service::tokenize(const Call& call, const http::Request& request) {

@@ -7,9 +7,13 @@ import select
 import shutil
 import signal
 import subprocess
+import tempfile
+import threading
 import unittest
 
-from program import BINARY, MODEL, SANITIZED, run, run_json, settings
+from comparing import Case
+from program import BINARY, GOLDEN_MODELS, MODEL, SANITIZED, SOURCE, run, run_json, settings
+from server import Server
 
 MPIRUN = shutil.which("mpirun.openmpi") or shutil.which("mpirun")
 TEXT = ["--model", MODEL, "--max-tokens", "12", "--threads", "1", "Once upon a time"]
@@ -48,6 +52,34 @@ class Refusals(unittest.TestCase):
         self.assertIn('parallel.tensor is 2, but kv_cache "heavy_hitters" evicts by the weight that all heads give',
                       done.stderr)
 
+    def check_refused(self, sentence, model=MODEL, **values):
+        done = run("config", "check", "--model", model, *settings(**values))
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertIn(sentence, done.stderr)
+
+    def test_ways_that_do_not_stand_together(self):
+        self.check_refused("parallel.pipeline is 2 and parallel.tensor is 3, but processes have layers of their own or "
+                           "parts of all layers, not both; set one of them to 1",
+                           parallel__pipeline=2, parallel__tensor=3)
+        self.check_refused("parallel.expert is 2 and parallel.tensor is 3, but the same processes share out experts",
+                           parallel__expert=2, parallel__tensor=3)
+        self.check_refused("parallel.reduce has no effect without parallel.tensor, which is 1; leave it out",
+                           parallel__reduce="true")
+        self.check_refused("parallel.data is 2 and parallel.expert is 2, but replicas of one server are engines of one "
+                           "process", parallel__data=2, parallel__expert=2)
+
+    def test_models_that_cannot_be_shared_out_so(self):
+        self.check_refused("parallel.expert is 2, but no layer of this", parallel__expert=2)
+        self.check_refused("parallel.pipeline is 64: the 6 layers of this", parallel__pipeline=64)
+        self.check_refused("layers of this gemma3n", GOLDEN_MODELS / "gemma3n_text", parallel__pipeline=2)
+        self.check_refused('parallel.pipeline is 2, but kv_cache "heavy_hitters" evicts by the weight',
+                           parallel__pipeline=2, kv_cache__plugin="heavy_hitters",
+                           kv_cache__options__heavy_tokens=32, kv_cache__options__window_tokens=64)
+
+    def test_one_process_where_several_stages_are_configured(self):
+        said = self.refused("--set", "parallel.pipeline=2")
+        self.assertIn("parallel.pipeline is 2, but this is one process; start it with --launch 2", said)
+
     def test_a_launcher_that_is_not_installed(self):
         said = self.refused("--launch", "2", PATH="/nowhere")
         self.assertIn("--launch needs Open MPI's mpirun, which is not installed; Debian's package openmpi-bin brings it",
@@ -68,6 +100,41 @@ class Refusals(unittest.TestCase):
             self.assertRegex(done.stdout, rf"#   rank {rank}: \d+ heads?, \d+ of K and V; weights \S+ \w+, K/V \S+ \w+")
         self.assertRegex(done.stdout, r"#   gathered for each row: \S+ \w+ a layer at most, ")
         self.assertNotIn("parallel", run("config", "explain", "--model", MODEL).stdout)
+
+    def explained(self, model, **values):
+        done = run("config", "explain", "--model", model, *settings(**values))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def test_stages_sums_and_experts_are_shown_as_well(self):
+        text = self.explained(MODEL, parallel__pipeline=2)
+        self.assertIn("# parallel: 2 ranks; each runs some layers, one after the other", text)
+        first = int(re.search(r"#   rank 0: layers 0 to (\d); weights \S+ \w+, K/V \S+ \w+\n", text)[1])
+        self.assertIn(f"#   rank 1: layers {first + 1} to 5 and the head; weights ", text)
+        self.assertIn("#   handed on for each row: 1.0 KiB from stage to stage, and 16.0 KiB to rank 0", text)
+        self.assertIn("# a server has 2 engines, with the weights once and K/V of their own at every rank", text)
+        text = self.explained(MODEL, parallel__tensor=2, parallel__reduce="true")
+        self.assertIn("# parallel: 2 ranks; 12 products are cut along K, and their parts are added up in the order of "
+                      "ranks", text)
+        text = self.explained(GOLDEN_MODELS / "deepseek_v2_experts", parallel__expert=2)
+        self.assertRegex(text, r"#   rank 1: \d+ heads?, one latent row, experts \d+ to \d+; weights ")
+
+    def test_a_shape_without_files_is_planned(self):
+        text = self.explained("llama-3.1-70b", parallel__tensor=8, limits__context_tokens=8192,
+                              kv_cache__memory="20GiB")
+        self.assertIn("# the model is a shape without weights: memory of this machine is not looked at", text)
+        weights = re.findall(r"#   rank \d: 8 heads, 1 of K and V; weights (\S+) GiB, K/V (\S+) GiB", text)
+        self.assertEqual(len(weights), 8, text)
+        # 70.6 billion in bf16 without the embedding, over 8.
+        for own, kv in weights:
+            self.assertAlmostEqual(float(own), (70.55e9 - 128256 * 8192) * 2 / 8 / 2**30, delta=0.1)
+            self.assertAlmostEqual(float(kv), 20, delta=0.1)
+        text = self.explained("llama-3.1-70b", parallel__pipeline=8, limits__context_tokens=8192,
+                              kv_cache__memory="20GiB", executor__weights="q8_0")
+        self.assertRegex(text, r"#   rank 7: layers \d+ to 79 and the head")
+        done = run("config", "explain", "--model", "no-such-shape", *settings(parallel__tensor=2))
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("no-such-shape", done.stderr)
 
 
 @unittest.skipUnless(MPIRUN, "Open MPI's mpirun is not installed (package openmpi-bin)")
@@ -95,6 +162,60 @@ class Ranks(unittest.TestCase):
         done = self.mpirun(2, "run", *TEXT, "--json", "--set", "parallel.tensor=2", TENON_RANKS_OVER_MPI="1")
         self.assertEqual(digest_of(done), self.alone)
 
+    def test_stages_have_the_bits_of_one_process(self):
+        for ranks in (2, 3):
+            done = run("run", "--launch", ranks, "--set", f"parallel.pipeline={ranks}", *TEXT, "--json")
+            self.assertEqual(digest_of(done), self.alone, ranks)
+        over_mpi = self.mpirun(2, "run", *TEXT, "--json", "--set", "parallel.pipeline=2", TENON_RANKS_OVER_MPI="1")
+        self.assertEqual(digest_of(over_mpi), self.alone)
+
+    def test_sums_have_a_numerics_id_and_tokens_that_stay(self):
+        def report(*more):
+            done = run("run", *TEXT, "--json", *more)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return json.loads(done.stdout)
+        alone = report()
+        two = report("--launch", "2", "--set", "parallel.reduce=true")
+        self.assertIn("+reduce2 ", two["numerics"] + " ")
+        self.assertNotIn("reduce", alone["numerics"])
+        self.assertEqual(two["requests"][0]["tokens"], alone["requests"][0]["tokens"])
+        again = self.mpirun(2, "run", *TEXT, "--json", "--set", "parallel.tensor=2", "--set", "parallel.reduce=true",
+                            TENON_RANKS_OVER_MPI="1")
+        self.assertEqual(digest_of(again), two["requests"][0]["digest"])
+
+    def test_experts_at_ranks_of_their_own_have_the_bits_of_one_process(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as prompts:
+            prompts.write(json.dumps({"prompt": [3, 5, 7, 11, 13]}) + "\n")
+            prompts.flush()
+            self.experts_have_the_bits(["--model", GOLDEN_MODELS / "deepseek_v2_experts", "--threads", "1",
+                                        "--max-tokens", "8", "--file", prompts.name])
+
+    def experts_have_the_bits(self, model):
+        alone = digest_of(run("run", *model, "--json"))
+        for environment in ({}, {"TENON_RANKS_OVER_MPI": "1"}):
+            done = self.mpirun(2, "run", *model, "--json", "--set", "parallel.expert=2", **environment)
+            self.assertEqual(digest_of(done), alone)
+
+    def test_a_server_has_an_engine_for_each_stage(self):
+        ask = {"prompt": "Once upon a time", "max_tokens": 12}
+        alone = run_json(*TEXT)["requests"][0]["text"]
+        with Server("--launch", "2", "--model", MODEL, "--threads", "1",
+                    *settings(parallel__pipeline=2, kv_cache__memory="64MiB")) as server:
+            self.assertIn("serving tale (2 replicas) at ", server.line)
+            answers = []
+            def answer(rank):
+                answers.append(server.post("/v1/completions", ask, headers={"X-data-parallel-rank": str(rank)}))
+            threads = [threading.Thread(target=answer, args=(number % 2,)) for number in range(8)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            for status, _, body in answers:
+                self.assertEqual(status, 200, body)
+                self.assertEqual(body["choices"][0]["text"], alone)
+            self.assertEqual(server.get("/server_info")[2]["pp_size"], 2)
+            server.end()
+
     def test_the_output_is_that_of_rank_0_alone(self):
         self.assertEqual(run("run", "--launch", 2, *TEXT).stdout, run("run", *TEXT).stdout)
 
@@ -111,10 +232,10 @@ class Ranks(unittest.TestCase):
         self.assertEqual(len(said), 1, done.stderr)
         self.assertIn("parallel.tensor is 1, but 2 processes were started; set parallel.tensor = 2", said[0])
 
-    def lose(self, random_numbers, number):
+    def lose(self, random_numbers, number, key="parallel.tensor"):
         """Does `number` to one of three ranks in the middle of a long answer; what was said."""
         process = subprocess.Popen([BINARY, "run", "--launch", "3", "--model", MODEL, "--threads", "1", "--max-tokens",
-                                    "200000", "--ignore-eos", "--log-level", "info", "--set",
+                                    "200000", "--ignore-eos", "--log-level", "info", "--set", f"{key}=3", "--set",
                                     "limits.context_tokens=250000", "--set", "limits.exceed_model_context=true",
                                     "--set", "kv_cache.memory=2GiB", "Once upon a time"],
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL)
@@ -142,11 +263,29 @@ class Ranks(unittest.TestCase):
         random_numbers = random.Random(SEED)
         for number, words in ((signal.SIGKILL, "has ended: it was killed, or it crashed"),
                               (signal.SIGSTOP, "has not run for 5 s: it is stopped")):
-            rank, error = self.lose(random_numbers, number)
-            with self.subTest(seed=SEED, rank=rank, number=number):
+            key = random_numbers.choice(("parallel.tensor", "parallel.pipeline"))
+            rank, error = self.lose(random_numbers, number, key)
+            with self.subTest(seed=SEED, rank=rank, number=number, key=key):
                 said = [line for line in error.splitlines() if "tenon: rank" in line]
                 self.assertEqual(len(said), 1, error)
                 self.assertRegex(said[0], rf"tenon: rank {rank} on \S+ \(process \d+\) {words}")
+
+
+@unittest.skipUnless(MPIRUN, "Open MPI's mpirun is not installed (package openmpi-bin)")
+@unittest.skipIf(SANITIZED, "MPI's own memory is not for sanitizers")
+class Comparisons(Case):
+    def test_an_arm_runs_over_ranks(self):
+        done = self.compare("--model", MODEL, "--set", "executor.threads=1", "--arm", "stages:parallel.pipeline=2",
+                            "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        arm = json.loads(done.stdout)["arms"][0]
+        self.assertEqual(arm["name"], "stages")
+        self.assertTrue(arm["answers"].startswith("equal"), arm["answers"])
+
+    def test_replicas_are_refused(self):
+        done = self.compare("--model", MODEL, "--arm", "b:parallel.data=2")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("parallel.data is 2, but one engine runs here", done.stderr)
 
 
 if __name__ == "__main__":

@@ -44,4 +44,29 @@ std::vector<int> usable_cores() {
   return cores.empty() ? std::vector<int>{0} : cores;
 }
 
+struct CoreShare::Before {
+  cpu_set_t allowed;
+};
+
+CoreShare::CoreShare(uint32_t index, uint32_t count) {
+  const std::vector<int> cores = usable_cores();
+  if (count <= 1 || cores.size() < count) return;
+  auto before = std::make_unique<Before>();
+  CPU_ZERO(&before->allowed);
+  if (::sched_getaffinity(0, sizeof(before->allowed), &before->allowed) != 0) return;
+  cpu_set_t own;
+  CPU_ZERO(&own);
+  for (size_t i = cores.size() * index / count; i < cores.size() * (index + 1) / count; ++i) {
+    CPU_SET(cores[i], &own);
+  }
+  // Refused in some containers; shares then overlap.
+  if (::sched_setaffinity(0, sizeof(own), &own) == 0) before_ = std::move(before);
+}
+
+CoreShare::~CoreShare() {
+  if (before_ != nullptr) {
+    (void)::sched_setaffinity(0, sizeof(before_->allowed), &before_->allowed);
+  }
+}
+
 }  // namespace tenon

@@ -225,7 +225,8 @@ void CpuWorker::attention_output(uint32_t layer) {
   // Layers with such a norm are not cut by heads.
   norm_wide_rows(plan(layer).attention.attended_norm, w.attended_norm, plan(layer).attended_width(),
                  own);
-  const float* x = step_.cut.by_heads(layer) ? attended_by_all(layer, own) : own;
+  const bool is_gathered = step_.cut.by_heads(layer) && !step_.cut.layers[layer].adds_attention;
+  const float* x = is_gathered ? attended_by_all(layer, own) : own;
   add_to_stream(plan(layer).attention_scale(), x, step_.weights.layer(layer)[&LayerWeights::output],
                 w.output_bias, plan(layer).attention_post_norm, w.attention_post_norm,
                 w.attention_post_norm_bias);

@@ -61,9 +61,11 @@ class CpuExecutor final : public Executor, public HeadHost, public RankHost {
 
   void take_head(const Head& head) override { step_.head = &head; }
   void join(Collective& ranks, const ModelCut& cut) override {
-    step_.ranks = &ranks;
+    // The stages of a pipeline exchange nothing within a step.
+    step_.ranks = cut.stages.empty() ? &ranks : nullptr;
     step_.cut = cut;
   }
+  float* stage_rows() override { return step_.buffers.hidden.floats(); }
   Status load(const ExecutorSetup& setup) override;
   Result<std::unique_ptr<Executor>> sibling() const override {
     return std::unique_ptr<Executor>(std::make_unique<CpuExecutor>(pool_, isa_));
@@ -114,7 +116,7 @@ Status CpuExecutor::load(const ExecutorSetup& setup) {
   limits_.needs_tokens = static_cast<bool>(setup.model->plan.input());
   if (step_.head != nullptr) limits_.features = step_.head->features;
   TENON_RETURN_IF_ERROR(check_decoder_shape(*setup.shape));
-  TENON_RETURN_IF_ERROR(kv_.allocate(*setup.shape, setup.geometry));
+  TENON_RETURN_IF_ERROR(kv_.allocate(*setup.shape, setup.geometry, step_.cut.range));
   TENON_RETURN_IF_ERROR(step_.indexed.load(setup.model->plan, *setup.shape));
   TENON_RETURN_IF_ERROR(step_.attention.load(setup.attention, *setup.shape, kv_.storage(),
                                              step_.indexed,
@@ -234,8 +236,11 @@ std::string CpuExecutor::numerics() const {
     text += std::string(kernel->numerics()) + "+";
   }
   const std::string states = step_.states.numerics();
-  if (states.empty()) return text + step_.attention.numerics();
-  return text + (step_.attention.serves() ? step_.attention.numerics() + "+" : "") + states;
+  if (states.empty() || step_.attention.serves()) text += step_.attention.numerics();
+  if (!states.empty()) text += (step_.attention.serves() ? "+" : "") + states;
+  // What is added up depends on how many ranks there are.
+  if (step_.cut.adds()) text += "+reduce" + std::to_string(step_.cut.ranks);
+  return text;
 }
 
 }  // namespace

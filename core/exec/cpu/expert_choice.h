@@ -33,6 +33,10 @@ class ExpertChoice {
     const float* factors = nullptr;
   };
   OfExpert of(uint32_t expert) const;
+  // Places of experts [first, last), one expert after the other.
+  std::span<const uint32_t> places_of(uint32_t first, uint32_t last) const {
+    return {places_.data() + first_[first], places_.data() + first_[last]};
+  }
 
   // Bytes of experts that were used, one layer after the other.
   uint64_t used_bytes = 0;

@@ -199,22 +199,35 @@ void CpuWorker::add_beside(uint32_t layer) {
 void CpuWorker::combine_experts(uint32_t layer) {
   const ExpertsPlan& experts = plan(layer).experts;
   float* routed = step_.buffers.routed.floats();
-  if (experts.latent_width == 0)
-    return combine_results(experts, experts.chosen, plan().hidden, true);
-  combine_results(experts, experts.chosen, experts.latent_width, false);
+  const ColumnStarts* owners = step_.cut.layers.empty() || step_.cut.layers[layer].experts.empty()
+                                   ? nullptr
+                                   : &step_.cut.layers[layer].experts;
+  const uint64_t width = experts.latent_width == 0 ? plan().hidden : experts.latent_width;
+  const bool is_all = experts.latent_width == 0;
+  if (owners == nullptr) {
+    combine_results(experts, experts.chosen, width, is_all, {0, rows_});
+  } else {
+    // Each rank adds up some of the rows, and all get all of them.
+    exchange_results({*step_.choice, *owners, routed, width, rows_, experts.chosen});
+    combine_results(experts, experts.chosen, width, is_all,
+                    share_of(rows_, {step_.ranks->rank(), step_.ranks->size()}));
+    gather_rows(step_.buffers.product.floats(), rows_, width);
+  }
+  if (is_all) return;
   const Product sum{&step_.weights.layer(layer)[&LayerWeights::latent_out], {}, routed};
   multiply(step_.buffers.product.floats(), {&sum, 1});
-  combine_results(experts, 1, plan().hidden, true);
+  combine_results(experts, 1, plan().hidden, true, {0, rows_});
 }
 
-// `chosen` results a row, and the shared expert's. Workers take columns of few rows, and rows of
-// many.
+// Of these rows: `chosen` results a row, and the shared expert's. Workers take columns of few rows,
+// and rows of many.
 void CpuWorker::combine_results(const ExpertsPlan& experts, uint32_t chosen, uint64_t width,
-                                bool with_shared) {
+                                bool with_shared, Share rows) {
   const float* routed = step_.buffers.routed.floats();
   const float* shared = routed + uint64_t{rows_} * experts.chosen * plan().hidden;
   const float* gates = step_.buffers.scores.floats() + uint64_t{rows_} * experts.count;
-  const Share mine = share_of(rows_ * width, slice_);
+  const Share own = share_of((rows.last - rows.first) * width, slice_);
+  const Share mine{rows.first * width + own.first, rows.first * width + own.last};
   for (uint64_t at = mine.first; at < mine.last;) {
     const uint64_t row = at / width, column = at % width;
     const auto count = static_cast<uint32_t>(std::min(width - column, mine.last - at));

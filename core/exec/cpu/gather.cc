@@ -1,4 +1,5 @@
-// What ranks make is brought together: each has some columns of a product, and all get all of them.
+// What ranks make is brought together: each has some columns of a product, and all get all of them;
+// or each has a part of all sums, and all get the sums.
 //
 // Every gather is one exchange, or a few for long prompts whose rows do not fit at once. A rank's
 // slot holds whether it goes well there, then its columns of each part, row after row.
@@ -100,15 +101,52 @@ void CpuProducts::gather_piece(std::span<const Gathered> parts, uint32_t piece, 
 void CpuProducts::exchange() {
   const uint32_t failed_here = step_.has_failed ? 1 : 0;
   std::memcpy(step_.ranks->outgoing(), &failed_here, sizeof(failed_here));
-  Status met = step_.ranks->exchange(exchanged_bytes_);
+  check_marks(step_.ranks->exchange(exchanged_bytes_), {});
+}
+
+// `at` [ranks]: where each one's mark stands; empty: at the beginning.
+void CpuProducts::check_marks(Status met, std::span<const uint64_t> at) {
   for (uint32_t rank = 0; met.ok() && rank < step_.ranks->size(); ++rank) {
     uint32_t failed_there = 0;
-    std::memcpy(&failed_there, step_.ranks->incoming(rank), sizeof(failed_there));
+    const std::byte* mark = step_.ranks->incoming(rank) + (at.empty() ? 0 : at[rank]);
+    std::memcpy(&failed_there, mark, sizeof(failed_there));
     if (failed_there == 0 || rank == step_.ranks->rank()) continue;
     met = failed(name_of_rank(rank, step_.ranks->places()[rank]) +
                  " could not compute its part of the step; its log says why");
   }
   keep(std::move(met));
+}
+
+void CpuProducts::sum_over_ranks(float* values, uint64_t count) {
+  const uint64_t fit = (step_.ranks->slot_bytes() - kMarkBytes) / sizeof(float);
+  for (uint64_t first = 0; first < count; first += fit) {
+    const uint64_t here = std::min(fit, count - first);
+    const bool few = slice_.count == 1 || here * sizeof(float) <= kFewBytes;
+    const Share mine = share_of(here, few ? Slice{} : slice_);
+    const bool works = !few || slice_.index == 0;
+    float* own = values + first + mine.first;
+    const uint64_t bytes = (mine.last - mine.first) * sizeof(float);
+    if (works) {
+      auto* slot = reinterpret_cast<float*>(step_.ranks->outgoing() + kMarkBytes);
+      std::memcpy(slot + mine.first, own, bytes);
+    }
+    if (!few) barrier();
+    if (slice_.index == 0) {
+      std::ranges::fill(exchanged_bytes_, kMarkBytes + here * sizeof(float));
+      exchange();
+    }
+    if (!few) barrier();
+    for (uint32_t rank = 0; works && rank < step_.ranks->size(); ++rank) {
+      const auto* part =
+          reinterpret_cast<const float*>(step_.ranks->incoming(rank) + kMarkBytes) + mine.first;
+      if (rank == 0) {
+        std::memcpy(own, part, bytes);
+      } else {
+        step_.ops->add(own, part, static_cast<uint32_t>(mine.last - mine.first));
+      }
+    }
+    barrier();
+  }
 }
 
 // Rows of vocabulary are cut like columns. A slot holds the rows of a piece at their places, those

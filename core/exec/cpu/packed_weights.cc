@@ -38,6 +38,25 @@ constexpr Weight LayerWeights::*kWhole[] = {&LayerWeights::router, &LayerWeights
 constexpr Weight LayerWeights::*kOfHeads[] = {&LayerWeights::q, &LayerWeights::k, &LayerWeights::v,
                                               &LayerWeights::output_gate};
 
+// Of a layer's matrices, how they come from the cut of the model.
+struct MatrixCut {
+  bool is_own = false;   // the rank's part already
+  bool is_part = false;  // … of K
+};
+
+MatrixCut cut_of(Weight LayerWeights::*which, const HeadsCut& cut) {
+  const auto is_among = [&](const auto& list) {
+    return std::ranges::find(list, which) != std::end(list);
+  };
+  const bool ends_attention = cut.adds_attention && which == &LayerWeights::output;
+  const bool ends_mlp = cut.adds_mlp() && which == &LayerWeights::down;
+  const bool enters_mlp =
+      cut.adds_mlp() && (which == &LayerWeights::gate || which == &LayerWeights::up);
+  const bool of_heads = !cut.attended.empty() && is_among(kOfHeads);
+  return {.is_own = is_among(kWhole) || of_heads || enters_mlp || ends_attention || ends_mlp,
+          .is_part = ends_attention || ends_mlp};
+}
+
 // What went wrong first on one worker, and with which matrix.
 struct PackFault {
   Status status;
@@ -135,9 +154,10 @@ Status PackedWeights::place_and_pack(const Model& model, WorkerPool& pool,
 
 // Blocks share members, such as the output of attention: those are added once.
 Status PackedWeights::add_layer(const LayerWeights& from, const LinearResolver& resolve,
-                                bool by_heads, PackedLayer& to) {
-  TENON_RETURN_IF_ERROR(add_heads(from.k_absorb, resolve, to.k_absorb));
-  TENON_RETURN_IF_ERROR(add_heads(from.v_expand, resolve, to.v_expand));
+                                const HeadsCut& cut, bool is_here, PackedLayer& to) {
+  const Cut of_heads = is_here ? Cut::none : Cut::absent;
+  TENON_RETURN_IF_ERROR(add_heads(from.k_absorb, resolve, to.k_absorb, of_heads));
+  TENON_RETURN_IF_ERROR(add_heads(from.v_expand, resolve, to.v_expand, of_heads));
   for (const Block* block : layer_blocks()) {
     for (const BlockTensor& tensor : block->tensors) {
       Weight LayerWeights::*const which = tensor.in_layer.matrix;
@@ -149,20 +169,23 @@ Status PackedWeights::add_layer(const LayerWeights& from, const LinearResolver& 
   }
   // Placements point to them from here on.
   for (auto& [which, matrix] : to.matrices_) {
-    const bool whole = std::ranges::find(kWhole, which) != std::end(kWhole) ||
-                       (by_heads && std::ranges::find(kOfHeads, which) != std::end(kOfHeads));
-    TENON_RETURN_IF_ERROR(add(from.*which, resolve, matrix, whole ? Cut::none : Cut::columns));
+    const MatrixCut made = cut_of(which, cut);
+    const Cut as = !is_here ? Cut::absent : made.is_own ? Cut::none : Cut::columns;
+    TENON_RETURN_IF_ERROR(add(from.*which, resolve, matrix, as));
+    matrix.is_part = made.is_part;
   }
-  return add_experts(from.experts, resolve, to);
+  return add_experts(from.experts, resolve, cut, is_here, to);
 }
 
 Status PackedWeights::add_all(const Model& model, const LinearResolver& resolve,
                               const ModelCut& cut) {
   layers_.resize(model.layers.size());
   for (size_t i = 0; i < layers_.size(); ++i) {
-    const bool by_heads = cut.by_heads(static_cast<uint32_t>(i));
-    TENON_RETURN_IF_ERROR(add_layer(model.layers[i], resolve, by_heads, layers_[i]));
+    const HeadsCut of_layer = i < cut.layers.size() ? cut.layers[i] : HeadsCut();
+    TENON_RETURN_IF_ERROR(
+        add_layer(model.layers[i], resolve, of_layer, cut.range.contains(i), layers_[i]));
   }
+  const bool enters = cut.range.has_first(), ends = cut.range.has_last(model.plan);
   if (model.layer_table.n_out > 0) {
     TENON_RETURN_IF_ERROR(readable_by_rows(model.layer_table));
     TENON_RETURN_IF_ERROR(add(model.layer_projection, resolve, layer_projection_, Cut::columns));
@@ -170,9 +193,10 @@ Status PackedWeights::add_all(const Model& model, const LinearResolver& resolve,
   TENON_RETURN_IF_ERROR(add_heads(model.stream_in, resolve, stream_in_));
   TENON_RETURN_IF_ERROR(add_heads(model.stream_out, resolve, stream_out_));
   embedding_source_ = &model.embedding;
-  TENON_RETURN_IF_ERROR(add(model.head, resolve, head_, Cut::columns));
+  const bool has_head = ends || (enters && model.plan.tied_embeddings);
+  TENON_RETURN_IF_ERROR(add(model.head, resolve, head_, has_head ? Cut::columns : Cut::absent));
   if (model.plan.tied_embeddings || readable_by_rows(model.embedding).ok()) return {};
-  return add(model.embedding, resolve, embedding_, Cut::columns);
+  return add(model.embedding, resolve, embedding_, enters ? Cut::columns : Cut::absent);
 }
 
 // Behind the model, whose kernels come first in every list.
@@ -193,25 +217,32 @@ Status PackedWeights::add_adapters(std::span<const Adapter* const> adapters,
 }
 
 Status PackedWeights::add_heads(const std::vector<Weight>& heads, const LinearResolver& resolve,
-                                std::vector<PackedMatrix>& packed) {
+                                std::vector<PackedMatrix>& packed, Cut cut) {
   packed.resize(heads.size());
   for (size_t head = 0; head < heads.size(); ++head) {
-    TENON_RETURN_IF_ERROR(add(heads[head], resolve, packed[head]));
+    TENON_RETURN_IF_ERROR(add(heads[head], resolve, packed[head], cut));
   }
   return {};
 }
 
 Status PackedWeights::add_experts(const std::vector<ExpertWeights>& from,
-                                  const LinearResolver& resolve, PackedLayer& to) {
+                                  const LinearResolver& resolve, const HeadsCut& cut, bool is_here,
+                                  PackedLayer& to) {
   to.experts.resize(from.size());
   to.experts_alike = true;
   for (size_t i = 0; i < from.size(); ++i) {
     PackedExpert& expert = to.experts[i];
+    Cut as = Cut::columns;
+    if (!cut.experts.empty()) {
+      const bool is_own = i >= cut.experts[rank_] && i < cut.experts[rank_ + 1];
+      as = is_own ? Cut::none : Cut::absent;
+    }
+    if (!is_here) as = Cut::absent;
     for (const auto& [weight, matrix] :
          {std::pair(&from[i].gate, &expert.gate), std::pair(&from[i].up, &expert.up),
           std::pair(&from[i].down, &expert.down)}) {
       if (weight->n_out == 0) continue;
-      TENON_RETURN_IF_ERROR(add(*weight, resolve, *matrix, Cut::columns));
+      TENON_RETURN_IF_ERROR(add(*weight, resolve, *matrix, as));
       for (const TensorView& part : weight->parts) expert.stored_bytes += bytes_of(part).size();
       if (weight == &from[i].down) continue;
       to.experts_alike = to.experts_alike && matrix->prepared_like(to.experts[0].gate) &&
@@ -261,6 +292,7 @@ Status PackedWeights::add(const Weight& weight, const LinearResolver& resolve, P
   if (adapted != adapted_.end()) matrix.adapted = &adapted->second;
   matrix.reads_x = kernel->prepared_bytes(matrix.preparation, 1) == 0;
   if (ranks_ > 1 && cut == Cut::columns) matrix.source = &cut_columns_of(weight, matrix);
+  if (cut == Cut::absent) matrix.columns = 0;
   if (matrix.columns > 0) {
     const WeightView own = matrix.source->view();
     if (Status status = kernel->accepts(own); !status.ok()) return with_context(own.name, status);

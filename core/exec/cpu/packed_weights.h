@@ -36,6 +36,7 @@ struct PackedMatrix {
   // Of several ranks: who has which columns of the n_out that are gathered; null: all are here.
   const ColumnStarts* starts = nullptr;
   uint32_t first = 0, columns = 0;  // that are here
+  bool is_part = false;             // of K: the products of all ranks' parts are added up
 
   // Of x, in whole cache lines.
   uint64_t prepared_bytes(uint32_t rows) const {
@@ -126,16 +127,17 @@ class PackedWeights {
   const std::vector<LinearKernel*>& kernels() const { return kernels_; }
 
  private:
-  enum class Cut : uint8_t { none, columns };
+  // `absent`: another rank's; its kernel counts all the same, since all have one numerics id.
+  enum class Cut : uint8_t { none, columns, absent };
   Status add(const Weight& weight, const LinearResolver& resolve, PackedMatrix& matrix,
              Cut cut = Cut::none);
   const Weight& cut_columns_of(const Weight& weight, PackedMatrix& matrix);
   Status add_heads(const std::vector<Weight>& heads, const LinearResolver& resolve,
-                   std::vector<PackedMatrix>& packed);
+                   std::vector<PackedMatrix>& packed, Cut cut = Cut::none);
   Status add_experts(const std::vector<ExpertWeights>& from, const LinearResolver& resolve,
-                     PackedLayer& to);
-  Status add_layer(const LayerWeights& from, const LinearResolver& resolve, bool by_heads,
-                   PackedLayer& to);
+                     const HeadsCut& cut, bool is_here, PackedLayer& to);
+  Status add_layer(const LayerWeights& from, const LinearResolver& resolve, const HeadsCut& cut,
+                   bool is_here, PackedLayer& to);
   Status add_all(const Model& model, const LinearResolver& resolve, const ModelCut& cut);
   Status add_adapters(std::span<const Adapter* const> adapters, const LinearResolver& resolve);
   std::string name_of_layout(const WeightSharing& sharing) const;

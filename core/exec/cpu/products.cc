@@ -21,7 +21,12 @@ void CpuProducts::reserve(size_t heads, size_t experts) {
   parts_.reserve(most);
   jobs_.reserve(most);
   gathered_.reserve(most);
-  if (step_.ranks != nullptr) exchanged_bytes_.resize(step_.ranks->size());
+  if (step_.ranks != nullptr) {
+    const size_t ranks = step_.ranks->size();
+    exchanged_bytes_.resize(ranks);
+    part_starts_.resize(ranks * (ranks + 1));
+    part_at_.resize(ranks);
+  }
   low_.reserve(low);
   if (low == 0) return;
   for (std::vector<uint32_t>* rows : {&plain_, &changed_}) rows->reserve(step_.max_rows);

@@ -67,6 +67,23 @@ class CpuProducts {
   void gather_columns(std::span<const Gathered> parts);
   // Rows of the embedding at the rank that has them → out, at all ranks. Ends with a barrier.
   void gather_embedding(std::span<const TokenId> tokens, float* out);
+  // Of experts that are whole at one rank each: what each of `rows` rows' `chosen` experts made,
+  // results [rows · chosen, width] at the places of the rank that has the expert → the rank that
+  // has the row, which are those of share_of. Begins behind a barrier, and ends with one.
+  struct ExpertResults {
+    const ExpertChoice& choice;
+    const ColumnStarts& owners;  // of experts
+    float* results;
+    uint64_t width;
+    uint32_t rows, chosen;
+  };
+  void exchange_results(const ExpertResults& of);
+  // Rows of values [rows, width] that a rank has, which are those of share_of → all rows. Begins
+  // behind a barrier, and ends with one.
+  void gather_rows(float* values, uint32_t rows, uint64_t width);
+  // values[i] of all ranks, added up in the order of ranks → values[i], at all of them. Begins
+  // behind a barrier, and ends with one.
+  void sum_over_ranks(float* values, uint64_t count);
   void combine(const Product& product);
   // y[row, head] = head's matrix · x[row, head], for every head of the rows. Ends with a barrier.
   // Of x this worker's share of the rows must be there.
@@ -103,6 +120,8 @@ class CpuProducts {
   void gather_products(std::span<const Part> parts, uint32_t rows, uint32_t y_rows);
   void gather_piece(std::span<const Gathered> parts, uint32_t piece, uint32_t pieces);
   void exchange();
+  void exchange_piece(const ExpertResults& of, uint32_t piece, uint32_t pieces);
+  void check_marks(Status met, std::span<const uint64_t> at);
   void run_jobs(LinearKernel& kernel, std::span<const LinearJob> jobs);
   // Low-rank adapters (adapters.cc).
   const AdapterRows& adapter_rows() const {
@@ -129,6 +148,8 @@ class CpuProducts {
   std::vector<LinearJob> jobs_;
   std::vector<Gathered> gathered_;         // of the products at hand
   std::vector<uint64_t> exchanged_bytes_;  // [ranks]
+  std::vector<uint64_t> part_starts_;      // [ranks, ranks + 1] of an all-to-all
+  std::vector<uint64_t> part_at_;          // [ranks] where the next result of a part goes
   std::vector<LinearJob> head_jobs_;       // room for one a head
   std::vector<Low> low_;
   uint32_t low_targets_ = 0;

@@ -9,7 +9,8 @@
 namespace tenon {
 
 void CpuWorker::embed() {
-  step_.head == nullptr ? embed_tokens() : enter_head();
+  const bool enters = step_.cut.range.has_first();
+  if (enters) step_.head == nullptr ? embed_tokens() : enter_head();
   const Share mine = share_of(rows_, slice_);
   for (const CpuRope& rope : step_.ropes) {
     for (uint64_t row = mine.first; row < mine.last; ++row) {
@@ -19,8 +20,8 @@ void CpuWorker::embed() {
     }
   }
   barrier();
-  const bool finished =
-      plan().embedding_scale == 1.0f && !plan().learned_positions && !plan().embedding_norm;
+  const bool finished = !enters || (plan().embedding_scale == 1.0f && !plan().learned_positions &&
+                                    !plan().embedding_norm);
   if (!finished) finish_embeddings();
 }
 
@@ -140,6 +141,7 @@ void CpuWorker::add_to_stream(float factor, const float* x, const PackedMatrix& 
                               std::span<const float> bias, const NormPlan& post_norm,
                               std::span<const float> scale, std::span<const float> norm_bias) {
   float* hidden = step_.buffers.hidden.floats();
+  if (matrix.is_part) return add_parts(factor, x, matrix, bias, post_norm, scale, norm_bias);
   if (!post_norm && factor == 1.0f) {
     const Product product{&matrix, bias, hidden, Epilogue::add};
     return multiply(x, {&product, 1});
@@ -147,6 +149,18 @@ void CpuWorker::add_to_stream(float factor, const float* x, const PackedMatrix& 
   float* update = step_.buffers.product.floats();
   const Product product{&matrix, bias, update};
   multiply(x, {&product, 1});
+  add_update(factor, post_norm, scale, norm_bias);
+}
+
+// The ranks' parts of a sum; the first has the bias as well.
+void CpuWorker::add_parts(float factor, const float* x, const PackedMatrix& matrix,
+                          std::span<const float> bias, const NormPlan& post_norm,
+                          std::span<const float> scale, std::span<const float> norm_bias) {
+  float* update = step_.buffers.product.floats();
+  const bool is_first = step_.ranks->rank() == 0;
+  const Product product{&matrix, is_first ? bias : std::span<const float>(), update};
+  multiply(x, {&product, 1});
+  sum_over_ranks(update, uint64_t{rows_} * plan().hidden);
   add_update(factor, post_norm, scale, norm_bias);
 }
 

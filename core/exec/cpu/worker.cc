@@ -38,7 +38,7 @@ void CpuWorker::run(uint32_t workers, uint32_t linear_calls) {
   rows_ = step_.batch->rows;
   rows_are_kept_ = false;
   status_ = Status();
-  run_decoder(plan(), *this);
+  run_decoder(plan(), *this, step_.cut.range);
 }
 
 }  // namespace tenon

@@ -110,6 +110,9 @@ class CpuWorker final : public CpuProducts, private DecoderOps {
   void add_to_stream(float factor, const float* x, const PackedMatrix& matrix,
                      std::span<const float> bias, const NormPlan& post_norm,
                      std::span<const float> scale, std::span<const float> norm_bias);
+  void add_parts(float factor, const float* x, const PackedMatrix& matrix,
+                 std::span<const float> bias, const NormPlan& post_norm,
+                 std::span<const float> scale, std::span<const float> norm_bias);
   // The end of that: the product is in CpuBuffers::product.
   void add_update(float factor, const NormPlan& post_norm, std::span<const float> scale,
                   std::span<const float> norm_bias);
@@ -170,7 +173,7 @@ class CpuWorker final : public CpuProducts, private DecoderOps {
   void combine_experts(uint32_t layer);
   void add_beside(uint32_t layer);
   void combine_results(const ExpertsPlan& experts, uint32_t chosen, uint64_t width,
-                       bool with_shared);
+                       bool with_shared, Share rows);
 
   HostMemory own_normed_;              // [hidden]
   HostMemory own_q_, own_k_;           // [heads or kv_heads, head_dim]

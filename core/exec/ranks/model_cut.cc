@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/base/sha256.h"
+#include "core/model/formats/quant_format.h"
 #include "core/model/tensors/tensor_values.h"
 
 namespace tenon {
@@ -103,6 +104,62 @@ std::string reason_for_whole(const Model& model, size_t index, uint32_t ranks) {
   return {};
 }
 
+bool are_units(const ColumnStarts& starts, uint32_t unit) {
+  return unit > 0 && std::ranges::all_of(starts, [unit](uint32_t at) { return at % unit == 0; });
+}
+
+// Whether parts of a layer's products can be added to the stream one after the other.
+bool may_add(const Model& model, const LayerPlan& layer) {
+  return model.plan.streams().count <= 1 && !layer.recurrent;
+}
+
+bool can_add_attention(const Model& model, size_t index, const ColumnStarts& attended) {
+  const Weight& output = model.layers[index].output;
+  return may_add(model, model.plan.layers[index]) && !attended.empty() && output.n_out > 0 &&
+         output.k_in == attended.back() && are_units(attended, unit_of_k(output));
+}
+
+// Who has which inner columns of a layer's MLP; empty: it is not cut so.
+ColumnStarts cut_mlp(const Model& model, size_t index, uint32_t ranks) {
+  constexpr uint32_t kColumns = 16;  // a cache line of floats
+  const LayerPlan& layer = model.plan.layers[index];
+  const LayerWeights& weights = model.layers[index];
+  const MlpPlan& mlp = layer.mlp;
+  const uint32_t unit = unit_of_k(weights.down);
+  const bool is_plain = layer.has_dense_mlp() && !layer.experts && !mlp.cuts_gate &&
+                        !mlp.inner_norm && weights.down.n_out > 0;
+  if (!is_plain || unit == 0 || !may_add(model, layer)) return {};
+  ColumnStarts starts = cut_columns(mlp.width, std::max(unit, kColumns), ranks);
+  for (uint32_t rank = 0; rank < ranks; ++rank) {
+    const uint32_t count = starts[rank + 1] - starts[rank];
+    if (count == 0 || !are_together(weights.up, starts[rank], count)) return {};
+    if (mlp.gated && !are_together(weights.gate, starts[rank], count)) return {};
+  }
+  return are_units(starts, unit) ? starts : ColumnStarts();
+}
+
+void cut_sums(Model& model, size_t index, const HeadsCut& cut, uint32_t rank, RowOrders& orders) {
+  LayerWeights& weights = model.layers[index];
+  if (cut.adds_attention) {
+    weights.output =
+        k_of(weights.output, cut.attended[rank], cut.attended[rank + 1] - cut.attended[rank]);
+  }
+  if (!cut.adds_mlp()) return;
+  const RowRange inner{cut.mlp[rank], cut.mlp[rank + 1] - cut.mlp[rank]};
+  cut_rows(weights.up, inner, orders);
+  cut_rows(weights.gate, inner, orders);
+  cut_vector(weights.up_bias, inner);
+  cut_vector(weights.gate_bias, inner);
+  weights.down = k_of(weights.down, inner.first, inner.count);
+  model.plan.layers[index].mlp.width = inner.count;
+}
+
+HeadsCut whole_since(const char* reason) {
+  HeadsCut cut;
+  cut.whole_because = reason;
+  return cut;
+}
+
 void cut_layer(Model& model, size_t index, const Heads& heads, RowOrders& orders) {
   LayerPlan& layer = model.plan.layers[index];
   LayerWeights& weights = model.layers[index];
@@ -145,6 +202,8 @@ ColumnStarts attended_starts(const LayerPlan& layer, uint32_t ranks) {
   return starts;
 }
 
+}  // namespace
+
 // Its config, its size, and some of its numbers: all of them would take as long as loading.
 std::string fingerprint_of(const Model& model) {
   constexpr size_t kLookedAtBytes = 64 << 10;
@@ -161,14 +220,24 @@ std::string fingerprint_of(const Model& model) {
   return sha256_hex(text).substr(0, 16);
 }
 
-}  // namespace
-
 bool ModelCut::any_by_heads() const {
   return std::ranges::any_of(layers, [](const HeadsCut& cut) { return !cut.attended.empty(); });
 }
 
-ModelCut cut_heads(Model& model, uint32_t rank, uint32_t ranks, const std::string& whole) {
-  ModelCut cut{.rank = rank, .ranks = ranks, .layers = {}, .fingerprint = {}, .orders = {}};
+bool ModelCut::adds() const {
+  return std::ranges::any_of(
+      layers, [](const HeadsCut& cut) { return cut.adds_attention || cut.adds_mlp(); });
+}
+
+bool ModelCut::shares_experts() const {
+  return std::ranges::any_of(layers, [](const HeadsCut& cut) { return !cut.experts.empty(); });
+}
+
+ModelCut cut_model(Model& model, const CutWish& wish) {
+  const auto& [rank, ranks, whole, reduce, experts] = wish;
+  ModelCut cut;
+  cut.rank = rank;
+  cut.ranks = ranks;
   if (ranks <= 1) return cut;
   cut.fingerprint = fingerprint_of(model);
   cut.layers.resize(model.layers.size());
@@ -187,16 +256,24 @@ ModelCut cut_heads(Model& model, uint32_t rank, uint32_t ranks, const std::strin
   for (size_t index = model.layers.size(); index-- > 0;) {
     const int32_t from = model.plan.layers[index].attention.kv_from_layer;
     if (from < 0 || !cut.layers[index].attended.empty()) continue;
-    cut.layers[static_cast<size_t>(from)] = {{}, "a layer that reads its K and V is whole"};
+    cut.layers[static_cast<size_t>(from)] = whole_since("a layer that reads its K and V is whole");
   }
   for (size_t index = 0; index < model.layers.size(); ++index) {
     const int32_t from = model.plan.layers[index].attention.kv_from_layer;
     if (from >= 0 && cut.layers[static_cast<size_t>(from)].attended.empty()) {
-      cut.layers[index] = {{}, "the layer whose K and V it reads is whole"};
+      cut.layers[index] = whole_since("the layer whose K and V it reads is whole");
+    }
+    HeadsCut& made = cut.layers[index];
+    if (reduce && whole.empty()) {
+      made.adds_attention = can_add_attention(model, index, made.attended);
+      made.mlp = cut_mlp(model, index, ranks);
     }
     if (cut.by_heads(static_cast<uint32_t>(index))) {
       cut_layer(model, index, heads_of(model.plan.layers[index], rank, ranks), cut.orders);
     }
+    cut_sums(model, index, made, rank, cut.orders);
+    const uint32_t count = model.plan.layers[index].experts.count;
+    if (experts && count >= ranks) made.experts = cut_columns(count, 1, ranks);
   }
   return cut;
 }
@@ -219,6 +296,27 @@ Weight rows_of(const Weight& weight, uint32_t first, uint32_t count, RowOrders& 
   part.shape[0] = count;
   part.data = static_cast<const std::byte*>(part.data) +
               uint64_t{first} * part.stride[0] * dtype_bits(part.dtype) / 8;
+  return made;
+}
+
+// Blocks lie along K. Orders of columns and transposed matrices are not for cutting.
+uint32_t unit_of_k(const Weight& weight) {
+  if (weight.parts.size() != 1 || weight.parts.front().stride[1] != 1) return 0;
+  const QuantFormat* format = find_quant_format(weight.format);
+  return format == nullptr ? 1 : format->elements;
+}
+
+Weight k_of(const Weight& weight, uint32_t first, uint32_t count) {
+  Weight made = weight;
+  made.k_in = count;
+  // It is another matrix, which begins where the whole may begin.
+  made.name += ", K " + std::to_string(first) + " to " + std::to_string(first + count);
+  TensorView& part = made.parts.front();
+  const QuantFormat* format = find_quant_format(weight.format);
+  const uint64_t before =
+      format == nullptr ? first * uint64_t{dtype_bits(part.dtype)} / 8 : format->row_bytes(first);
+  part.shape[1] = format == nullptr ? count : format->row_bytes(count);
+  part.data = static_cast<const std::byte*>(part.data) + before;
   return made;
 }
 

@@ -35,6 +35,14 @@ void warn_of_unheard(const PipelineConfig& config) {
   if (config.isa.value) warn(config.isa.origin, "executor.isa", "is portable");
 }
 
+Status check_replicas(const PipelineConfig& config, const Loading& loading) {
+  const auto& replicas = config.data_replicas;
+  if (replicas.value == 1 || loading.replica || !loading.weights) return {};
+  return unsupported(
+      replicas.origin.text() + ": parallel.data is " + std::to_string(replicas.value) +
+      ", but one engine runs here; `tenon serve` has several; set parallel.data = 1");
+}
+
 }  // namespace
 
 Result<PipelineConfig> read_config(const PipelineSource& source) {
@@ -64,6 +72,7 @@ Result<OpenedPipeline> open_pipeline(PipelineConfig config,
                                      const std::vector<std::string>& plugin_path,
                                      const Loading& loading) {
   warn_of_unheard(config);
+  TENON_RETURN_IF_ERROR(check_replicas(config, loading));
   TENON_ASSIGN_OR_RETURN(PluginRegistry registry,
                          PluginRegistry::open(plugin_search(plugin_path, config)));
   OpenedPipeline opened;
@@ -77,6 +86,8 @@ Result<OpenedPipeline> open_pipeline(PipelineConfig config,
   };
   request.host = host_facts();
   request.load_weights = loading.weights;
+  request.replica = loading.replica.value_or(0);
+  if (loading.replica || !loading.weights) request.replicas = request.config.engines();
   request.shared_weights = loading.shared;
   request.progress = loading.progress;
   request.planned = loading.planned;

@@ -35,6 +35,9 @@ struct Loading {
   LoadProgress progress = {};       // may be empty
   std::function<void(const PlannedMemory&)> planned = {};  // PipelineRequest::planned
   uint64_t memory_bytes = 0;  // as if the machine had so much, all of it free; 0: what it has
+  // The caller serves PipelineConfig::engines(), of which this is one; nothing: it runs one alone,
+  // and refuses several replicas.
+  std::optional<uint32_t> replica = {};
   // The caller moves the pipeline's virtual clock, where it has one: the executor "sim" is refused
   // to all others, once it is to be loaded.
   bool moves_clock = false;

@@ -20,11 +20,19 @@ Collective*& program_ranks() {
 // The configuration as rank 0 resolved it: files that it extends, overrides and all.
 struct OpenMessage {
   std::string text, path, folder;
+  bool shares_weights = false;
+  std::optional<uint32_t> replica;
   std::vector<std::string> plugin_path;
 };
 
 OpenMessage read_open(MessageReader& message) {
-  OpenMessage made{message.text(), message.text(), message.text(), {}};
+  OpenMessage made;
+  made.text = message.text();
+  made.path = message.text();
+  made.folder = message.text();
+  made.shares_weights = message.number<uint8_t>() != 0;
+  const auto replica = message.number<uint32_t>();
+  if (message.number<uint32_t>() > 1) made.replica = replica;
   const auto count = message.number<uint64_t>();
   for (uint64_t i = 0; i < count && i < 1000; ++i) made.plugin_path.push_back(message.text());
   return made;
@@ -32,7 +40,7 @@ OpenMessage read_open(MessageReader& message) {
 
 // Rank 0 alone plans, drafts and samples; what serves that is made here only because a pipeline
 // has it.
-Result<OpenedPipeline> open_to_follow(const OpenMessage& message) {
+Result<OpenedPipeline> open_to_follow(const OpenMessage& message, SharedWeights& weights) {
   TENON_ASSIGN_OR_RETURN(
       PipelineConfig config,
       parse_pipeline_config(message.text, "rank 0's pipeline", message.folder, {}));
@@ -41,7 +49,9 @@ Result<OpenedPipeline> open_to_follow(const OpenMessage& message) {
   config.draft_model_path = {};
   config.draft_text_path = {};
   config.guard = {};
-  return open_pipeline(std::move(config), message.plugin_path);
+  return open_pipeline(
+      std::move(config), message.plugin_path,
+      {.shared = message.shares_weights ? &weights : nullptr, .replica = message.replica});
 }
 
 }  // namespace
@@ -62,6 +72,9 @@ Status tell_ranks(const PipelineRequest& request, const std::vector<std::string>
   message.text(resolved_toml(request.config, {}, false));
   message.text(request.config.path);
   message.text(std::filesystem::current_path(error).string());
+  message.number<uint8_t>(request.shared_weights != nullptr ? 1 : 0);
+  message.number(request.replica);
+  message.number(request.replicas);
   message.number<uint64_t>(plugin_path.size());
   for (const std::string& folder : plugin_path) message.text(folder);
   return request.ranks->send(message.bytes());
@@ -76,6 +89,7 @@ Status dismiss_ranks(Collective& ranks) {
 
 Status follow_ranks(Collective& ranks) {
   set_ranks_of_program(&ranks);
+  SharedWeights weights;
   std::map<uint64_t, OpenedPipeline> pipelines;
   for (;;) {
     TENON_ASSIGN_OR_RETURN(const std::vector<std::byte> bytes, ranks.receive());
@@ -88,7 +102,7 @@ Status follow_ranks(Collective& ranks) {
       continue;
     }
     if (kind == RankMessage::open) {
-      auto opened = open_to_follow(read_open(message));
+      auto opened = open_to_follow(read_open(message), weights);
       if (opened.ok()) pipelines[ranks.pipelines()] = *std::move(opened);
       continue;
     }

@@ -1,9 +1,13 @@
 #include "core/llm/open/simulation.h"
 
+#include <filesystem>
+
 #include "core/base/log.h"
+#include "core/base/presence.h"
 #include "core/base/quote.h"
 #include "core/base/text.h"
 #include "core/llm/open/places.h"
+#include "core/model/synth/named_shapes.h"
 #include "core/model/synth/shape_model.h"
 #include "core/sim/executor.h"
 #include "core/sim/machine_file.h"
@@ -11,14 +15,14 @@
 namespace tenon::llm {
 namespace {
 
-Status refuse_keys(const PipelineConfig& config) {
+Status refuse_keys(const PipelineConfig& config, bool may_name_format) {
   const auto refuse = [](const Origin& origin, const std::string& key) {
     return invalid_argument(origin.text() + ": " + key +
                             " is a key of simulations; choose executor.plugin = \"sim\", or leave "
                             "it out");
   };
   if (!config.machine.value.empty()) return refuse(config.machine.origin, "executor.machine");
-  if (!config.simulated_weights.value.empty()) {
+  if (!config.simulated_weights.value.empty() && !may_name_format) {
     return refuse(config.simulated_weights.origin, "executor.weights");
   }
   if (config.simulated_acceptance.value) {
@@ -61,6 +65,21 @@ Result<std::unique_ptr<Model>> open_to_simulate(const sim::Machine& machine,
                           "(executor.weights)");
 }
 
+// A pipeline that is only shown needs no more of a model than its shape, whose memory nobody has
+// here. Where there is no shape of that name, the error is that of a model that is not there.
+void show_shape(PipelineRequest& request, const Loading& loading) {
+  constexpr uint64_t kEnough = uint64_t{1} << 50;
+  const std::string path = request.config.model_path.value;
+  if (path.empty() || !named_shape(std::filesystem::path(path).filename().string()).ok()) return;
+  if (loading.memory_bytes == 0) {
+    request.available_memory_bytes = request.total_memory_bytes = kEnough;
+  }
+  request.open = [format = request.config.simulated_weights.value](const std::string& shape,
+                                                                   std::string_view as) {
+    return open_without_weights(shape, as, format);
+  };
+}
+
 }  // namespace
 
 bool is_simulated(const PipelineConfig& config) {
@@ -85,7 +104,11 @@ Result<sim::Machine> simulated_machine(const PipelineConfig& config) {
 Status simulate(PipelineRequest& request, const Loading& loading,
                 std::unique_ptr<VirtualClock>& clock) {
   PipelineConfig& config = request.config;
-  if (!is_simulated(config)) return refuse_keys(config);
+  if (!is_simulated(config)) {
+    const bool is_shape = !loading.weights && !is_there(config.model_path.value);
+    if (is_shape) show_shape(request, loading);
+    return refuse_keys(config, is_shape);
+  }
   if (loading.weights && !loading.moves_clock) {
     return unsupported(config.executor.origin.text() +
                        ": executor \"sim\" computes nothing and keeps a clock of its own, which "

@@ -42,8 +42,7 @@ bool has_a_core_each(uint32_t ranks) {
 
 }  // namespace
 
-Result<std::vector<std::string>> launch_line(uint32_t ranks,
-                                             const std::vector<std::string>& words) {
+Result<std::vector<std::string>> launcher(uint32_t ranks) {
   TENON_ASSIGN_OR_RETURN(const std::string mpirun, find_mpirun());
   // Ranks share out cores and wait for each other by themselves; what mpirun says of an end that
   // they have explained would be noise.
@@ -53,11 +52,15 @@ Result<std::vector<std::string>> launch_line(uint32_t ranks,
   if (!has_a_core_each(ranks)) {
     line.insert(line.end(), {"--mca", "mpi_yield_when_idle", "1"});
   }
+  return line;
+}
+
+Result<std::vector<std::string>> launch_line(uint32_t ranks,
+                                             const std::vector<std::string>& words) {
+  TENON_ASSIGN_OR_RETURN(std::vector<std::string> line, launcher(ranks));
   std::error_code error;
   line.push_back(std::filesystem::read_symlink("/proc/self/exe", error).string());
-  // The key stands where the option stood, so that what comes later decides, and nothing is added
-  // after a "--".
-  const std::string tensor = "parallel.tensor=" + std::to_string(ranks);
+  // Nothing is added after a "--".
   const auto end = std::ranges::find(words, "--");
   for (auto word = words.begin(); word != words.end(); ++word) {
     const bool is_alone = *word == "--launch";
@@ -65,7 +68,7 @@ Result<std::vector<std::string>> launch_line(uint32_t ranks,
       line.push_back(*word);
       continue;
     }
-    line.insert(line.end(), {"--set", tensor});
+    line.insert(line.end(), {"--launched", std::to_string(ranks)});
     if (is_alone && word + 1 != words.end()) ++word;
   }
   return line;

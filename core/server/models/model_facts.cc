@@ -108,9 +108,9 @@ std::string server_info_json(const ServedModel& model, const std::string& versio
                {"max_total_num_tokens", tokens},
                {"kv_cache_dtype", dtype_name(pipeline.kv_dtype)},
                {"device", pipeline.config.executor.value},
-               {"tp_size", 1},
-               {"pp_size", 1},
-               {"dp_size", 1},
+               {"tp_size", pipeline.config.tensor_ranks.value},
+               {"pp_size", pipeline.config.pipeline_ranks.value},
+               {"dp_size", model.replicas},
                {"status", "ready"},
                {"internal_states", Json::array({std::move(state)})},
                {"version", version},
@@ -126,7 +126,7 @@ Json load_json(const ServedModel& model) {
   const KvGroupGeometry* blocks = blocks_of(model.host->parts());
   const double tokens =
       blocks == nullptr ? 0.0 : now.kv_used * blocks->blocks * blocks->block_tokens;
-  return {{"dp_rank", 0},
+  return {{"dp_rank", model.rank},
           {"num_reqs", now.running + now.waiting},
           {"num_waiting_reqs", now.waiting},
           {"num_tokens", static_cast<uint64_t>(std::llround(tokens))},

@@ -63,18 +63,30 @@ std::string_view cache_dtype(DType type) {
 }
 
 // vLLM's gauge of 1, whose labels are the configuration: those of them that there are here.
-void write_cache_config(const std::string& model, const EngineParts& parts, DType type,
+void write_cache_config(const ServedModel& model, const EngineParts& parts, DType type,
                         MetricsText& out) {
   if (parts.geometry.group_count == 0) return;
   const KvGroupGeometry& group = parts.geometry.groups[parts.shape->ledger_group];
   out.value("vllm:cache_config_info", "gauge", "What the KV cache is like, in labels; always 1.",
-            {{"model_name", model},
-             {"engine", "0"},
+            {{"model_name", model.name},
+             {"engine", std::to_string(model.rank)},
              {"block_size", std::to_string(group.block_tokens)},
              {"num_gpu_blocks", std::to_string(group.blocks)},
              {"kv_cache_size_tokens", std::to_string(uint64_t{group.blocks} * group.block_tokens)},
              {"cache_dtype", std::string(cache_dtype(type))}},
             1.0);
+}
+
+// Of a replica, which engine it is as well.
+MetricsText::Labels labels_of(const ServedModel& model) {
+  MetricsText::Labels labels = {{"model_name", model.name}};
+  if (model.replicas > 1) labels.emplace_back("engine", std::to_string(model.rank));
+  return labels;
+}
+
+MetricsText::Labels with(MetricsText::Labels labels, const MetricsText::Labels& more) {
+  labels.insert(labels.end(), more.begin(), more.end());
+  return labels;
 }
 
 std::string_view reason_label(FinishReason reason) {
@@ -236,10 +248,10 @@ void ModelMetrics::write_histograms(const MetricsText::Labels& labels, MetricsTe
 namespace {
 
 // Of each tier of K/V, and of all.
-void write_tiers(const std::string& model, const Tiers& tiers, MetricsText& out) {
+void write_tiers(const MetricsText::Labels& labels, const Tiers& tiers, MetricsText& out) {
   const TierTotals totals = tiers.totals();
   const auto counter = [&](std::string_view name, std::string_view help, uint64_t value) {
-    out.value(name, "counter", help, {{"model_name", model}}, static_cast<double>(value));
+    out.value(name, "counter", help, labels, static_cast<double>(value));
   };
   counter("tenon:kv_tier_found_tokens_total", "Tokens whose K/V came from a tier.",
           totals.found_tokens);
@@ -249,7 +261,7 @@ void write_tiers(const std::string& model, const Tiers& tiers, MetricsText& out)
   const auto each = [&](std::string_view name, const char* type, std::string_view help,
                         uint64_t (*value)(const TierTotals::Store&)) {
     for (const TierTotals::Store& store : totals.stores) {
-      out.value(name, type, help, {{"model_name", model}, {"tier", store.kind}},
+      out.value(name, type, help, with(labels, {{"tier", store.kind}}),
                 static_cast<double>(value(store)));
     }
   };
@@ -268,11 +280,25 @@ void write_tiers(const std::string& model, const Tiers& tiers, MetricsText& out)
 
 }  // namespace
 
-void ModelMetrics::write(const std::string& model, const llm::EngineHost& host,
-                         const Pipeline& pipeline, MetricsText& out) const {
+void write_replicas(const Replicas& replicas, MetricsText& out) {
+  if (replicas.is_one()) return;
+  for (uint32_t rank = 0; rank < replicas.size(); ++rank) {
+    const ServedModel& model = *replicas.all()[rank].model;
+    out.value("tenon:replica_up", "gauge", "1 while a replica works, 0 once it is lost.",
+              labels_of(model), replicas.problem_of(rank).empty() ? 1.0 : 0.0);
+  }
+  out.value("tenon:repeated_requests_total", "counter",
+            "Requests that one replica failed and another made again.",
+            {{"model_name", replicas.all().front().model->name}},
+            static_cast<double>(replicas.repeated()));
+}
+
+void ModelMetrics::write(const ServedModel& model, MetricsText& out) const {
+  const llm::EngineHost& host = *model.host;
+  const Pipeline& pipeline = *model.pipeline;
   const llm::HostFigures now = host.figures();
   const EngineTotals& totals = now.totals;
-  const MetricsText::Labels labels = {{"model_name", model}};
+  const MetricsText::Labels labels = labels_of(model);
   const auto gauge = [&](std::string_view name, std::string_view help, double value) {
     out.value(name, "gauge", help, labels, value);
   };
@@ -299,18 +325,18 @@ void ModelMetrics::write(const std::string& model, const llm::EngineHost& host,
   counter("tenon:plan_faults_total", "Plans that failed.", totals.plan_faults);
   counter("tenon:forward_faults_total", "Steps whose forward pass failed.", totals.forward_faults);
   write_cache_config(model, host.parts(), pipeline.kv_dtype, out);
-  if (pipeline.tiers != nullptr) write_tiers(model, *pipeline.tiers, out);
+  if (pipeline.tiers != nullptr) write_tiers(labels, *pipeline.tiers, out);
   const uint64_t shared = pipeline.executor->shared_weight_bytes();
   const auto weights = [&](const char* kind, uint64_t bytes) {
     out.value("tenon:weight_bytes", "gauge", "Memory of weights: its own, or another model's.",
-              {{"model_name", model}, {"held", kind}}, static_cast<double>(bytes));
+              with(labels, {{"held", kind}}), static_cast<double>(bytes));
   };
   weights("own", pipeline.executor->weight_bytes() - shared);
   weights("shared", shared);
   const EngineParts& parts = host.parts();
   const auto part = [&](const char* name, const std::string& plugin, int64_t ns) {
     out.value("tenon:part_seconds_total", "counter", "Time inside each part of the engine.",
-              {{"model_name", model}, {"part", name}, {"plugin", plugin}}, seconds(ns));
+              with(labels, {{"part", name}, {"plugin", plugin}}), seconds(ns));
   };
   part("scheduler", parts.scheduler_name, totals.times.scheduler_ns);
   part("kv_cache", parts.kv_cache_name, totals.times.kv_cache_ns);
@@ -337,15 +363,15 @@ void ModelMetrics::write(const std::string& model, const llm::EngineHost& host,
                ends_[static_cast<size_t>(FinishReason::pooled)];
     }
     out.value("vllm:request_success_total", "counter", "Answers that ended, by reason.",
-              {{"model_name", model}, {"finished_reason", std::string(reason_label(reason))}},
+              with(labels, {{"finished_reason", std::string(reason_label(reason))}}),
               static_cast<double>(count));
   }
   write_histograms(labels, out);
-  if (!parts.adapters.empty()) write_adapters(model, parts.adapters.size(), out);
+  if (!parts.adapters.empty()) write_adapters(labels, parts.adapters.size(), out);
 }
 
 // vLLM's way: the labels say what there is, and the value is when that was so.
-void ModelMetrics::write_adapters(const std::string& model, size_t adapters,
+void ModelMetrics::write_adapters(const MetricsText::Labels& labels, size_t adapters,
                                   MetricsText& out) const {
   std::vector<std::string> running, waiting;
   for (const auto& [name, use] : adapters_) {
@@ -355,10 +381,9 @@ void ModelMetrics::write_adapters(const std::string& model, size_t adapters,
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   out.value("vllm:lora_requests_info", "gauge",
             "Adapters of requests that answer, and of those that do not yet; when that was so.",
-            {{"model_name", model},
-             {"max_lora", std::to_string(adapters)},
-             {"running_lora_adapters", join(running, ",")},
-             {"waiting_lora_adapters", join(waiting, ",")}},
+            with(labels, {{"max_lora", std::to_string(adapters)},
+                          {"running_lora_adapters", join(running, ",")},
+                          {"waiting_lora_adapters", join(waiting, ",")}}),
             std::chrono::duration<double>(now).count());
 }
 

@@ -14,7 +14,8 @@
 
 #include "core/engine/records/metrics.h"
 #include "core/engine/requests/request.h"
-#include "core/llm/engine_host.h"
+#include "core/server/models/replicas.h"
+#include "core/server/models/served_model.h"
 
 namespace tenon::server {
 
@@ -61,6 +62,9 @@ struct RequestShape {
   uint32_t longest_tokens = 0;
 };
 
+// Which replicas work, of a model that has several; else nothing.
+void write_replicas(const Replicas& replicas, MetricsText& out);
+
 class ModelMetrics {
  public:
   ModelMetrics();
@@ -72,13 +76,12 @@ class ModelMetrics {
   void note_adapter(const std::string& name, int waiting, int running);
   void count_slow_reader();  // [step]
   void count_aborted();      // [any thread]
-  // `host` of the same model.
-  void write(const std::string& model, const llm::EngineHost& host, const Pipeline& pipeline,
-             MetricsText& out) const;  // [any thread]
+  // `model` is that whose steps and requests were added. [any thread]
+  void write(const ServedModel& model, MetricsText& out) const;
 
  private:
   void write_histograms(const MetricsText::Labels& labels, MetricsText& out) const;
-  void write_adapters(const std::string& model, size_t adapters, MetricsText& out) const;
+  void write_adapters(const MetricsText::Labels& labels, size_t adapters, MetricsText& out) const;
 
   mutable std::mutex mutex_;
   struct AdapterUse {

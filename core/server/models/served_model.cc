@@ -82,6 +82,18 @@ Result<std::unique_ptr<ServedModel>> open_served_model(std::string name, Pipelin
   return model;
 }
 
+std::unique_ptr<ServedModel> another_replica(const ServedModel& first, Pipeline& pipeline,
+                                             uint32_t rank) {
+  auto model = std::make_unique<ServedModel>();
+  model->name = first.name;
+  model->pipeline = &pipeline;
+  model->created = first.created;
+  model->rank = rank;
+  model->replicas = first.replicas;
+  model->cores_apart = first.cores_apart;
+  return model;
+}
+
 api::Outcome<std::vector<TokenId>> encode_input(const ServedModel& model,
                                                 const api::PromptInput& input, bool add_special) {
   if (input.tokens) return *input.tokens;

@@ -31,8 +31,17 @@ struct ServedModel {
   bool random_seeds = false;
   std::string tokenizer_info = {};          // JSON, as /tokenizer_info gives it
   std::atomic<uint64_t> cache_epoch = {0};  // K/V of earlier ones is not looked for any more
+  // Of the engines that serve it: which one this is, of how many. All but the first know their
+  // pipeline and their engine alone; texts are the first one's.
+  uint32_t rank = 0;
+  uint32_t replicas = 1;
+  bool cores_apart = true;  // each of them has a share of the process's cores
   std::unique_ptr<llm::EngineHost> host;
 };
+
+// Another engine of a model, of rank `rank`.
+std::unique_ptr<ServedModel> another_replica(const ServedModel& first, Pipeline& pipeline,
+                                             uint32_t rank);
 
 // What only the model's files say: template and pooling. `template_file` is used in place of the
 // model's own, where it is not empty. Error: a template that is there and is not understood.

@@ -70,11 +70,20 @@ std::optional<uint64_t> step_number(std::string_view text) {
 }  // namespace
 
 api::Outcome<StepQuery> read_step_query(std::string_view query) {
-  constexpr std::string_view kKnown[] = {"model", "since"};
+  constexpr std::string_view kKnown[] = {"model", "rank", "since"};
   auto fields = read_query(query, kKnown);
   if (!fields.ok()) return fields.error();
   StepQuery read;
   read.model = query_value(*fields, "model");
+  if (const auto rank = fields->find("rank"); rank != fields->end()) {
+    const std::optional<uint64_t> number = step_number(rank->second);
+    if (!number || *number > UINT32_MAX) {
+      return api::ApiError{
+          .message = "\"rank\" is " + in_quotes(rank->second) + " – it must be a replica's rank",
+          .param = "rank"};
+    }
+    read.rank = static_cast<uint32_t>(*number);
+  }
   const auto since = fields->find("since");
   if (since == fields->end()) return read;
   read.since = step_number(since->second);

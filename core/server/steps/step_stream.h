@@ -12,9 +12,10 @@
 
 namespace tenon::server {
 
-// What the query of a request for steps may say: "model=NAME&since=STEP".
+// What the query of a request for steps may say: "model=NAME&rank=REPLICA&since=STEP".
 struct StepQuery {
   std::string model;
+  uint32_t rank = 0;
   std::optional<uint64_t> since;
 };
 // Errors: status 400.

@@ -53,9 +53,9 @@ TEST(LaunchLineTest, the_number_of_ranks_stands_where_it_was_asked_for) {
   const auto tail = [](const std::vector<std::string>& words, size_t count) {
     return std::vector<std::string>(words.end() - static_cast<ptrdiff_t>(count), words.end());
   };
-  EXPECT_THAT(tail(*line, 8), testing::ElementsAre("run", "--set", "parallel.tensor=2", "--set",
-                                                   "a=1", "--", "--launch", "x"));
-  EXPECT_THAT(tail(*joined, 4), testing::ElementsAre("run", "--set", "parallel.tensor=3", "Once"));
+  EXPECT_THAT(tail(*line, 8), testing::ElementsAre("run", "--launched", "2", "--set", "a=1", "--",
+                                                   "--launch", "x"));
+  EXPECT_THAT(tail(*joined, 4), testing::ElementsAre("run", "--launched", "3", "Once"));
 }
 
 }  // namespace

@@ -77,6 +77,62 @@ TEST(SharedCollectiveTest, messages_of_any_length_arrive_whole_and_in_order) {
   });
 }
 
+TEST(SharedCollectiveTest, every_rank_gets_what_each_has_for_it) {
+  run_ranks(3, 10, [](Collective& ranks) {
+    for (uint32_t turn = 0; turn < 20; ++turn) {
+      // Rank r has r + q + 1 numbers for rank q.
+      std::vector<uint64_t> starts;
+      for (uint64_t from = 0; from < 3; ++from) {
+        starts.push_back(0);
+        for (uint64_t to = 0; to < 3; ++to) {
+          starts.push_back(starts.back() + (from + to + 1) * sizeof(uint32_t));
+        }
+      }
+      auto* out = reinterpret_cast<uint32_t*>(ranks.outgoing());
+      for (uint32_t to = 0; to < 3; ++to) {
+        for (uint32_t i = 0; i < ranks.rank() + to + 1; ++i) {
+          *out++ = turn * 1000 + ranks.rank() * 100 + to * 10 + i;
+        }
+      }
+      ASSERT_TRUE(ranks.all_to_all(starts).ok());
+      for (uint32_t from = 0; from < 3; ++from) {
+        const auto* in = reinterpret_cast<const uint32_t*>(ranks.incoming(from) +
+                                                           starts[from * 4 + ranks.rank()]);
+        for (uint32_t i = 0; i < from + ranks.rank() + 1; ++i) {
+          ASSERT_EQ(in[i], turn * 1000 + from * 100 + ranks.rank() * 10 + i);
+        }
+      }
+    }
+  });
+}
+
+TEST(SharedCollectiveTest, what_a_rank_gives_comes_to_the_next_in_order_and_beside_messages) {
+  run_ranks(3, 0, [](Collective& ranks) {
+    const uint32_t next = (ranks.rank() + 1) % 3, before = (ranks.rank() + 2) % 3;
+    const auto values_of = [](uint32_t rank, size_t count) {
+      std::vector<uint32_t> values(count);
+      for (size_t i = 0; i < count; ++i) values[i] = rank * 1'000'000 + static_cast<uint32_t>(i);
+      return values;
+    };
+    // Longer than both slots together.
+    for (const size_t count : {1u, 100u, 16'384u, 70'000u, 0u, 7u}) {
+      if (ranks.rank() == 0) {
+        ASSERT_TRUE(ranks.send(std::as_bytes(std::span("word"))).ok());
+      }
+      std::jthread giver([&] {
+        const std::vector<uint32_t> values = values_of(ranks.rank(), count);
+        EXPECT_TRUE(ranks.give(next, std::as_bytes(std::span(values))).ok());
+      });
+      std::vector<uint32_t> taken(count);
+      ASSERT_TRUE(ranks.take(before, std::as_writable_bytes(std::span(taken))).ok());
+      EXPECT_EQ(taken, values_of(before, count));
+      if (ranks.rank() > 0) {
+        ASSERT_TRUE(ranks.receive().ok());
+      }
+    }
+  });
+}
+
 TEST(SharedCollectiveTest, texts_of_all_ranks_come_to_all_and_long_ones_are_cut) {
   run_ranks(3, 0, [](Collective& ranks) {
     const std::string own =

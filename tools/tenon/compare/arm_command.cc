@@ -9,11 +9,13 @@
 
 #include "core/compare/pipeline_arm.h"
 #include "core/compare/server_arm.h"
+#include "core/routing/router.h"
 #include "tools/tenon/commands.h"
 #include "tools/tenon/process/descriptors.h"
 #include "tools/tenon/process/standard_output.h"
 #include "tools/tenon/shell/flags.h"
 #include "tools/tenon/shell/pipeline_flags.h"
+#include "tools/tenon/shell/ranks.h"
 
 namespace tenon {
 namespace {
@@ -67,7 +69,7 @@ int serve_pipeline(ArmFlags flags) {
     opened.push_back(*std::move(machine));
     machines.push_back(opened.back().pipeline.get());
   }
-  const auto routing = compare::parse_routing(flags.routing);
+  const auto routing = parse_routing(flags.routing);
   if (!routing) return refuse_orders(invalid_argument("a routing that is none"));
   compare::PipelineArm arm(
       machines, *routing, [](const std::string& note) { tell("note: " + note); }, wait_for_turn);
@@ -87,6 +89,7 @@ void add_compare_arm_command(Command app, Action& action) {
   Command command = app.add_subcommand("compare-arm", "An arm of `tenon compare`; it starts them");
   command.hide();
   flags->pipeline.add_to(command);
+  add_launch(command);
   add_text(command, "--url", flags->url, "a running server in place of a pipeline");
   add_text(command, "--served", flags->served, "its model");
   add_text(command, "--authorities", flags->authorities, "whose certificates are believed");

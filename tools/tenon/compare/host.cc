@@ -8,10 +8,12 @@
 #include "core/base/quote.h"
 #include "core/compare/remote_arm.h"
 #include "core/exec/cpu/machine_limits.h"
+#include "core/parallel/mpi/launch_line.h"
 #include "tools/tenon/process/child_process.h"
 #include "tools/tenon/process/interrupt.h"
 #include "tools/tenon/process/progress.h"
 #include "tools/tenon/process/standard_output.h"
+#include "tools/tenon/shell/pipeline_flags.h"
 #include "tools/tenon/shell/places.h"
 
 namespace tenon {
@@ -62,11 +64,29 @@ std::vector<std::string> command_of(const Comparison& comparison, const Comparis
   return command;
 }
 
+// Of [parallel]; 1 where the arm's configuration cannot be read, which the arm then says.
+uint32_t processes_of(const Comparison& comparison, const ComparisonArm& arm) {
+  PipelineFlags flags;
+  flags.config = comparison.base;
+  for (const auto* settings : {&comparison.set, &arm.set}) {
+    flags.overrides.insert(flags.overrides.end(), settings->begin(), settings->end());
+  }
+  const Result<PipelineConfig> config = load_config(flags);
+  return config.ok() && config->executor.value != "sim" ? config->processes() : 1;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<compare::Arm>> ProgramHost::start(const ComparisonArm& arm,
                                                          std::function<bool()> go_on) {
-  Result<ChildProcess> process = ChildProcess::start(command_of(comparison_, arm, plugin_path_));
+  std::vector<std::string> command = command_of(comparison_, arm, plugin_path_);
+  const uint32_t ranks = arm.url.empty() ? processes_of(comparison_, arm) : 1;
+  if (ranks > 1) {
+    Result<std::vector<std::string>> line = launcher(ranks);
+    if (!line.ok()) return with_context("arm " + in_quotes(arm.name), line.status());
+    command.insert(command.begin(), line->begin(), line->end());
+  }
+  Result<ChildProcess> process = ChildProcess::start(command);
   if (!process.ok()) return with_context("arm " + in_quotes(arm.name), process.status());
   return compare::RemoteArm::start(std::make_unique<ProcessChannel>(*std::move(process)), arm.name,
                                    std::move(go_on));

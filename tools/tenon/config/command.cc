@@ -1,5 +1,6 @@
 #include <memory>
 
+#include "core/base/presence.h"
 #include "core/base/quote.h"
 #include "core/pipeline/advice.h"
 #include "core/pipeline/ranks_text.h"
@@ -50,6 +51,9 @@ Status explain(const PipelineFlags& flags) {
   TENON_ASSIGN_OR_RETURN(const OpenedPipeline opened, open_pipeline(flags, false));
   const Pipeline& pipeline = *opened.pipeline;
   putf("# resolved from %s\n", one_line(pipeline.config.path, kMostPathBytes).c_str());
+  if (!is_there(pipeline.model->path)) {
+    putf("# the model is a shape without weights: memory of this machine is not looked at\n");
+  }
   put(printable(resolved_toml(advised_config(pipeline), pipeline.components, true),
                 kMostExplained) +
       "\n");
@@ -59,8 +63,7 @@ Status explain(const PipelineFlags& flags) {
   putf("# negotiated facts: who said what, and what was chosen\n%s\n",
        printable(pipeline.facts.table(), kMostExplained).c_str());
   put_memory(pipeline);
-  TENON_ASSIGN_OR_RETURN(const std::string ranks, ranks_text(pipeline));
-  put(ranks);
+  put(ranks_text(pipeline));
   putf("# hash: %s\n", pipeline.hash.c_str());
   return {};
 }

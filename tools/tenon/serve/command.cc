@@ -5,6 +5,7 @@
 #include <set>
 
 #include "core/base/log.h"
+#include "core/base/machine/cpu_cores.h"
 #include "core/base/quote.h"
 #include "core/base/text.h"
 #include "core/files/gguf_parts.h"
@@ -130,29 +131,55 @@ struct Opened {
   std::vector<std::unique_ptr<server::ServedModel>> models;
 };
 
+// `own.replica` of so many; the first has opened what all of them say.
+Status open_replica(const ServeFlags& flags, const PipelineFlags& own, const std::string& name,
+                    uint32_t replicas, bool cores_apart, Opened& opened) {
+  const uint32_t rank = *own.replica;
+  // Engines of one process take turns on its cores only where they are one pipeline's.
+  const CoreShare share(cores_apart ? rank : 0, cores_apart ? replicas : 1);
+  TENON_ASSIGN_OR_RETURN(OpenedPipeline pipeline,
+                         open_pipeline(own, true, opened.weights.get(), say_memory));
+  std::unique_ptr<server::ServedModel> model;
+  if (rank == 0) {
+    const std::string named = name.empty() ? stem_of(pipeline.pipeline->model->path) : name;
+    TENON_ASSIGN_OR_RETURN(
+        model, server::open_served_model(named, *pipeline.pipeline, flags.chat_template));
+    model->replicas = replicas;
+    model->cores_apart = cores_apart;
+    model->random_seeds = flags.random_seeds;
+  } else {
+    const server::ServedModel& first = **(opened.models.end() - rank);
+    model = server::another_replica(first, *pipeline.pipeline, rank);
+  }
+  opened.pipelines.push_back(std::move(pipeline));
+  opened.models.push_back(std::move(model));
+  return {};
+}
+
 Result<Opened> open_all(const ServeFlags& flags) {
   Opened opened;
   TENON_ASSIGN_OR_RETURN(const std::vector<NamedPipeline> all, named_pipelines(flags));
   for (const NamedPipeline& named : all) {
     PipelineFlags own = flags.pipeline;
     if (!named.file.empty()) own.config = named.file;
-    TENON_ASSIGN_OR_RETURN(OpenedPipeline pipeline,
-                           open_pipeline(own, true, opened.weights.get(), say_memory));
-    const std::string name =
-        named.name.empty() ? stem_of(pipeline.pipeline->model->path) : named.name;
-    TENON_ASSIGN_OR_RETURN(
-        std::unique_ptr<server::ServedModel> model,
-        server::open_served_model(name, *pipeline.pipeline, flags.chat_template));
-    model->random_seeds = flags.random_seeds;
-    opened.pipelines.push_back(std::move(pipeline));
-    opened.models.push_back(std::move(model));
+    TENON_ASSIGN_OR_RETURN(const PipelineConfig config, load_config(own));
+    const uint32_t replicas = config.engines();
+    for (uint32_t rank = 0; rank < replicas; ++rank) {
+      own.replica = rank;
+      TENON_RETURN_IF_ERROR(
+          open_replica(flags, own, named.name, replicas, config.processes() == 1, opened));
+    }
   }
   return opened;
 }
 
 std::string names_of(const Opened& opened) {
   std::vector<std::string> names;
-  for (const auto& model : opened.models) names.push_back(model->name);
+  for (const auto& model : opened.models) {
+    if (model->rank > 0) continue;
+    names.push_back(model->name);
+    if (model->replicas > 1) names.back() += " (" + std::to_string(model->replicas) + " replicas)";
+  }
   return join(names);
 }
 
@@ -194,6 +221,15 @@ Result<std::unique_ptr<server::KvEventPublisher>> open_kv_events(const ServeFlag
     if (given == nullptr) return std::unique_ptr<server::KvEventPublisher>();
     return invalid_argument(std::string(given) +
                             " has no effect without --kv-events – give the endpoint to publish at");
+  }
+  if (opened.models.front()->replicas > 1) {
+    return invalid_argument(
+        "--kv-events tells of one engine, and " +
+        std::string(opened.pipelines.front().pipeline->config.data_replicas.value > 1
+                        ? "parallel.data"
+                        : "parallel.pipeline") +
+        " is " + std::to_string(opened.models.front()->replicas) +
+        " – start a server for each, or leave one of the two out");
   }
   if (opened.models.size() > 1) {
     return invalid_argument("--kv-events tells of one model, and " +

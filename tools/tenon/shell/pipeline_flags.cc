@@ -8,6 +8,7 @@
 #include "core/pipeline/memory_text.h"
 #include "tools/tenon/process/progress.h"
 #include "tools/tenon/shell/flags.h"
+#include "tools/tenon/shell/ranks.h"
 
 namespace tenon {
 namespace {
@@ -79,6 +80,10 @@ Result<PipelineConfig> load_config(const PipelineFlags& flags) {
   if (flags.threads) set("executor.threads", int64_t{*flags.threads}, "--threads");
   TENON_ASSIGN_OR_RETURN(PipelineConfig config, llm::read_config(source));
   config.guard.value = std::max(config.guard.value, flags.guard_at_least);
+  // Where nothing says what so many processes are for, they share out every layer.
+  if (launched_as() > 0 && config.processes() == 1 && config.expert_ranks.value == 1) {
+    config.tensor_ranks = {launched_as(), {"--launch", 0, 0}};
+  }
   return config;
 }
 
@@ -100,6 +105,7 @@ Result<OpenedPipeline> open_pipeline(const PipelineFlags& flags, bool load_weigh
            .shared = shared,
            .progress = [&](uint64_t done, uint64_t total) { progress.update(done, total); },
            .planned = std::move(planned),
+           .replica = flags.replica,
            .moves_clock = flags.moves_clock}));
   return OpenedPipeline{std::move(opened)};
 }

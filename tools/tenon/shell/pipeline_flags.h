@@ -27,6 +27,7 @@ struct PipelineFlags {
   GuardLevel guard_at_least = GuardLevel::off;  // whatever the file says
   std::string model_from = "--model";           // what `model` was given as, for messages
   bool moves_clock = false;                     // llm::Loading::moves_clock
+  std::optional<uint32_t> replica;              // llm::Loading::replica
 
   void add_to(Command command);
   // The same, and the model as the first argument.

@@ -26,6 +26,11 @@ namespace {
 
 constexpr uint32_t kMostRanks = 64;
 
+uint32_t& launched_count() {
+  static uint32_t count = 0;
+  return count;
+}
+
 uint32_t& launched() {
   static uint32_t count = 0;
   return count;
@@ -108,6 +113,12 @@ void add_launch(Command command) {
   add_number(command, whole_number("--launch", 1, kMostRanks), launched(),
              "run as so many processes, each with a part of the model, by Open MPI's mpirun")
       .group("Pipeline");
+  // What --launch becomes: no group, so that no help shows it.
+  add_number(command, whole_number("--launched", 1, kMostRanks), launched_count(), "").group("");
+}
+
+uint32_t launched_as() {
+  return launched_count();
 }
 
 uint32_t asked_to_launch() {

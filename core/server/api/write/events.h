@@ -34,6 +34,7 @@ struct AnswerEvent {
   Blame blame = Blame::server;
   std::string stop;         // the stop string that matched
   bool is_aborted = false;  // reason cancelled: as its sender wished
+  bool is_lost = false;     // reason error: the engine is gone, and another try may find one
   uint32_t prompt_tokens = 0;
   uint32_t generated_tokens = 0;
   uint32_t cached_tokens = 0;

@@ -60,6 +60,9 @@ void AnswerWriter::note_end(const AnswerEvent& end) {
   if (problem_) return;
   if (end.reason == FinishReason::error && end.blame == Blame::request) {
     problem_ = ApiError{.status = 400, .message = end.message};
+  } else if (end.reason == FinishReason::error && end.is_lost) {
+    problem_ =
+        ApiError{.status = 503, .message = end.message, .code = "replica_lost", .retry_after_s = 1};
   } else if (end.reason == FinishReason::error) {
     problem_ = ApiError{.status = 500, .message = end.message, .code = "engine_error"};
   } else if (end.reason == FinishReason::cancelled && !end.is_aborted) {

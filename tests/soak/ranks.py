@@ -1,0 +1,205 @@
+#!/usr/bin/env python3
+"""Ranks that are killed, stopped, starved or cut off at random, again and again.
+
+    TENON_BINARY=build/release/bin/tenon TENON_SOURCE_DIR=$PWD tests/soak/ranks.py
+        [--faults 100] [--ranks 3] [--keys parallel.tensor,parallel.pipeline] [--seed 1] [--cut-links]
+
+After each fault every process must end within 10 s, with one sentence that names the rank; none may be left. A
+rank that is starved (a stop of two seconds) must bring nobody down. --cut-links needs root, and `ip` with name
+spaces: ranks are then two hosts on a link, which goes down in the middle of an answer. What the machine lacks is
+said, and skipped.
+"""
+import argparse
+import os
+import pathlib
+import random
+import re
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+BINARY = os.environ.get("TENON_BINARY", "build/dev/bin/tenon")
+SOURCE = pathlib.Path(os.environ.get("TENON_SOURCE_DIR", "."))
+MODEL = SOURCE / "configs/models/tale"
+LONG = ["--model", str(MODEL), "--threads", "1", "--max-tokens", "200000", "--ignore-eos", "--log-level", "info",
+        "--set", "limits.context_tokens=250000", "--set", "limits.exceed_model_context=true",
+        "--set", "kv_cache.memory=2GiB", "Once upon a time"]
+PLACE = re.compile(r"rank (\d+) on \S+ \(process (\d+)\): weights")
+PATIENCE_S = 10
+
+
+class Failure(Exception):
+    pass
+
+
+class Run:
+    """A long answer that several processes make together."""
+
+    def __init__(self, key, ranks, launcher=None):
+        command = [BINARY, "run", "--launch", str(ranks), "--set", f"{key}={ranks}", *LONG]
+        if launcher:
+            command = [*launcher, BINARY, "run", "--set", f"{key}={ranks}", *LONG]
+        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE, text=True)
+        self.places, self.said = {}, []
+        for line in self.process.stderr:
+            self.said.append(line)
+            if found := PLACE.search(line):
+                self.places[int(found[1])] = int(found[2])
+            if len(self.places) == ranks:
+                break
+        if len(self.places) != ranks:
+            raise Failure("the ranks did not come: " + "".join(self.said))
+        self.ends = {} if launcher else {rank: os.pidfd_open(place) for rank, place in self.places.items()}
+        self.process.stdout.read(1)  # an answer is on its way
+
+    def is_running(self):
+        return self.process.poll() is None
+
+    def wait(self):
+        """Standard error after all have ended, and how long that took."""
+        began = time.monotonic()
+        try:
+            _, error = self.process.communicate(timeout=PATIENCE_S + 20)
+        except subprocess.TimeoutExpired as slow:
+            raise Failure("the run goes on: nobody noticed") from slow
+        for rank, end in self.ends.items():
+            if not select.select([end], [], [], 20)[0]:
+                raise Failure(f"the process of rank {rank} is left")
+            os.close(end)
+        return error, time.monotonic() - began
+
+    def end(self):
+        self.process.send_signal(signal.SIGTERM)
+        return self.wait()
+
+
+def named(error, rank):
+    """The one sentence that names the rank."""
+    said = [line for line in error.splitlines() if re.search(rf"tenon: .*rank {rank} on \S+ \(process \d+\)", line)]
+    if len(said) != 1:
+        raise Failure(f"rank {rank} is named {len(said)} times: {error}")
+    return said[0]
+
+
+def fault(key, ranks, numbers):
+    """One fault; what happened, in words."""
+    run = Run(key, ranks)
+    rank = numbers.randrange(ranks)
+    kind = numbers.choice(("SIGKILL", "SIGSTOP", "SIGSEGV", "starved"))
+    time.sleep(numbers.random() * 0.5)
+    if kind == "starved":
+        os.kill(run.places[rank], signal.SIGSTOP)
+        time.sleep(2)
+        os.kill(run.places[rank], signal.SIGCONT)
+        time.sleep(0.5)
+        if not run.is_running():
+            raise Failure(f"rank {rank} had no time for 2 s, and the run ended")
+        run.end()
+        return f"{key}: rank {rank} had no time for 2 s; the run went on"
+    os.kill(run.places[rank], getattr(signal, kind))
+    error, seconds = run.wait()
+    if run.process.returncode == 0:
+        raise Failure(f"rank {rank} was lost by {kind}, and the status is 0")
+    if seconds > PATIENCE_S:
+        raise Failure(f"rank {rank} was lost by {kind}, and all ended after {seconds:.1f} s")
+    return f"{key}: {kind} of rank {rank}: {seconds:.1f} s; {named(error, rank)}"
+
+
+class Hosts:
+    """Two network name spaces with a link between them."""
+    NAMES = ("tenon-a", "tenon-b")
+
+    def __init__(self, delay_ms, rate):
+        self.ip("netns", "add", self.NAMES[0])
+        self.ip("netns", "add", self.NAMES[1])
+        self.ip("link", "add", "tn-a", "netns", self.NAMES[0], "type", "veth", "peer", "name", "tn-b", "netns",
+                self.NAMES[1])
+        for name, device, address in zip(self.NAMES, ("tn-a", "tn-b"), ("10.77.0.1", "10.77.0.2")):
+            self.ip("-n", name, "addr", "add", f"{address}/24", "dev", device)
+            self.ip("-n", name, "link", "set", device, "up")
+            self.ip("-n", name, "link", "set", "lo", "up")
+            subprocess.run(["tc", "-n", name, "qdisc", "add", "dev", device, "root", "netem", "delay", f"{delay_ms}ms",
+                            "rate", rate], check=False, capture_output=True)
+
+    @staticmethod
+    def ip(*words):
+        subprocess.run(["ip", *words], check=True, capture_output=True, text=True)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for name in self.NAMES:
+            subprocess.run(["ip", "netns", "del", name], check=False, capture_output=True)
+
+    def cut(self):
+        self.ip("-n", self.NAMES[1], "link", "set", "tn-b", "down")
+
+    def launcher(self):
+        """Open MPI's mpirun in one of them, which starts a rank in each."""
+        agent = pathlib.Path("/tmp/tenon-rank-agent")
+        agent.write_text("#!/bin/sh\nhost=$1; shift\n[ \"$host\" = 10.77.0.1 ] && name=tenon-a || name=tenon-b\n"
+                         "exec ip netns exec $name sh -c \"$*\"\n")
+        agent.chmod(0o755)
+        return ["ip", "netns", "exec", self.NAMES[0], shutil.which("mpirun.openmpi") or "mpirun", "-n", "2", "--host",
+                "10.77.0.1:1,10.77.0.2:1", "--allow-run-as-root", "--quiet", "--mca", "plm_rsh_agent", str(agent),
+                "--mca", "btl", "tcp,self", "--mca", "pml", "ob1", "--mca", "btl_tcp_if_include", "10.77.0.0/24",
+                "--mca", "oob_tcp_if_include", "10.77.0.0/24", "-x", "TENON_RANKS_OVER_MPI=1"]
+
+
+def why_no_hosts():
+    if os.geteuid() != 0:
+        return "this is not root"
+    if not shutil.which("ip"):
+        return "there is no `ip` (package iproute2)"
+    done = subprocess.run(["ip", "netns", "add", "tenon-probe"], capture_output=True, text=True, check=False)
+    subprocess.run(["ip", "netns", "del", "tenon-probe"], capture_output=True, check=False)
+    return done.stderr.strip()
+
+
+def cut_links(keys):
+    if why := why_no_hosts():
+        print(f"skipped: links cannot be cut here, since {why}")
+        return
+    for key in keys:
+        with Hosts(0.1, "10gbit") as hosts:
+            run = Run(key, 2, hosts.launcher())
+            hosts.cut()
+            error, seconds = run.wait()
+            if run.process.returncode == 0:
+                raise Failure("the link was cut, and the status is 0")
+            said = [line for line in error.splitlines() if "tenon: " in line or "lost" in line.lower()]
+            print(f"{key}: the link was cut: {seconds:.1f} s; {said[-1] if said else error.strip()[-200:]}")
+
+
+def main():
+    flags = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    flags.add_argument("--faults", type=int, default=100)
+    flags.add_argument("--ranks", type=int, default=3)
+    flags.add_argument("--keys", default="parallel.tensor,parallel.pipeline")
+    flags.add_argument("--seed", type=int, default=1)
+    flags.add_argument("--cut-links", action="store_true")
+    flags = flags.parse_args()
+    if not (shutil.which("mpirun.openmpi") or shutil.which("mpirun")):
+        print("skipped: Open MPI's mpirun is not installed (package openmpi-bin)")
+        return 0
+    numbers = random.Random(flags.seed)
+    keys = flags.keys.split(",")
+    try:
+        for number in range(flags.faults):
+            print(f"{number + 1}: {fault(numbers.choice(keys), flags.ranks, numbers)}", flush=True)
+        if flags.cut_links:
+            cut_links(keys)
+    except Failure as failure:
+        print(f"failed with seed {flags.seed}: {failure}", file=sys.stderr)
+        return 1
+    print(f"{flags.faults} faults: all ended in time, all were named, nothing is left")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
