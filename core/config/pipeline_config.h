@@ -87,9 +87,9 @@ struct PipelineConfig {
   // Of an executor's device, for steps that are captured and launched as one; 0 = none are.
   Configured<uint64_t> graph_memory_bytes{uint64_t{128} << 20, {}};
 
-  // [parallel]: over how many processes every layer's matrices are cut; how many have the layers one
-  // after the other; how many have experts of their own; and engines behind one server. 1 = one has
-  // all.
+  // [parallel]: over how many processes every layer's matrices are cut; how many have the layers
+  // one after the other; how many have experts of their own; and engines behind one server. 1 = one
+  // has all.
   Configured<uint32_t> tensor_ranks{1, {}};
   Configured<uint32_t> pipeline_ranks{1, {}};
   Configured<uint32_t> expert_ranks{1, {}};

@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "core/base/result.h"
-#include "core/model/decoder.h"
 #include "core/exec/host_memory.h"
 #include "core/exec/kv_bytes.h"
+#include "core/model/decoder.h"
 
 namespace tenon {
 

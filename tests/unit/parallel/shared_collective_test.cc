@@ -126,7 +126,9 @@ TEST(SharedCollectiveTest, what_a_rank_gives_comes_to_the_next_in_order_and_besi
       std::vector<uint32_t> taken(count);
       ASSERT_TRUE(ranks.take(before, std::as_writable_bytes(std::span(taken))).ok());
       EXPECT_EQ(taken, values_of(before, count));
-      if (ranks.rank() > 0) ASSERT_TRUE(ranks.receive().ok());
+      if (ranks.rank() > 0) {
+        ASSERT_TRUE(ranks.receive().ok());
+      }
     }
   });
 }
