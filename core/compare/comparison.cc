@@ -8,7 +8,7 @@
 #include "core/base/files/mapped_file.h"
 #include "core/base/quote.h"
 #include "core/base/text.h"
-#include "core/compare/routing.h"
+#include "core/compare/cluster/routing.h"
 #include "core/config/table_reader.h"
 #include "core/config/toml_parse.h"
 #include "core/hub/cache.h"
@@ -29,7 +29,9 @@ constexpr std::array<std::string_view, 39> kKeys = {
 constexpr std::array<std::string_view, 4> kTraceKeys = {"limit", "skip", "length_scale", "context"};
 constexpr std::array<std::string_view, 6> kArmKeys = {"name",    "set",     "model",
                                                       "weights", "program", "url"};
-constexpr std::array<std::string_view, 2> kClusterKeys = {"machines", "routing"};
+constexpr std::array<std::string_view, 5> kClusterKeys = {"machines", "routing", "prefill",
+                                                          "decode_machine", "failures"};
+constexpr std::array<std::string_view, 3> kFailureKeys = {"machine", "at", "for"};
 constexpr std::array<std::string_view, 2> kSloKeys = {"ttft", "gap"};
 constexpr std::array<std::string_view, 3> kBandKeys = {"metric", "low", "high"};
 
@@ -138,6 +140,28 @@ class ComparisonReader {
     std::string routing;
     reader_.text(*table, "routing", routing);
     if (!routing.empty()) out_.set.push_back("cluster.routing=" + routing);
+    if (const auto prefill = reader_.integer(*table, whole_number("prefill", 0, 1023))) {
+      out_.set.push_back("cluster.prefill=" + std::to_string(*prefill));
+    }
+    std::string decode;
+    reader_.text(*table, "decode_machine", decode);
+    if (!decode.empty()) out_.set.push_back("cluster.decode_machine=" + decode);
+    for (const toml::table* failure : tables(*table, "failures")) read_failure(*failure);
+  }
+
+  void read_failure(const toml::table& table) {
+    reader_.expect_known(table, kFailureKeys);
+    MachineFailure failure;
+    if (const auto machine = reader_.integer(table, whole_number("machine", 1, 1024))) {
+      failure.machine = static_cast<uint32_t>(*machine);
+    }
+    reader_.duration(table, "at", failure.at_ns);
+    reader_.duration(table, "for", failure.for_ns);
+    if (failure.machine == 0 || failure.for_ns <= 0) {
+      reader_.error(table.source(),
+                    "a failure needs a 'machine', an 'at', and a 'for' that is longer than 0");
+    }
+    out_.set.push_back("cluster.failure=" + failure_text(failure));
   }
 
   void read_trace(const toml::node& node) {
@@ -280,40 +304,6 @@ std::vector<std::string> ComparisonArm::keys() const {
   if (!weights.empty()) keys.insert("weights");
   if (!program.empty()) keys.insert("program");
   return {keys.begin(), keys.end()};
-}
-
-std::string ClusterOf::text() const {
-  return machines == 1 ? "one machine" : std::to_string(machines) + " machines, " + routing;
-}
-
-Status take_cluster(std::vector<std::string>& set, ClusterOf& out) {
-  constexpr std::string_view kPrefix = "cluster.",
-                             kMachines = "cluster.machines=", kRouting = "cluster.routing=";
-  for (const std::string& setting : set) {
-    if (!setting.starts_with(kPrefix)) continue;
-    if (setting.starts_with(kRouting)) {
-      const std::string routing = setting.substr(kRouting.size());
-      if (!parse_routing(routing)) {
-        return invalid_argument(in_quotes(routing) +
-                                " is no routing; expected round_robin, least_load, prefix or "
-                                "session");
-      }
-      out.routing = routing;
-    } else if (setting.starts_with(kMachines)) {
-      const WrittenNumber written = written_number(setting.substr(kMachines.size()));
-      const NumberSpec spec = whole_number("cluster.machines", 1, 1024);
-      if (const std::string fault = number_fault(spec, written); !fault.empty()) {
-        return invalid_argument(fault);
-      }
-      out.machines = static_cast<uint32_t>(std::get<int64_t>(written));
-    } else {
-      return invalid_argument(in_quotes(setting) +
-                              " is no key of a cluster; expected cluster.machines or "
-                              "cluster.routing");
-    }
-  }
-  std::erase_if(set, [&](const std::string& setting) { return setting.starts_with(kPrefix); });
-  return {};
 }
 
 std::string_view cache_state_name(CacheState state) {

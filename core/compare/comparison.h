@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/base/result.h"
+#include "core/compare/cluster/cluster.h"
 #include "core/workload/published_trace.h"
 
 namespace tenon::compare {
@@ -19,10 +20,18 @@ namespace tenon::compare {
 struct ClusterOf {
   uint32_t machines = 1;
   std::string routing = "round_robin";
+  uint32_t prefill = 0;             // ClusterPlan::prefill
+  std::string decode_machine = {};  // of those that go on with answers; empty: as all others
+  std::vector<MachineFailure> failures = {};
 
   friend bool operator==(const ClusterOf&, const ClusterOf&) = default;
-  std::string text() const;  // "4 machines, prefix"
+  // "4 machines, prefix"
+  std::string text() const;
+  ClusterPlan plan() const;
 };
+// "2@30s/10s": the second machine fails after 30 seconds, for 10. Error: invalid_argument.
+Result<MachineFailure> parse_failure(std::string_view text);
+std::string failure_text(const MachineFailure& failure);
 
 // What an arm has in place of the base's.
 struct ComparisonArm {
@@ -105,6 +114,9 @@ Result<Comparison> parse_comparison(std::string_view text, const std::string& na
 Status add_arm(std::string_view text, Comparison& comparison);
 // "ttft=500ms,gap=50ms,share=0.99,probes=8": the search of the highest rate that keeps the bounds.
 Status set_goodput(std::string_view text, Comparison& comparison);
+// What makes no sense of it whatever the machines are: no machine left for answers, a failure of one
+// that is not there. Error: invalid_argument.
+Status check_cluster(const ClusterOf& cluster);
 // Takes settings that begin with "cluster." out of `set` and into `out`. Error: invalid_argument, a
 // key or a value that is none.
 Status take_cluster(std::vector<std::string>& set, ClusterOf& out);

@@ -26,6 +26,22 @@ void get(const Json& json, const char* key, T& out) {
   json.at(key).get_to(out);
 }
 
+Json timeline_json(const std::vector<TimelinePoint>& timeline) {
+  Json out = Json::array();
+  for (const TimelinePoint& point : timeline) {
+    out.push_back({point.ms, point.running, point.waiting, point.rows, point.kv_tokens});
+  }
+  return out;
+}
+
+std::vector<TimelinePoint> timeline_of(const Json& json) {
+  std::vector<TimelinePoint> out;
+  for (const Json& point : json) {
+    out.push_back({point.at(0), point.at(1), point.at(2), point.at(3), point.at(4)});
+  }
+  return out;
+}
+
 Json state_json(const MachineState& state) {
   return {{"read_gbps", state.read_gbps},
           {"fma_gflops", state.fma_gflops},
@@ -161,29 +177,27 @@ Result<RequestRow> row_of(const Json& json) {
 }
 
 Json piece_json(const MeasuredPiece& piece) {
-  Json timeline = Json::array();
-  for (const TimelinePoint& point : piece.timeline) {
-    timeline.push_back({point.ms, point.running, point.waiting, point.rows, point.kv_tokens});
-  }
   Json turns = Json::array();
   for (const PieceTurn& turn : piece.turns) turns.push_back({turn.seconds, turn.cpu_seconds});
-  return {{"kind", piece_kind_name(piece.kind)},
-          {"arm", piece.arm},
-          {"block", piece.block},
-          {"again", piece.again},
-          {"process", piece.process},
-          {"rate", piece.rate},
-          {"seconds", piece.seconds},
-          {"generated_tokens", piece.generated_tokens},
-          {"turns", std::move(turns)},
-          {"processor_share", piece.processor_share},
-          {"machine_before", state_json(piece.before)},
-          {"machine_after", state_json(piece.after)},
-          {"gap_ms", quantiles_json(piece.gap_ms)},
-          {"prefill_seconds", parts_json(piece.prefill)},
-          {"decode_seconds", parts_json(piece.decode)},
-          {"counters", piece.counters},
-          {"timeline", std::move(timeline)}};
+  Json out = {{"kind", piece_kind_name(piece.kind)},
+              {"arm", piece.arm},
+              {"block", piece.block},
+              {"again", piece.again},
+              {"process", piece.process},
+              {"rate", piece.rate},
+              {"seconds", piece.seconds},
+              {"generated_tokens", piece.generated_tokens},
+              {"turns", std::move(turns)},
+              {"processor_share", piece.processor_share},
+              {"machine_before", state_json(piece.before)},
+              {"machine_after", state_json(piece.after)},
+              {"gap_ms", quantiles_json(piece.gap_ms)},
+              {"prefill_seconds", parts_json(piece.prefill)},
+              {"decode_seconds", parts_json(piece.decode)},
+              {"counters", piece.counters},
+              {"timeline", timeline_json(piece.timeline)}};
+  for (const auto& machine : piece.machines) out["machines"].push_back(timeline_json(machine));
+  return out;
 }
 
 Result<MeasuredPiece> piece_of(const Json& json) {
@@ -206,8 +220,9 @@ Result<MeasuredPiece> piece_of(const Json& json) {
     for (const Json& turn : json.value("turns", Json::array())) {
       out.turns.push_back({turn.at(0), turn.at(1)});
     }
-    for (const Json& point : json.at("timeline")) {
-      out.timeline.push_back({point.at(0), point.at(1), point.at(2), point.at(3), point.at(4)});
+    out.timeline = timeline_of(json.at("timeline"));
+    for (const Json& machine : json.value("machines", Json::array())) {
+      out.machines.push_back(timeline_of(machine));
     }
   });
 }

@@ -1,7 +1,6 @@
 #include "core/compare/pipeline_arm.h"
 
 #include "core/base/text.h"
-#include "core/compare/cluster.h"
 #include "core/hub/cache.h"
 #include "core/model/stored_formats.h"
 
@@ -83,14 +82,14 @@ Result<Json> PipelineArm::run(const Json& order) {
                               .warm = order.at("warm").get<bool>(),
                               .record = order.value("record", ""),
                               .turns = {wait_ ? order.value("turn_steps", 0u) : 0, wait_}};
-  if (machines_.size() > 1) {
+  if (machines_.size() > 1 || !cluster_.failures.empty()) {
     if (order.at("keep").get<bool>()) {
       return unsupported(
           "a simulated cluster begins each piece with empty caches; take cache = "
           "\"cold\" or \"warm\"");
     }
     TENON_ASSIGN_OR_RETURN(const MeasuredPiece piece,
-                           replay_cluster(machines_, routing_, work_, options));
+                           replay_cluster(machines_, cluster_, work_, options));
     return run_answer(piece);
   }
   // One engine for all pieces, whose cache goes on from one to the next.

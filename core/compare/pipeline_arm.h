@@ -4,10 +4,10 @@
 #include <functional>
 #include <string>
 
+#include "core/compare/cluster/cluster.h"
 #include "core/compare/judge.h"
 #include "core/compare/orders.h"
 #include "core/compare/replay.h"
-#include "core/compare/routing.h"
 #include "core/pipeline/pipeline.h"
 
 namespace tenon::compare {
@@ -19,12 +19,12 @@ class PipelineArm final : public OrderedArm {
   // are not cut.
   PipelineArm(Pipeline& pipeline, std::function<void(const std::string&)> note,
               std::function<Status()> wait = {})
-      : PipelineArm({&pipeline}, Routing::round_robin, std::move(note), std::move(wait)) {}
+      : PipelineArm({&pipeline}, ClusterPlan(), std::move(note), std::move(wait)) {}
   // Several pipelines are machines of a simulated cluster, and equal.
-  PipelineArm(std::vector<Pipeline*> machines, Routing routing,
+  PipelineArm(std::vector<Pipeline*> machines, ClusterPlan cluster,
               std::function<void(const std::string&)> note, std::function<Status()> wait = {})
       : machines_(std::move(machines)),
-        routing_(routing),
+        cluster_(std::move(cluster)),
         pipeline_(*machines_.front()),
         note_(std::move(note)),
         wait_(std::move(wait)) {}
@@ -40,7 +40,7 @@ class PipelineArm final : public OrderedArm {
   Result<Json> judge(const Json& order);
 
   std::vector<Pipeline*> machines_;
-  Routing routing_;
+  ClusterPlan cluster_;
   Pipeline& pipeline_;  // the first machine
   std::function<void(const std::string&)> note_;
   std::function<Status()> wait_;

@@ -62,8 +62,7 @@ Result<MeasuredPiece> measured_run(ReplayRun& run, const Pipeline& pipeline,
   const double waited = run_queue_seconds();
   TENON_RETURN_IF_ERROR(run.run(turns));
   const double lost = run_queue_seconds() - waited;
-  std::vector<double> gaps;
-  TENON_ASSIGN_OR_RETURN(MeasuredPiece piece, run.piece(gaps));
+  TENON_ASSIGN_OR_RETURN(MeasuredPiece piece, run.piece());
   if (pipeline.virtual_clock != nullptr) return piece;
   // Threads other than the workers wait as well.
   piece.processor_share = std::max(0.0, 1 - lost / (piece.seconds * pipeline.executor->workers()));

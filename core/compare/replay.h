@@ -17,6 +17,12 @@ struct ReplayWork {
   std::vector<int64_t> arrivals_ns;  // after the start, one a request
   uint32_t in_flight = 0;            // closed loop: so many at once, arrivals do not count
   std::vector<std::string> notes;    // what of the prompts' grammars is ignored, each once
+  // In place of `requests`, where there are too many to keep: makes the one of an index, the same
+  // each time, when it arrives. May be empty.
+  std::function<Request(size_t index)> make = {};
+
+  size_t size() const { return arrivals_ns.size(); }
+  Request request(size_t index) const { return make ? make(index) : requests[index]; }
 };
 // A workload file's, or a file's of prompts. With a `vocabulary`, for arms that are servers: drawn
 // prompts are ids below it, and what depends on whom one asks is said (temperature 0 where the

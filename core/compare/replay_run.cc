@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdio>
 #include <numeric>
+#include <utility>
 
 #include "core/base/files/new_file.h"
 #include "core/base/sha256.h"
@@ -37,8 +38,11 @@ ReplayRun::KvMemory ReplayRun::memory_of(const Pipeline& pipeline) {
   const ModelShape& shape = pipeline.shape->shape();
   for (GroupId group = 0; group < pipeline.group_geometry.size(); ++group) {
     const KvGroupGeometry& geometry = pipeline.group_geometry[group];
-    if (group < shape.group_count && shape.groups[group].kind == KvKind::recurrent) continue;
     const auto bytes = static_cast<double>(geometry.bytes_per_token);
+    if (group < shape.group_count && shape.groups[group].kind == KvKind::recurrent) {
+      out.state_bytes += bytes;
+      continue;
+    }
     out.token_bytes += bytes;
     out.block_tokens = std::max<double>(1, geometry.block_tokens);
     out.pool_bytes += bytes * geometry.block_tokens * geometry.blocks;
@@ -53,27 +57,36 @@ ReplayRun::ReplayRun(Pipeline& pipeline, const ReplayWork& work, const ReplayOpt
       turns_(clock_),
       work_(work),
       salt_(options.salt),
+      keeps_answers_(!options.record.empty()),
       needed_(work_of(pipeline)),
       memory_(memory_of(pipeline)),
-      engine_(parts_of(pipeline, recorder), engine_options(pipeline, options)) {
-  order_.resize(work.requests.size());
+      engine_(parts_of(pipeline, recorder), engine_options(pipeline, options)) {}
+
+void ReplayRun::put_in_order() {
+  order_.resize(work_.size());
   std::iota(order_.begin(), order_.end(), size_t{0});
-  if (work.in_flight > 0) return;
+  if (work_.in_flight > 0) return;
   std::stable_sort(order_.begin(), order_.end(),
-                   [&](size_t a, size_t b) { return work.arrivals_ns[a] < work.arrivals_ns[b]; });
+                   [&](size_t a, size_t b) { return work_.arrivals_ns[a] < work_.arrivals_ns[b]; });
 }
 
 void ReplayRun::begin(const TurnOrder& turns) {
   before_ = engine_.totals();
-  steps_.clear();
+  steps_ = {};
+  rows_.clear();
+  gaps_ = QuantileSketch();
+  fault_.clear();
+  open_requests_ = 0;
+  open_tokens_ = 0;
   next_ = 0;
   submitted_ = before_.samples_ended;
   turns_.begin(turns);
   start_ns_ = clock_.now_ns();
-  sinks_.assign(work_.requests.size(), nullptr);
+  sinks_.clear();
 }
 
 Status ReplayRun::run(const TurnOrder& turns) {
+  put_in_order();
   begin(turns);
   while (next_ < order_.size() || !engine_.idle()) {
     TENON_RETURN_IF_ERROR(submit_due());
@@ -97,12 +110,6 @@ int64_t ReplayRun::next_ns() const {
   return std::max(engine_.wake_ns(), clock_.now_ns());
 }
 
-bool ReplayRun::answered(size_t index) const {
-  const std::vector<ResultSink::Sample>& samples = sinks_[index]->samples();
-  return samples.size() >= work_.requests[index].samples &&
-         std::ranges::all_of(samples, &ResultSink::Sample::ended);
-}
-
 uint64_t ReplayRun::samples_ended() const {
   return engine_.totals().samples_ended - before_.samples_ended;
 }
@@ -110,10 +117,11 @@ uint64_t ReplayRun::samples_ended() const {
 Status ReplayRun::write_answers(const std::string& path) const {
   std::string text;
   for (const size_t index : order_) {
-    if (sinks_[index] == nullptr) continue;
+    const auto sink = sinks_.find(index);
+    if (sink == sinks_.end()) continue;
     Json samples = Json::array();
-    for (const ResultSink::Sample& sample : sinks_[index]->samples()) {
-      samples.push_back(sample.ids());
+    for (const ReplaySink::Sample& sample : sink->second->samples()) {
+      samples.push_back(sample.ids);
     }
     const Json line = {{"request", index}, {"samples", std::move(samples)}};
     text += line.dump() + "\n";
@@ -121,14 +129,19 @@ Status ReplayRun::write_answers(const std::string& path) const {
   return write_file(path, {text});
 }
 
-Result<MeasuredPiece> ReplayRun::piece(std::vector<double>& gaps) const {
+Result<MeasuredPiece> ReplayRun::piece() {
+  for (const auto& [index, sink] : sinks_) take_rows(index, *sink);
+  if (!fault_.empty()) return failed(fault_);
   MeasuredPiece out;
   out.seconds = static_cast<double>(end_ns_ - start_ns_) * 1e-9;
   out.generated_tokens = engine_.totals().generated_tokens - before_.generated_tokens;
   out.turns = turns_.taken();
+  out.requests = std::exchange(rows_, {});
+  std::ranges::sort(out.requests, [](const RequestRow& a, const RequestRow& b) {
+    return std::pair(a.index, a.sample) < std::pair(b.index, b.sample);
+  });
+  out.gap_ms = gaps_.quantiles();
   add_steps(out);
-  TENON_RETURN_IF_ERROR(add_rows(out, gaps));
-  out.gap_ms = quantiles_of(gaps);
   add_totals(out);
   return out;
 }
@@ -143,8 +156,8 @@ EngineParts ReplayRun::parts_of(Pipeline& pipeline, Scheduler* recorder) {
 EngineOptions ReplayRun::engine_options(const Pipeline& pipeline, const ReplayOptions& options) {
   EngineOptions out = pipeline.engine_options();
   out.logits_digest = options.digests;
-  out.inbox_requests = static_cast<uint32_t>(work_.requests.size()) + 1;
-  out.on_step = [this](const StepRecord& step) { steps_.push_back(step); };
+  out.inbox_requests = static_cast<uint32_t>(work_.size()) + 1;
+  out.on_step = [this](const StepRecord& step) { take_step(step); };
   return out;
 }
 
@@ -179,85 +192,128 @@ Status ReplayRun::submit_due() {
 }
 
 Status ReplayRun::submit(size_t index, int64_t arrival_ns) {
-  Request request = work_.requests[index];
+  return submit(index, work_.request(index), arrival_ns);
+}
+
+Status ReplayRun::submit(size_t index, Request request, int64_t arrival_ns) {
   request.cache_salt = salt_;
   // From when it was due, not from when this loop came round to it.
   if (arrival_ns < 0 && work_.in_flight == 0) arrival_ns = start_ns_ + work_.arrivals_ns[index];
   if (arrival_ns >= 0) request.arrival_ns = arrival_ns;
-  sinks_[index] = std::make_shared<ResultSink>();
-  request.sink = sinks_[index];
+  const uint64_t tokens = request.prompt.size() + request.max_tokens;
+  // On a clock that stands still nobody waits for what is done here, and memory stays flat.
+  const bool at_once = virtual_ != nullptr && !keeps_answers_;
+  auto sink = std::make_shared<ReplaySink>(request.samples, [this, index, tokens, at_once] {
+    --open_requests_;
+    open_tokens_ -= tokens;
+    if (!at_once) return;
+    const auto done = sinks_.extract(index).mapped();
+    if (!take_) return take_rows(index, *done);
+    open_.erase(index);
+    take_(index, *done);
+  });
+  request.sink = sink;
+  sinks_.insert_or_assign(index, std::move(sink));
   submitted_ += request.samples;
   const Result<RequestId> id = engine_.submit(std::move(request));
-  return id.ok() ? Status() : with_context("request " + std::to_string(index), id.status());
+  if (!id.ok()) return with_context("request " + std::to_string(index), id.status());
+  ++open_requests_;
+  open_tokens_ += tokens;
+  if (take_) open_.emplace(index, *id);
+  return {};
 }
 
-void ReplayRun::add_steps(MeasuredPiece& out) const {
-  const size_t stride =
-      std::max<size_t>(1, (steps_.size() + kMostTimelinePoints - 1) / kMostTimelinePoints);
-  for (size_t i = 0; i < steps_.size(); ++i) {
-    const StepRecord& step = steps_[i];
-    const bool prefill = step.rows - step.draft_rows > step.sequences;
-    PartSeconds& parts = prefill ? out.prefill : out.decode;
-    const int64_t ns[] = {step.times.executor_ns, step.times.scheduler_ns, step.times.kv_cache_ns,
-                          step.times.sampler_ns,  step.times.drafter_ns,   step.times.engine_ns};
-    for (size_t part = 0; part < parts.size(); ++part) {
-      parts[part] += static_cast<double>(ns[part]) * 1e-9;
-    }
-    add_memory(step, out);
-    ++out.counters[prefill ? "prefill_steps" : "decode_steps"];
-    out.counters[prefill ? "prefill_rows" : "decode_rows"] += step.rows;
-    add_needs(step, prefill, out);
-    if (i % stride != 0) continue;
-    out.timeline.push_back(
-        {ms(step.end_ns - start_ns_), step.running, step.waiting, step.rows, step.kv_used_tokens});
+Status ReplayRun::lose_all() {
+  for (const auto& [index, id] : open_) engine_.cancel(id);
+  while (!open_.empty()) TENON_RETURN_IF_ERROR(engine_.step());
+  // What is cached has other salts than what comes.
+  salt_ += uint64_t{1} << 40;
+  return {};
+}
+
+void ReplayRun::take_step(const StepRecord& step) {
+  const bool prefill = step.rows - step.draft_rows > step.sequences;
+  Phase& phase = prefill ? steps_.prefill : steps_.decode;
+  const int64_t ns[] = {step.times.executor_ns, step.times.scheduler_ns, step.times.kv_cache_ns,
+                        step.times.sampler_ns,  step.times.drafter_ns,   step.times.engine_ns};
+  for (size_t part = 0; part < phase.parts.size(); ++part) {
+    phase.parts[part] += static_cast<double>(ns[part]) * 1e-9;
   }
+  take_memory(step);
+  ++phase.steps;
+  phase.rows += step.rows;
+  take_needs(step, prefill);
+  if (steps_.count++ % steps_.stride != 0) return;
+  steps_.timeline.push_back(
+      {ms(step.end_ns - start_ns_), step.running, step.waiting, step.rows, step.kv_used_tokens});
+  if (steps_.timeline.size() <= kMostTimelinePoints) return;
+  // Every second one goes.
+  for (size_t i = 1; 2 * i < steps_.timeline.size(); ++i)
+    steps_.timeline[i] = steps_.timeline[2 * i];
+  steps_.timeline.resize((steps_.timeline.size() + 1) / 2);
+  steps_.stride *= 2;
 }
 
 // The most K/V memory that any step had.
-void ReplayRun::add_memory(const StepRecord& step, MeasuredPiece& out) const {
-  const auto keep_most = [&out](const char* name, double value) {
-    double& most = out.counters[name];
-    most = std::max(most, value);
-  };
+void ReplayRun::take_memory(const StepRecord& step) {
   const auto reserved = static_cast<double>(step.kv_reserved_tokens);
-  keep_most("kv_peak_used_tokens", static_cast<double>(step.kv_used_tokens));
-  keep_most("kv_peak_blocks", std::ceil(reserved / memory_.block_tokens));
-  keep_most("kv_peak_bytes", reserved * memory_.token_bytes);
-  keep_most("kv_pool_bytes", memory_.pool_bytes);
+  steps_.peak_used_tokens =
+      std::max(steps_.peak_used_tokens, static_cast<double>(step.kv_used_tokens));
+  steps_.peak_blocks = std::max(steps_.peak_blocks, std::ceil(reserved / memory_.block_tokens));
+  steps_.peak_bytes = std::max(steps_.peak_bytes, reserved * memory_.token_bytes);
 }
 
 // What the step's arithmetic has to read at least, and to compute.
-void ReplayRun::add_needs(const StepRecord& step, bool prefill, MeasuredPiece& out) const {
+void ReplayRun::take_needs(const StepRecord& step, bool prefill) {
   if (step.rows == 0) return;
   const StepLoad load = {.rows = static_cast<double>(step.rows),
                          .sampled_rows = static_cast<double>(step.logits_rows),
                          .kv_tokens = static_cast<double>(step.kv_used_tokens),
                          .expert_bytes = static_cast<double>(step.expert_bytes)};
   const StepOperations operations = operations_of(needed_, load);
-  const std::string phase = prefill ? "prefill_" : "decode_";
-  out.counters[phase + "weight_bytes"] += weight_bytes_of(needed_, load);
-  out.counters[phase + "kv_bytes"] += needed_.bytes_of(load);
-  out.counters[phase + "int8_operations"] += operations.int8;
-  out.counters[phase + "bf16_operations"] += operations.bf16;
-  out.counters[phase + "f32_operations"] += operations.f32;
+  Phase& phase = prefill ? steps_.prefill : steps_.decode;
+  phase.weight_bytes += weight_bytes_of(needed_, load);
+  phase.kv_bytes += needed_.bytes_of(load);
+  phase.operations.int8 += operations.int8;
+  phase.operations.bf16 += operations.bf16;
+  phase.operations.f32 += operations.f32;
 }
 
-Status ReplayRun::add_rows(MeasuredPiece& out, std::vector<double>& gaps) const {
-  for (size_t index = 0; index < sinks_.size(); ++index) {
-    if (sinks_[index] == nullptr) continue;
-    for (size_t number = 0; number < sinks_[index]->samples().size(); ++number) {
-      const ResultSink::Sample& sample = sinks_[index]->samples()[number];
-      if (sample.reason == FinishReason::error) {
-        return failed("request " + std::to_string(index) + " failed: " + sample.message);
-      }
-      out.requests.push_back(row_of(index, number, sample, gaps));
-    }
+void ReplayRun::add_steps(MeasuredPiece& out) const {
+  out.prefill = steps_.prefill.parts;
+  out.decode = steps_.decode.parts;
+  for (const auto& [name, of] :
+       {std::pair("prefill_", &steps_.prefill), std::pair("decode_", &steps_.decode)}) {
+    if (of->steps == 0) continue;
+    const std::string phase = name;
+    out.counters[phase + "steps"] = of->steps;
+    out.counters[phase + "rows"] = of->rows;
+    if (of->rows == 0) continue;
+    out.counters[phase + "weight_bytes"] = of->weight_bytes;
+    out.counters[phase + "kv_bytes"] = of->kv_bytes;
+    out.counters[phase + "int8_operations"] = of->operations.int8;
+    out.counters[phase + "bf16_operations"] = of->operations.bf16;
+    out.counters[phase + "f32_operations"] = of->operations.f32;
   }
-  return {};
+  out.timeline = steps_.timeline;
+  if (steps_.count == 0) return;
+  out.counters["kv_peak_used_tokens"] = steps_.peak_used_tokens;
+  out.counters["kv_peak_blocks"] = steps_.peak_blocks;
+  out.counters["kv_peak_bytes"] = steps_.peak_bytes;
+  out.counters["kv_pool_bytes"] = memory_.pool_bytes;
 }
 
-RequestRow ReplayRun::row_of(size_t index, size_t number, const ResultSink::Sample& sample,
-                             std::vector<double>& gaps) const {
+void ReplayRun::take_rows(size_t index, const ReplaySink& sink) {
+  for (size_t number = 0; number < sink.samples().size(); ++number) {
+    const ReplaySink::Sample& sample = sink.samples()[number];
+    if (sample.reason == FinishReason::error && fault_.empty()) {
+      fault_ = "request " + std::to_string(index) + " failed: " + sample.message;
+    }
+    rows_.push_back(row_of(index, number, sample));
+  }
+}
+
+RequestRow ReplayRun::row_of(size_t index, size_t number, const ReplaySink::Sample& sample) {
   const RequestRecord& record = sample.record;
   RequestRow row;
   row.index = static_cast<uint32_t>(index);
@@ -272,11 +328,12 @@ RequestRow ReplayRun::row_of(size_t index, size_t number, const ResultSink::Samp
   row.tpot_ms = record.time_per_output_token_ns() * 1e-6;
   row.latency_ms = ms(record.end_ns - record.arrival_ns);
   for (size_t i = 1; i < record.token_ns.size(); ++i) {
-    gaps.push_back(ms(record.token_ns[i] - record.token_ns[i - 1]));
-    row.longest_gap_ms = std::max(row.longest_gap_ms, gaps.back());
+    const double gap = ms(record.token_ns[i] - record.token_ns[i - 1]);
+    gaps_.add(gap);
+    row.longest_gap_ms = std::max(row.longest_gap_ms, gap);
   }
   row.finish = finish_reason_name(sample.reason);
-  row.answer = answer_of(sample.ids());
+  row.answer = answer_of(sample.ids);
   row.text = text_hash(sample.text);
   if (record.logits_digest != 0) row.digest = hex(record.logits_digest);
   return row;

@@ -3,14 +3,18 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "core/compare/replay.h"
+#include "core/compare/replay_sink.h"
 #include "core/compare/turns.h"
 #include "core/engine/engine.h"
 #include "core/pipeline/step_work.h"
+#include "core/report/statistics/quantile_sketch.h"
 
 namespace tenon::compare {
 
@@ -28,8 +32,22 @@ class ReplayRun {
   void begin(const TurnOrder& turns);
   // `arrival_ns`: by the pipeline's clock; negative: as the workload says, or now in a closed loop.
   Status submit(size_t index, int64_t arrival_ns = -1);
-  // Whether every sample of a request that was submitted here has ended.
-  bool answered(size_t index) const;
+  Status submit(size_t index, Request request, int64_t arrival_ns);
+  // Requests that were submitted here and have not ended, and tokens of their prompts and, at most,
+  // answers.
+  // In place of rows of its own: whoever else is told of each request that ended, and of what was
+  // answered of it, in the middle of a step.
+  void hand_over(std::function<void(size_t index, const ReplaySink& sink)> take) {
+    take_ = std::move(take);
+  }
+  // Ends every open request as cancelled, and forgets what the cache holds.
+  Status lose_all();
+  // Of K and V of a sequence of so many tokens, states included.
+  double kv_bytes_of(size_t tokens) const {
+    return memory_.token_bytes * static_cast<double>(tokens) + memory_.state_bytes;
+  }
+  uint32_t open_requests() const { return open_requests_; }
+  uint64_t open_tokens() const { return open_tokens_; }
   bool idle() const { return engine_.idle(); }
   // When the engine can go on: now, or when its scheduler wants to be asked. Not of an idle one.
   int64_t next_ns() const;
@@ -38,9 +56,11 @@ class ReplayRun {
   int64_t start_ns() const { return start_ns_; }
   Status end();
 
-  // Everything of the piece but what the comparison knows. `gaps` gets those between tokens, in
-  // milliseconds; the piece has their quantiles too.
-  Result<MeasuredPiece> piece(std::vector<double>& gaps) const;
+  // Everything of the piece but what the comparison knows. Once after a run, whose requests it
+  // takes with it.
+  Result<MeasuredPiece> piece();
+  // Of the latest run: between tokens, in milliseconds.
+  const QuantileSketch& gaps() const { return gaps_; }
   // What was answered, in the order in which requests came in: what a simulation of the same run
   // says (recorded_run.h).
   Status write_answers(const std::string& path) const;
@@ -49,33 +69,57 @@ class ReplayRun {
   // How much K/V takes, states left out: of a token in all layers, and of all blocks together.
   struct KvMemory {
     double token_bytes = 0, block_tokens = 1, pool_bytes = 0;
+    double state_bytes = 0;  // of a sequence
   };
   static KvMemory memory_of(const Pipeline& pipeline);
   EngineParts parts_of(Pipeline& pipeline, Scheduler* recorder);
   EngineOptions engine_options(const Pipeline& pipeline, const ReplayOptions& options);
+  void put_in_order();
   bool is_due(size_t index) const;
   Status move_clock();
   Status submit_due();
+  void take_step(const StepRecord& step);
+  void take_memory(const StepRecord& step);
+  void take_needs(const StepRecord& step, bool prefill);
+  // Rows of a request's samples; its tokens are not needed any more.
+  void take_rows(size_t index, const ReplaySink& sink);
+  RequestRow row_of(size_t index, size_t number, const ReplaySink::Sample& sample);
   void add_steps(MeasuredPiece& out) const;
-  void add_memory(const StepRecord& step, MeasuredPiece& out) const;
-  void add_needs(const StepRecord& step, bool prefill, MeasuredPiece& out) const;
-  Status add_rows(MeasuredPiece& out, std::vector<double>& gaps) const;
-  RequestRow row_of(size_t index, size_t number, const ResultSink::Sample& sample,
-                    std::vector<double>& gaps) const;
   void add_totals(MeasuredPiece& out) const;
+
+  // What steps had together.
+  struct Phase {
+    PartSeconds parts{};
+    double steps = 0, rows = 0, weight_bytes = 0, kv_bytes = 0;
+    StepOperations operations = {};
+  };
+  struct Steps {
+    Phase prefill, decode;
+    double peak_used_tokens = 0, peak_blocks = 0, peak_bytes = 0;
+    std::vector<TimelinePoint> timeline = {};
+    uint64_t count = 0, stride = 1;  // every so many steps have a point
+  };
 
   VirtualClock* virtual_;  // null: time goes by itself
   TurnClock clock_;
   Turns turns_;
   const ReplayWork& work_;
-  const uint64_t salt_;
+  uint64_t salt_;
+  std::function<void(size_t, const ReplaySink&)> take_;
+  std::map<size_t, RequestId> open_;  // where they may be lost
+  const bool keeps_answers_;          // for write_answers
   const StepWork needed_;
   const KvMemory memory_;
-  std::vector<StepRecord> steps_;
+  Steps steps_;
   Engine engine_;
-  std::vector<size_t> order_;
-  std::vector<std::shared_ptr<ResultSink>> sinks_;  // null: not submitted here
+  std::vector<size_t> order_;  // of arrivals, where nobody else decides what comes
+  std::map<size_t, std::shared_ptr<ReplaySink>> sinks_;  // of requests that are not done with
+  std::vector<RequestRow> rows_;
+  QuantileSketch gaps_;
+  std::string fault_;  // of the first request that failed
   size_t next_ = 0;
+  uint32_t open_requests_ = 0;
+  uint64_t open_tokens_ = 0;
   uint64_t submitted_ = 0;  // samples
   EngineTotals before_;     // this run
   int64_t start_ns_ = 0, end_ns_ = 0;

@@ -3,6 +3,8 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <cmath>
+#include <unordered_map>
 #include <utility>
 
 #include "core/base/quote.h"
@@ -34,8 +36,9 @@ constexpr Fact kProvides[] = {
 
 class MachineTimes final : public StepTimes {
  public:
-  MachineTimes(Machine machine, StepModel model, const ExecutorSetup& setup)
+  MachineTimes(Machine machine, uint32_t ranks, StepModel model, const ExecutorSetup& setup)
       : machine_(std::move(machine)),
+        ranks_(ranks),
         model_(std::move(model)),
         turn_(machine_turn(machine_)),
         ledger_group_(setup.shape->ledger_group) {
@@ -45,10 +48,13 @@ class MachineTimes final : public StepTimes {
   }
 
   int64_t step_ns(const BatchView& batch) override {
-    const StepNeeds needs = model_.needs_of(StepModel::loads_of(batch, ledger_group_),
-                                            static_cast<uint32_t>(batch.logits_rows.size()), turn_);
-    expert_bytes_ = static_cast<uint64_t>(needs.expert_bytes);
-    return sim::step_ns(machine_, needs);
+    StepModel::loads_of(batch, ledger_group_, loads_);
+    if (imports_) leave_out_imported(batch);
+    model_.needs_of(loads_, static_cast<uint32_t>(batch.logits_rows.size()), turn_, needs_);
+    expert_bytes_ = static_cast<uint64_t>(needs_.expert_bytes);
+    const StepTime time = step_time(machine_, needs_, ranks_);
+    spent_ += time;
+    return std::max<int64_t>(1, std::llround(time.seconds() * 1e9));
   }
   // Within the cache bytes are read and written; to and from the pool they cross the link.
   int64_t moves_ns(std::span<const KvMove> moves) override {
@@ -61,14 +67,50 @@ class MachineTimes final : public StepTimes {
     return static_cast<int64_t>(seconds * 1e9);
   }
   uint64_t expert_bytes() const override { return expert_bytes_; }
+  StepTime spent() const override { return spent_; }
+  void import_prompts(bool on) override {
+    imports_ = on;
+    computed_.clear();
+  }
+  std::optional<double> transfer_seconds(double bytes) const override {
+    if (machine_.network_bandwidth <= 0) return std::nullopt;
+    return bytes / machine_.network_bandwidth + machine_.network_ns * 1e-9;
+  }
 
  private:
+  // Of a prompt that was never here all rows but the one that gives the next token; one that is
+  // computed again after it lost its memory takes its time.
+  void leave_out_imported(const BatchView& batch) {
+    size_t logits = 0;
+    for (size_t i = 0; i < batch.sequences.size(); ++i) {
+      const BatchSequence& sequence = batch.sequences[i];
+      const uint32_t end = sequence.first_row + sequence.rows;
+      uint32_t sampled = 0;
+      for (; logits < batch.logits_rows.size() && batch.logits_rows[logits] < end; ++logits) {
+        ++sampled;
+      }
+      SequenceLoad& load = loads_[i];
+      uint32_t& computed = computed_[sequence.seq];
+      const uint32_t own = std::max(sampled, sequence.drafts);
+      if (load.kv_tokens - load.rows >= computed && load.rows > own) load.rows = own;
+      computed = std::max(computed, loads_[i].kv_tokens);
+    }
+    // Without rows a sequence is not in the step.
+    std::erase_if(loads_, [](const SequenceLoad& load) { return load.rows == 0; });
+  }
+
   Machine machine_;
+  uint32_t ranks_;
   StepModel model_;
   double turn_;
   GroupId ledger_group_;
   std::vector<double> token_bytes_;  // by group
   uint64_t expert_bytes_ = 0;
+  StepTime spent_;
+  bool imports_ = false;
+  std::unordered_map<SeqId, uint32_t> computed_;  // the most entries that each had, with imports
+  std::vector<SequenceLoad> loads_;               // of the latest step
+  StepNeeds needs_;
 };
 
 // Logits that are 0 and take no memory: pages that nobody writes are one page.
@@ -124,6 +166,15 @@ class SimExecutor final : public Executor {
   }
 
   void follow(const RecordedStep* record) { record_ = record; }
+  void import_prompts(bool on) {
+    if (times_) times_->import_prompts(on);
+  }
+  std::optional<double> transfer_seconds(double bytes) const {
+    return times_ ? times_->transfer_seconds(bytes) : std::nullopt;
+  }
+  std::optional<StepTime> spent() const {
+    return times_ ? std::optional(times_->spent()) : std::nullopt;
+  }
 
   Status apply(std::span<const KvMove> moves) override {
     if (record_ == nullptr) options_.clock->advance(times_->moves_ns(moves));
@@ -189,14 +240,34 @@ class SimExecutor final : public Executor {
 
 }  // namespace
 
-TimesFactory times_of(Machine machine) {
-  return [machine = std::move(machine)](
-             const ExecutorSetup& setup) -> Result<std::unique_ptr<StepTimes>> {
-    StepModel model(*setup.model, *setup.shape, setup.geometry);
+TimesFactory times_of(Machine machine, uint32_t ranks) {
+  return [machine = std::move(machine),
+          ranks](const ExecutorSetup& setup) -> Result<std::unique_ptr<StepTimes>> {
+    StepModel model(*setup.model, *setup.shape, setup.geometry, ranks);
     TENON_RETURN_IF_ERROR(check_formats(machine, model));
     return std::unique_ptr<StepTimes>(
-        std::make_unique<MachineTimes>(machine, std::move(model), setup));
+        std::make_unique<MachineTimes>(machine, ranks, std::move(model), setup));
   };
+}
+
+std::optional<StepTime> spent(const Executor& executor) {
+  const auto* simulated = dynamic_cast<const SimExecutor*>(&executor);
+  return simulated == nullptr ? std::nullopt : simulated->spent();
+}
+
+Status import_prompts(Executor& executor, bool on) {
+  auto* simulated = dynamic_cast<SimExecutor*>(&executor);
+  if (simulated == nullptr) {
+    return invalid_argument("executor " + in_quotes(executor.name()) +
+                            " computes; prompts come from elsewhere in simulations alone");
+  }
+  simulated->import_prompts(on);
+  return {};
+}
+
+std::optional<double> transfer_seconds(const Executor& executor, double bytes) {
+  const auto* simulated = dynamic_cast<const SimExecutor*>(&executor);
+  return simulated == nullptr ? std::nullopt : simulated->transfer_seconds(bytes);
 }
 
 Status follow_record(Executor& executor, const RecordedStep* record) {

@@ -12,6 +12,7 @@
 #include "core/base/clock.h"
 #include "core/exec/executor.h"
 #include "core/sim/machine.h"
+#include "core/sim/step_cost.h"
 
 namespace tenon::sim {
 
@@ -22,11 +23,17 @@ class StepTimes {
   virtual int64_t step_ns(const BatchView& batch) = 0;
   virtual int64_t moves_ns(std::span<const KvMove> moves) = 0;
   virtual uint64_t expert_bytes() const { return 0; }  // of the latest step
+  virtual StepTime spent() const { return {}; }        // of all steps
+  // K and V of prompts come from elsewhere: their rows take no time.
+  virtual void import_prompts(bool on) { static_cast<void>(on); }
+  // Seconds until so many bytes are at another machine; null: there is no network.
+  virtual std::optional<double> transfer_seconds(double) const { return std::nullopt; }
 };
 using TimesFactory = std::function<Result<std::unique_ptr<StepTimes>>(const ExecutorSetup&)>;
 
-// As the machine has it. Error of the factory: a format that the machine has no rate for.
-TimesFactory times_of(Machine machine);
+// As the machine has it, or each of `ranks` of them that compute together. Error of the factory: a
+// format that the machine has no rate for.
+TimesFactory times_of(Machine machine, uint32_t ranks = 1);
 
 struct SimOptions {
   VirtualClock* clock = nullptr;  // borrowed; moved behind every step
@@ -37,6 +44,15 @@ struct SimOptions {
 };
 
 std::unique_ptr<Executor> make_sim_executor(SimOptions options);
+
+// What all steps so far were spent on; null: another executor, or one that is not loaded.
+std::optional<StepTime> spent(const Executor& executor);
+
+// From here on rows of prompts that come for the first time take no time but for the last one:
+// their K and V came over the network. Error: invalid_argument (another executor).
+Status import_prompts(Executor& executor, bool on);
+// Seconds until so many bytes are at another machine. Null: another executor, or no network.
+std::optional<double> transfer_seconds(const Executor& executor, double bytes);
 
 // In place of times and tokens of its own: those of a run that was recorded. Moves take no time
 // then, since they are part of a step's.

@@ -29,6 +29,12 @@ double time_of(const Machine& machine, const ProductRate& rate, size_t point) {
   return std::max(read, compute) / rate.shares[point];
 }
 
+Status check_joined(const JoiningLink& joined) {
+  if (joined.most <= 1) return {};
+  TENON_RETURN_IF_ERROR(above_zero("joined.bandwidth", joined.bandwidth));
+  return not_negative("joined.latency_us", joined.latency_ns);
+}
+
 Status check_product(const Machine& machine, const ProductRate& rate) {
   const std::string product = "product " + in_quotes(rate.format) + ": ";
   if (rate.format.empty()) return invalid_argument("a [[product]] has no 'format'");
@@ -91,6 +97,13 @@ Status check_machine(const Machine& machine) {
   if (machine.memory_bytes == 0) return invalid_argument("memory is 0; it must be above 0");
   TENON_RETURN_IF_ERROR(above_zero("bandwidth", machine.bandwidth));
   TENON_RETURN_IF_ERROR(above_zero("link", machine.link_bandwidth));
+  TENON_RETURN_IF_ERROR(not_negative("network", machine.network_bandwidth));
+  TENON_RETURN_IF_ERROR(not_negative("network_us", machine.network_ns));
+  TENON_RETURN_IF_ERROR(check_joined(machine.joined));
+  TENON_RETURN_IF_ERROR(not_negative("price.hour", machine.price.hour));
+  if (machine.price.hour > 0 && machine.price.source.empty()) {
+    return invalid_argument("price has no 'source'; say whose price it is, and of when");
+  }
   TENON_RETURN_IF_ERROR(above_zero("attention.operations", machine.attention_operations));
   TENON_RETURN_IF_ERROR(above_zero("attention.decode", machine.decode_share));
   TENON_RETURN_IF_ERROR(above_zero("attention.prompt", machine.prompt_share));

@@ -24,8 +24,24 @@ struct ProductRate {
   double share_at(double row_count) const;
 };
 
+// What joins machines that compute one model together, each with a part of every layer.
+struct JoiningLink {
+  double bandwidth = 0;   // bytes a second that each sends; 0: nothing joins them
+  double latency_ns = 0;  // of one message
+  uint32_t most = 1;      // machines that it joins
+  bool measured = false;
+};
+
+// What it costs to have one for an hour, by whoever `source` names; 0: nobody said.
+struct Price {
+  double hour = 0;
+  std::string currency = "USD";
+  std::string source = {};
+};
+
 struct Machine {
   std::string name = {};    // of the file, without ".toml"
+  std::string file = {};    // its path
   std::string title = {};   // "NVIDIA H100 SXM, 80 GB"
   std::string source = {};  // where its figures are from, in a sentence
   bool calibrated = false;  // fitted to steps that were measured there; else from data sheets
@@ -34,6 +50,10 @@ struct Machine {
   uint64_t memory_bytes = 0;  // for weights, K and V
   double bandwidth = 0;       // of that memory, bytes a second
   double link_bandwidth = 0;  // to where K and V are swapped, bytes a second
+  // To other machines of a cluster, each of which has the whole model; bandwidth 0: none.
+  double network_bandwidth = 0, network_ns = 0;
+  JoiningLink joined = {};
+  Price price = {};
   std::vector<ProductRate> products = {};
   // Attention and recurrences: rows alone read K and V, prompts compute.
   double attention_operations = 0;  // a second, at most

@@ -17,9 +17,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array<std::string_view, 11> kKeys = {
-    "format", "title",     "source",    "calibrated", "date",   "memory",
-    "link",   "bandwidth", "attention", "overheads",  "product"};
+constexpr std::array<std::string_view, 15> kKeys = {
+    "format",    "title",     "source",  "calibrated", "date",   "memory", "link",      "bandwidth",
+    "attention", "overheads", "product", "network",    "joined", "price",  "network_us"};
+constexpr std::array<std::string_view, 4> kJoinedKeys = {"bandwidth", "latency_us", "most",
+                                                         "measured"};
+constexpr std::array<std::string_view, 3> kPriceKeys = {"hour", "currency", "source"};
 constexpr std::array<std::string_view, 3> kAttentionKeys = {"operations", "decode", "prompt"};
 constexpr std::array<std::string_view, 4> kOverheadKeys = {"step_us", "layer_us", "sequence_us",
                                                            "logits_us"};
@@ -46,6 +49,15 @@ class MachineReader {
     read_memory(table);
     real(table, "bandwidth", 1, out_.bandwidth);
     real(table, "link", 1, out_.link_bandwidth);
+    real(table, "network", 1, out_.network_bandwidth);
+    real(table, "network_us", 1e3, out_.network_ns);
+    if (const toml::table* joined = part(table, "joined")) read_joined(*joined);
+    if (const toml::table* price = part(table, "price")) {
+      reader_.expect_known(*price, kPriceKeys);
+      real(*price, "hour", 1, out_.price.hour);
+      reader_.text(*price, "currency", out_.price.currency);
+      reader_.text(*price, "source", out_.price.source);
+    }
     if (const toml::table* attention = part(table, "attention")) {
       reader_.expect_known(*attention, kAttentionKeys);
       real(*attention, "operations", 1, out_.attention_operations);
@@ -73,6 +85,16 @@ class MachineReader {
     } else if (const toml::node* node = table.get("memory")) {
       reader_.error(node->source(), in_quotes(text) + " is no size such as \"80GiB\"");
     }
+  }
+
+  void read_joined(const toml::table& joined) {
+    reader_.expect_known(joined, kJoinedKeys);
+    real(joined, "bandwidth", 1, out_.joined.bandwidth);
+    real(joined, "latency_us", 1e3, out_.joined.latency_ns);
+    if (const auto most = reader_.integer(joined, whole_number("most", 1, 64))) {
+      out_.joined.most = static_cast<uint32_t>(*most);
+    }
+    reader_.flag(joined, "measured", out_.joined.measured);
   }
 
   void real(const toml::table& table, std::string_view key, double unit, double& out) {
@@ -162,6 +184,7 @@ Result<Machine> parse_machine(std::string_view text, const std::string& name) {
   Machine machine = MachineReader(name, errors).read(table);
   if (!errors.empty()) return invalid_argument(join(errors, "\n"));
   machine.name = fs::path(name).stem().string();
+  machine.file = name;
   if (machine.title.empty()) machine.title = machine.name;
   if (const Status status = check_machine(machine); !status.ok()) {
     return invalid_argument(name + ": " + message_of(status));
@@ -177,6 +200,10 @@ std::string machine_toml(const Machine& machine) {
   out += "memory = " + quoted(format_bytes(static_cast<int64_t>(machine.memory_bytes))) + "\n";
   out += "bandwidth = " + digits(machine.bandwidth) + "  # bytes a second\n";
   out += "link = " + digits(machine.link_bandwidth) + "\n";
+  if (machine.network_bandwidth > 0) {
+    out += "network = " + digits(machine.network_bandwidth) +
+           "\nnetwork_us = " + digits(machine.network_ns * 1e-3) + "\n";
+  }
   out += "\n[attention]\noperations = " + digits(machine.attention_operations) +
          "\ndecode = " + digits(machine.decode_share) +
          "\nprompt = " + digits(machine.prompt_share) + "\n";
@@ -184,6 +211,17 @@ std::string machine_toml(const Machine& machine) {
          "\nlayer_us = " + digits(machine.layer_ns * 1e-3) +
          "\nsequence_us = " + digits(machine.sequence_ns * 1e-3) +
          "\nlogits_us = " + digits(machine.logits_ns * 1e-3) + "\n";
+  if (machine.joined.most > 1) {
+    out += "\n[joined]\nbandwidth = " + digits(machine.joined.bandwidth) +
+           "\nlatency_us = " + digits(machine.joined.latency_ns * 1e-3) +
+           "\nmost = " + std::to_string(machine.joined.most) +
+           "\nmeasured = " + (machine.joined.measured ? "true" : "false") + "\n";
+  }
+  if (machine.price.hour > 0) {
+    out += "\n[price]\nhour = " + digits(machine.price.hour) +
+           "\ncurrency = " + quoted(machine.price.currency) +
+           "\nsource = " + quoted(machine.price.source) + "\n";
+  }
   for (const ProductRate& rate : machine.products) {
     out += "\n[[product]]\nformat = " + quoted(rate.format) +
            "\noperations = " + digits(rate.operations) + "\nrows = " + list_of(rate.rows) +

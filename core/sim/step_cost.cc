@@ -12,7 +12,7 @@ namespace {
 // Routers and the like are kept in a type of their own, and are small.
 constexpr double kSmall = 0.02;
 
-const ProductRate& rate_of(const Machine& machine, const std::string& format) {
+const ProductRate& rate_of(const Machine& machine, std::string_view format) {
   const ProductRate* found = machine.find(format);
   return found != nullptr ? *found : machine.products.front();
 }
@@ -42,16 +42,46 @@ double product_limit_seconds(const Machine& machine, const ProductRate& rate,
   return std::max(need.bytes / machine.bandwidth, 2 * need.elements * need.rows / rate.operations);
 }
 
-int64_t step_ns(const Machine& machine, const StepNeeds& needs) {
-  double seconds = needs.decode_bytes / (machine.bandwidth * machine.decode_share) +
-                   needs.prompt_operations / (machine.attention_operations * machine.prompt_share);
+StepTime& StepTime::operator+=(const StepTime& other) {
+  reading += other.reading;
+  computing += other.computing;
+  links += other.links;
+  overheads += other.overheads;
+  return *this;
+}
+
+double sum_seconds(const JoiningLink& link, uint32_t ranks, double bytes) {
+  if (ranks <= 1) return 0;
+  const double rounds = std::ceil(std::log2(ranks)), latency = link.latency_ns * 1e-9;
+  const double doubling = rounds * (latency + bytes / link.bandwidth);
+  const double scattering = 2 * (rounds * latency + (ranks - 1.0) / ranks * bytes / link.bandwidth);
+  return std::min(doubling, scattering);
+}
+
+StepTime step_time(const Machine& machine, const StepNeeds& needs, uint32_t ranks) {
+  StepTime time;
+  time.reading = needs.decode_bytes / (machine.bandwidth * machine.decode_share);
+  time.computing = needs.prompt_operations / (machine.attention_operations * machine.prompt_share);
   for (const ProductNeed& need : needs.products) {
     const ProductRate& rate = rate_of(machine, need.format);
-    seconds += product_limit_seconds(machine, rate, need) / rate.share_at(need.rows);
+    const double read = need.bytes / machine.bandwidth;
+    const double compute = 2 * need.elements * need.rows / rate.operations;
+    (read >= compute ? time.reading : time.computing) +=
+        std::max(read, compute) / rate.share_at(need.rows);
   }
-  const double overhead = machine.step_ns + machine.layer_ns * needs.layers +
-                          machine.sequence_ns * needs.sequences + machine.logits_ns * needs.logits;
-  return std::max<int64_t>(1, std::llround(seconds * 1e9 + overhead));
+  time.overheads =
+      1e-9 * (machine.step_ns + machine.layer_ns * needs.layers +
+              machine.sequence_ns * needs.sequences + machine.logits_ns * needs.logits);
+  if (ranks > 1) {
+    time.links = needs.sums * sum_seconds(machine.joined, ranks, needs.summed_bytes) +
+                 std::ceil(std::log2(ranks)) * machine.joined.latency_ns * 1e-9 +
+                 needs.gathered_bytes / machine.joined.bandwidth;
+  }
+  return time;
+}
+
+int64_t step_ns(const Machine& machine, const StepNeeds& needs, uint32_t ranks) {
+  return std::max<int64_t>(1, std::llround(step_time(machine, needs, ranks).seconds() * 1e9));
 }
 
 }  // namespace tenon::sim

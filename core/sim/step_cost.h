@@ -3,6 +3,7 @@
 //   products    Σ max(bytes / bandwidth, operations / rate) / share(rows)
 //   attention   bytes of K and V / (bandwidth · share)  or  operations / (rate · share)
 //   overheads   a step, each layer, each sequence, each number of logits
+//   links       sums over the machines that compute together, and logits that one of them gathers
 //
 // A sum, since kernels run one after the other. More rows, sequences or entries never take less.
 #pragma once
@@ -26,6 +27,24 @@ Status check_formats(const Machine& machine, const StepModel& model);
 double product_limit_seconds(const Machine& machine, const ProductRate& rate,
                              const ProductNeed& need);
 
-int64_t step_ns(const Machine& machine, const StepNeeds& needs);
+// A step's seconds by what they are spent on.
+struct StepTime {
+  double reading = 0;    // of matrices, K and V: the memory's bandwidth is at its limit
+  double computing = 0;  // arithmetic is
+  double links = 0;      // between machines that compute together
+  double overheads = 0;
+
+  double seconds() const { return reading + computing + links + overheads; }
+  StepTime& operator+=(const StepTime& other);
+};
+// `ranks` machines compute together, and `needs` is what each of them needs.
+StepTime step_time(const Machine& machine, const StepNeeds& needs, uint32_t ranks = 1);
+// At least 1.
+int64_t step_ns(const Machine& machine, const StepNeeds& needs, uint32_t ranks = 1);
+
+// Seconds until each of `ranks` machines has the sum of what all of them have, `bytes` at each: by
+// recursive doubling or by reduce-scatter and all-gather, whichever is quicker (Thakur,
+// Rabenseifner and Gropp 2005).
+double sum_seconds(const JoiningLink& link, uint32_t ranks, double bytes);
 
 }  // namespace tenon::sim

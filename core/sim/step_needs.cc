@@ -11,6 +11,8 @@ namespace {
 
 // A recurrence multiplies and adds each number of its state about so often for a row.
 constexpr double kStateOperations = 6;
+// Of a number that machines exchange: bf16.
+constexpr double kExchangedBytes = 2;
 
 double stored_bytes(const Weight& weight) {
   double bytes = 0;
@@ -20,24 +22,17 @@ double stored_bytes(const Weight& weight) {
 
 }  // namespace
 
-StepModel::StepModel(const Model& model, const ModelShape& shape, const KvGeometry& geometry)
-    : layers_(shape.layer_count), vocabulary_(shape.vocabulary) {
+StepModel::StepModel(const Model& model, const ModelShape& shape, const KvGeometry& geometry,
+                     uint32_t ranks)
+    : layers_(shape.layer_count),
+      vocabulary_(shape.vocabulary),
+      hidden_(model.plan.hidden),
+      ranks_(std::max(ranks, 1u)) {
   for (size_t i = 0; i < model.layers.size(); ++i) {
-    const LayerWeights& layer = model.layers[i];
-    const ExpertsPlan& plan = model.plan.layers[i].experts;
-    std::vector<const Weight*> of_experts;
-    for (const ExpertWeights& expert : layer.experts) {
-      for (const Weight* weight : {&expert.gate, &expert.up, &expert.down}) {
-        of_experts.push_back(weight);
-        if (weight->n_out > 0) add(*weight, false, plan.count, plan.chosen);
-      }
-    }
-    for (const Weight* weight : layer.matrices()) {
-      if (std::ranges::find(of_experts, weight) == of_experts.end()) add(*weight, false, 0, 0);
-    }
+    add_layer(model.layers[i], model.plan.layers[i]);
   }
-  if (model.layer_projection.n_out > 0) add(model.layer_projection, false, 0, 0);
-  add(model.head, true, 0, 0);
+  if (model.layer_projection.n_out > 0) add(model.layer_projection, 1 / ranks_, false, 0, 0);
+  add(model.head, 1 / ranks_, true, 0, 0);
   groups_.resize(shape.group_count);
   for (GroupId group = 0; group < shape.group_count; ++group) {
     Group& made = groups_[group];
@@ -57,7 +52,40 @@ StepModel::StepModel(const Model& model, const ModelShape& shape, const KvGeomet
   }
 }
 
-void StepModel::add(const Weight& weight, bool head, double experts, double chosen) {
+// Each half of a layer that is cut ends in a sum over all machines (Shoeybi and others, 2019:
+// Megatron-LM); two halves that read the same input share one.
+void StepModel::add_layer(const LayerWeights& layer, const LayerPlan& plan) {
+  const ExpertsPlan& chosen = plan.experts;
+  std::vector<const Weight*> others;
+  for (const ExpertWeights& expert : layer.experts) {
+    for (const Weight* weight : {&expert.gate, &expert.up, &expert.down}) {
+      others.push_back(weight);
+      if (weight->n_out > 0) add(*weight, 1 / ranks_, false, chosen.count, chosen.chosen);
+    }
+  }
+  // These have the machine's own heads alone, where heads are cut.
+  const bool cut =
+      ranks_ > 1 && plan.attends() && layer.output.k_in > uint64_t{plan.attended_width()};
+  if (cut) {
+    for (const Weight* weight : {&layer.q, &layer.k, &layer.v, &layer.output_gate}) {
+      others.push_back(weight);
+      if (weight->n_out > 0) add(*weight, 1, false, 0, 0);
+    }
+    for (const auto* heads : {&layer.k_absorb, &layer.v_expand}) {
+      for (const Weight& weight : *heads) {
+        others.push_back(&weight);
+        add(weight, 1, false, 0, 0);
+      }
+    }
+  }
+  for (const Weight* weight : layer.matrices()) {
+    if (std::ranges::find(others, weight) == others.end()) add(*weight, 1 / ranks_, false, 0, 0);
+  }
+  const bool mixes = plan.attends() || static_cast<bool>(plan.recurrent);
+  sums_ += plan.parallel ? 1 : int{mixes} + int{plan.has_mlp()};
+}
+
+void StepModel::add(const Weight& weight, double part, bool head, double experts, double chosen) {
   const auto same = [&](const Matrices& each) {
     return each.format == weight.format && each.head == head && each.experts == experts &&
            each.chosen == chosen;
@@ -67,25 +95,34 @@ void StepModel::add(const Weight& weight, bool head, double experts, double chos
     matrices_.push_back({weight.format, 0, 0, head, experts, chosen});
     found = matrices_.end() - 1;
   }
-  found->elements += double{static_cast<double>(weight.n_out)} * weight.k_in;
-  found->bytes += stored_bytes(weight);
+  found->elements += part * static_cast<double>(weight.n_out) * weight.k_in;
+  found->bytes += part * stored_bytes(weight);
 }
 
-std::vector<SequenceLoad> StepModel::loads_of(const BatchView& batch, GroupId ledger_group) {
-  std::vector<SequenceLoad> out;
-  out.reserve(batch.sequences.size());
+void StepModel::loads_of(const BatchView& batch, GroupId ledger_group,
+                         std::vector<SequenceLoad>& out) {
+  out.clear();
+  const auto entries = ledger_group < batch.groups.size() ? batch.groups[ledger_group].kv_tokens
+                                                          : std::span<const uint32_t>();
   for (size_t i = 0; i < batch.sequences.size(); ++i) {
     const uint32_t rows = batch.sequences[i].rows;
-    const auto entries = ledger_group < batch.groups.size() ? batch.groups[ledger_group].kv_tokens
-                                                            : std::span<const uint32_t>();
     out.push_back({rows, i < entries.size() ? entries[i] : rows});
   }
-  return out;
 }
 
 StepNeeds StepModel::needs_of(std::span<const SequenceLoad> sequences, uint32_t logits_rows,
                               double turn) const {
   StepNeeds out;
+  needs_of(sequences, logits_rows, turn, out);
+  return out;
+}
+
+void StepModel::needs_of(std::span<const SequenceLoad> sequences, uint32_t logits_rows, double turn,
+                         StepNeeds& out) const {
+  std::vector<ProductNeed> products = std::move(out.products);
+  products.clear();
+  out = {};
+  out.products = std::move(products);
   double rows = 0;
   for (const SequenceLoad& sequence : sequences) {
     rows += sequence.rows;
@@ -122,7 +159,11 @@ StepNeeds StepModel::needs_of(std::span<const SequenceLoad> sequences, uint32_t 
   out.layers = layers_;
   out.sequences = static_cast<double>(sequences.size());
   out.logits = static_cast<double>(logits_rows) * vocabulary_;
-  return out;
+  if (ranks_ > 1) {
+    out.sums = sums_;
+    out.summed_bytes = kExchangedBytes * rows * hidden_;
+    out.gathered_bytes = kExchangedBytes * out.logits * (ranks_ - 1) / ranks_;
+  }
 }
 
 std::vector<StepModel::FormatShare> StepModel::formats() const {

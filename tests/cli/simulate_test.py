@@ -67,6 +67,29 @@ class Simulate(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertRegex(done.stdout, r"four is better than base")
 
+    def test_two_joined_machines_answer_faster_than_one(self):
+        done = self.simulate("--arm", "two:parallel.tensor=2", "--in-flight", 4,
+                             "--metric", "tpot_mean")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"two is better than base")
+
+    def test_machines_that_fail_and_machines_with_roles_are_on_the_page(self):
+        done = self.simulate("--arm", "fails:cluster.failure=1@200ms/2s", "--rate", 40,
+                             "--set", "cluster.machines=2", "--metric", "latency_mean")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"fails is worse than base")
+        page = (self.out / "report.html").read_text()
+        self.assertIn("machine 1 fails at 200ms for 2s", page)
+        self.assertIn("Every machine of fails", page)
+        self.out = self.folder / "apart"
+        done = self.simulate("--arm", "apart:cluster.prefill=1", "--rate", 40,
+                             "--arm", "apart:cluster.decode_machine=h200", "--several",
+                             "--set", "cluster.machines=2")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        page = (self.out / "report.html").read_text()
+        self.assertIn("1 of them for prompts, the others h200", page)
+        self.assertIn("h200", page)
+
     def test_a_run_that_was_recorded_is_followed(self):
         real = run("compare", "--workload", self.work, "--out", self.out, "--quiet", "--record",
                    "--arm", "static:scheduler.plugin=static", "--pairs", 4, "--noise-pairs", 0,
@@ -99,6 +122,17 @@ class Simulate(unittest.TestCase):
                  "arm 's' is a running server, which cannot be simulated"),
                 ("h100", ["--arm", "c:cluster.routing=nearest"],
                  "'nearest' is no routing; expected round_robin, least_load, prefix or session"),
+                ("h100", ["--arm", "c:cluster.machines=0"], "cluster.machines is 0"),
+                ("h100", ["--arm", "c:cluster.prefill=1"], "one at least must be left"),
+                ("h100", ["--arm", "c:cluster.failure=2@soon/1s"], "'2@soon/1s' is no failure"),
+                ("h100", ["--arm", "c:cluster.failure=2@1s/1s"],
+                 "machine 2 is to fail, and there are 1"),
+                ("h100", ["--arm", "c:cluster.colour=red"],
+                 "'cluster.colour' is no key of a cluster"),
+                ("h100", [*arm, "--set", "parallel.tensor=16"],
+                 "parallel.tensor is 16, and the link of machine 'h100' joins 8"),
+                ("h100", [*arm, "--set", "kv_cache.memory=900GiB"],
+                 "kv_cache.memory is 900.0 GiB – there are 79.0 GiB of memory in all"),
                 (str(file), arm, "bandwidth is -1.0; it must be a number above 0")):
             with self.subTest(words=words):
                 file.write_text("format = 1\nmemory = \"80GiB\"\nbandwidth = -1.0\nlink = 1.0\n")

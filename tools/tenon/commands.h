@@ -30,6 +30,7 @@ void add_doctor_command(Command app, Action& action);
 void add_compare_command(Command app, Action& action);
 void add_simulate_command(Command app, Action& action);
 void add_calibrate_command(Command app, Action& action);
+void add_plan_command(Command app, Action& action);
 void add_compare_arm_command(Command app, Action& action);  // which `tenon compare` starts
 
 // Of `compare`'s commands.

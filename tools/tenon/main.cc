@@ -20,6 +20,7 @@ void add_commands(Command app, Action& action) {
   add_compare_command(app, action);
   add_simulate_command(app, action);
   add_calibrate_command(app, action);
+  add_plan_command(app, action);
   add_compare_arm_command(app, action);
   add_doctor_command(app, action);
   add_packaging_commands(app, action);

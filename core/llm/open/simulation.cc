@@ -49,16 +49,38 @@ bool makes_tokens(const PipelineConfig& config) {
   return sampler == "standard" || sampler == "auto";
 }
 
-Result<std::unique_ptr<Model>> open_to_simulate(const sim::Machine& machine,
+Result<std::unique_ptr<Model>> open_to_simulate(const sim::Machine& machine, uint32_t ranks,
                                                 const std::string& format, const std::string& path,
                                                 std::string_view as) {
   TENON_ASSIGN_OR_RETURN(auto model, open_without_weights(path, as, format));
-  if (model->weight_bytes() <= machine.memory_bytes) return model;
-  return invalid_argument("the model's weights take " + approximate_bytes(model->weight_bytes()) +
-                          ", and machine " + in_quotes(machine.name) + " has " +
-                          approximate_bytes(machine.memory_bytes) +
-                          " of memory; choose a larger machine, a smaller model, or fewer bits "
-                          "(executor.weights)");
+  const uint64_t bytes = model->weight_bytes();
+  if (bytes / ranks <= machine.memory_bytes) return model;
+  const std::string has =
+      " of memory; choose a larger machine, a smaller model, or fewer bits "
+      "(executor.weights)";
+  if (ranks == 1) {
+    return invalid_argument("the model's weights take " + approximate_bytes(bytes) +
+                            ", and machine " + in_quotes(machine.name) + " has " +
+                            approximate_bytes(machine.memory_bytes) + has);
+  }
+  return invalid_argument("the model's weights take " + approximate_bytes(bytes) + ", " +
+                          approximate_bytes(bytes / ranks) + " on each of " +
+                          std::to_string(ranks) + " machines, and " + in_quotes(machine.name) +
+                          " has " + approximate_bytes(machine.memory_bytes) + has);
+}
+
+// parallel.tensor, as the machine's links allow it.
+Result<uint32_t> simulated_ranks(const PipelineConfig& config, const sim::Machine& machine) {
+  const uint32_t ranks = config.tensor_ranks.value;
+  if (ranks <= machine.joined.most) return ranks;
+  return invalid_argument(
+      config.tensor_ranks.origin.text() + ": parallel.tensor is " + std::to_string(ranks) +
+      ", and " +
+      (machine.joined.most > 1
+           ? "the link of machine " + in_quotes(machine.name) + " joins " +
+                 std::to_string(machine.joined.most) + " of them; set that or less"
+           : "nothing is known of links between machines " + in_quotes(machine.name) +
+                 "; set 1, or add [joined] to its file"));
 }
 
 }  // namespace
@@ -91,20 +113,23 @@ Status simulate(PipelineRequest& request, const Loading& loading,
                        ": executor \"sim\" computes nothing and keeps a clock of its own, which "
                        "`tenon simulate` moves; use that, or choose executor.plugin = \"cpu\"");
   }
-  TENON_ASSIGN_OR_RETURN(const sim::Machine machine, simulated_machine(config));
+  TENON_ASSIGN_OR_RETURN(sim::Machine machine, simulated_machine(config));
+  if (loading.memory_bytes > 0) machine.memory_bytes = loading.memory_bytes;
+  TENON_ASSIGN_OR_RETURN(const uint32_t ranks, simulated_ranks(config, machine));
   leave_out_kernels(config);
   clock = std::make_unique<VirtualClock>(1);  // 0 means no time in some places
   request.virtual_clock = clock.get();
   if (loading.memory_bytes == 0) {
-    request.available_memory_bytes = request.total_memory_bytes = machine.memory_bytes;
+    // Of all of them together: each rank's share is what the pipeline is planned with.
+    request.available_memory_bytes = request.total_memory_bytes = machine.memory_bytes * ranks;
   }
-  request.open = [machine, format = config.simulated_weights.value](const std::string& path,
-                                                                    std::string_view as) {
-    return open_to_simulate(machine, format, path, as);
+  request.open = [machine, ranks, format = config.simulated_weights.value](const std::string& path,
+                                                                           std::string_view as) {
+    return open_to_simulate(machine, ranks, format, path, as);
   };
   request.executors["sim"] = [options =
                                   sim::SimOptions{.clock = clock.get(),
-                                                  .times = sim::times_of(machine),
+                                                  .times = sim::times_of(machine, ranks),
                                                   .makes_tokens = makes_tokens(config),
                                                   .acceptance = config.simulated_acceptance.value}](
                                  const HostFacts&) -> Result<std::unique_ptr<Executor>> {

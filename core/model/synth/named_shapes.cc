@@ -31,6 +31,10 @@ constexpr NamedShape kShapes[] = {
      [] {
        return llama3({4096, 14336, 32, 32, 8, 128, 128256, 131072}, 8.0, false);
      }},
+    {"llama-3.1-70b", "70.6 B parameters; GQA 64:8, rope llama3",
+     [] {
+       return llama3({8192, 28672, 80, 64, 8, 128, 128256, 131072}, 8.0, false);
+     }},
     {"tinyllama-1.1b", "1.10 B parameters; GQA 32:4",
      [] {
        return llama({2048, 5632, 22, 32, 4, 64, 32000, 2048}, false, 1, 2);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/report/pages/format.h"
+#include "core/report/pages/page_parts.h"
 #include "core/report/pages/pictures.h"
 #include "core/report/pages/story.h"
 #include "core/report/pages/text_report.h"
@@ -10,58 +11,13 @@
 namespace tenon {
 namespace {
 
-// Between them stand the colours and how pictures look.
-constexpr const char* kHead =
-    R"(<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<style>
-)";
-constexpr const char* kTail =
-    R"(* { box-sizing:border-box }
-body { margin:0; background:var(--paper); color:var(--ink); font:16px/1.5 system-ui,-apple-system,"Segoe UI",
-  Roboto,"DejaVu Sans",sans-serif }
-main { max-width:960px; margin:0 auto; padding:32px 20px 64px }
-h1 { font-size:1.7rem; line-height:1.2; margin:0 0 .4em } h2 { font-size:1.15rem; margin:2.2em 0 .5em }
-h3 { font-size:1rem; margin:1.4em 0 .3em; color:var(--soft); font-weight:600 }
-p { margin:.4em 0 } .soft { color:var(--soft); font-size:.9rem }
-.card { background:var(--card); border:1px solid var(--rule); border-radius:10px; padding:14px 16px; margin:12px 0;
-  overflow-x:auto }
-.summary { border-left:5px solid var(--open) } .summary.better { border-color:var(--good) }
-.summary.worse,.summary.different { border-color:var(--bad) } .summary.equivalent { border-color:var(--same) }
-.word { display:inline-block; font-weight:700; margin-right:.5em } .better .word,td.better { color:var(--good) }
-.worse .word,td.worse,.different .word { color:var(--bad) } .equivalent .word,td.equivalent { color:var(--same) }
-.inconclusive .word,td.inconclusive { color:var(--open) }
-svg { display:block; width:100%; height:auto; font:12px system-ui,"DejaVu Sans",sans-serif }
-table { border-collapse:collapse; width:100%; font-size:.9rem; font-variant-numeric:tabular-nums }
-th,td { text-align:left; padding:5px 10px 5px 0; border-bottom:1px solid var(--rule); vertical-align:top }
-td.n,th.n { text-align:right; white-space:nowrap } tr:last-child td { border-bottom:0 }
-code { font:.85em ui-monospace,"DejaVu Sans Mono",monospace; overflow-wrap:anywhere }
-.legend span { display:inline-block; margin-right:1.2em; white-space:nowrap }
-.legend i { display:inline-block; width:.8em; height:.8em; border-radius:2px; margin-right:.4em }
-ul { margin:.3em 0; padding-left:1.2em } summary { cursor:pointer }
-.facts td:first-child { color:var(--soft); white-space:nowrap }
-@media (max-width:600px) { main { padding:20px 10px 40px } .card { padding:10px 8px } }
-</style>
-)";
-
-std::string element(const char* tag, const std::string& text) {
-  return std::string("<") + tag + ">" + html_text(text) + "</" + tag + ">\n";
-}
-std::string card(const std::string& inside) {
-  return "<div class=\"card\">\n" + inside + "</div>\n";
-}
-
-std::string legend_of(const Picture& picture) {
-  std::string out = "<p class=\"legend soft\">";
-  for (const auto& [words, colour] : picture.legend) {
-    out += "<span><i style=\"background:" + colour + "\"></i>" + html_text(words) + "</span>";
-  }
-  return out + "</p>\n";
-}
+using page::card;
+using page::element;
+using page::legend;
 
 // With their titles, and one legend for all.
 std::string titled(const std::vector<Picture>& pictures, const std::string& words = "") {
-  std::string out = pictures.empty() ? "" : legend_of(pictures.front()) + words;
+  std::string out = pictures.empty() ? "" : legend(pictures.front()) + words;
   for (const Picture& picture : pictures) {
     out += element("h3", picture.title) + card(embedded_svg(picture));
   }
@@ -104,13 +60,6 @@ std::string metric_table(const MeasuredComparison& measured, const ArmResult& ar
   return out + "</table>\n";
 }
 
-std::string list_of(const std::vector<std::string>& sentences) {
-  if (sentences.empty()) return "";
-  std::string out = "<ul>\n";
-  for (const std::string& sentence : sentences) out += element("li", sentence);
-  return out + "</ul>\n";
-}
-
 std::string arm_section(const MeasuredComparison& measured, const ArmResult& arm,
                         double confidence) {
   std::string out = element("h2", arm.arm->name + " against " + measured.arms.front().name);
@@ -119,7 +68,8 @@ std::string arm_section(const MeasuredComparison& measured, const ArmResult& arm
   const bool any = std::any_of(arm.metrics.begin(), arm.metrics.end(),
                                [](const MetricResult& result) { return result.absent.empty(); });
   if (!any)
-    return out + element("p", "Nothing can be shown: no pair was measured.") + list_of(arm.notes);
+    return out + element("p", "Nothing can be shown: no pair was measured.") +
+           page::list(arm.notes);
   out += card(embedded_svg(differences_picture(measured, arm)));
   out +=
       "<p class=\"soft\">" +
@@ -131,11 +81,11 @@ std::string arm_section(const MeasuredComparison& measured, const ArmResult& arm
                 "mean ratio; the shaded band is the margin of ") +
       format("±%.3g %%.</p>\n", 100 * measured.plan.margin);
   out += card(metric_table(measured, arm, confidence));
-  if (!arm.why.empty()) out += element("h3", "Why") + list_of(arm.why);
+  if (!arm.why.empty()) out += element("h3", "Why") + page::list(arm.why);
   if (!arm.machine_use.empty()) {
-    out += element("h3", "Of what the machine can do") + list_of(arm.machine_use);
+    out += element("h3", "Of what the machine can do") + page::list(arm.machine_use);
   }
-  return out + list_of(arm.notes);
+  return out + page::list(arm.notes);
 }
 
 std::string distributions(const MeasuredComparison& measured) {
@@ -146,12 +96,15 @@ std::string distributions(const MeasuredComparison& measured) {
 }
 
 std::string timelines(const MeasuredComparison& measured) {
-  return element("h2", "One piece, over time") + titled(timeline_pictures(measured));
+  std::string out = element("h2", "One piece, over time") + titled(timeline_pictures(measured));
+  // Each has a legend of its own.
+  for (const Picture& picture : machine_pictures(measured)) out += titled({picture});
+  return out;
 }
 
 std::string parts(const MeasuredComparison& measured) {
   const Picture picture = parts_picture(measured);
-  return element("h2", "Where the time goes") + legend_of(picture) + card(embedded_svg(picture)) +
+  return element("h2", "Where the time goes") + legend(picture) + card(embedded_svg(picture)) +
          "<p class=\"soft\">Of a mean piece. Kernels run inside the executor.</p>\n";
 }
 
@@ -208,15 +161,12 @@ std::string method(const MeasuredComparison& measured, const Analysis& analysis)
 
 std::string html_page(const MeasuredComparison& measured, const Analysis& analysis) {
   const std::string title = title_of(measured);
-  std::string out = "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n" +
-                    element("title", title) + kHead + palette_style() +
-                    std::string(picture_style()) + kTail + "</head>\n<body>\n<main>\n" +
-                    element("h1", title);
+  std::string out = page::begin(title);
   if (!measured.plan.claim.empty()) out += element("p", measured.plan.claim);
   if (!measured.plan.loses.empty()) {
     out += "<p class=\"soft\">" + html_text("Must lose: " + measured.plan.loses) + "</p>\n";
   }
-  out += summary(measured, analysis) + list_of(analysis.notes) + configuration(measured) +
+  out += summary(measured, analysis) + page::list(analysis.notes) + configuration(measured) +
          facts(measured);
   bool any = false;
   for (const ArmResult& arm : analysis.arms) {
@@ -224,7 +174,7 @@ std::string html_page(const MeasuredComparison& measured, const Analysis& analys
     any |= arm.pairs > 0 && measured.plan.probes == 0;
   }
   if (any) out += parts(measured) + distributions(measured) + timelines(measured);
-  return out + method(measured, analysis) + "</main>\n</body>\n</html>\n";
+  return out + method(measured, analysis) + page::end();
 }
 
 }  // namespace tenon

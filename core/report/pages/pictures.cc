@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/report/pages/charts.h"
+#include "core/report/pages/machines_chart.h"
 #include "core/report/pages/story.h"
 
 namespace tenon {
@@ -110,6 +111,18 @@ std::vector<Picture> timeline_pictures(const MeasuredComparison& measured) {
                 "kv-cache", "Tokens in the K/V cache")};
 }
 
+std::vector<Picture> machine_pictures(const MeasuredComparison& measured) {
+  std::vector<Picture> out;
+  for (size_t i = 0; i < measured.arms.size(); ++i) {
+    const std::string& name = measured.arms[i].name;
+    const MeasuredPiece* piece = last_piece(measured, name);
+    if (piece == nullptr || piece->machines.empty()) continue;
+    out.push_back(named(machines_chart(piece->machines, i), "machines-" + file_word(name),
+                        "Every machine of " + name));
+  }
+  return out;
+}
+
 std::vector<Picture> pictures_of(const MeasuredComparison& measured, const Analysis& analysis) {
   std::vector<Picture> out;
   bool any = false;
@@ -120,7 +133,8 @@ std::vector<Picture> pictures_of(const MeasuredComparison& measured, const Analy
   }
   if (!any || measured.plan.probes > 0) return out;
   out.push_back(parts_picture(measured));
-  for (auto&& more : {request_pictures(measured), timeline_pictures(measured)}) {
+  for (auto&& more :
+       {request_pictures(measured), timeline_pictures(measured), machine_pictures(measured)}) {
     out.insert(out.end(), more.begin(), more.end());
   }
   // Names of arms may be alike once they are words of files.

@@ -17,6 +17,8 @@ Picture parts_picture(const MeasuredComparison& measured);
 std::vector<Picture> request_pictures(const MeasuredComparison& measured);
 // The last piece of each arm over time: sequences running, requests waiting, rows, K/V memory.
 std::vector<Picture> timeline_pictures(const MeasuredComparison& measured);
+// Of arms that are clusters: the last piece of each, machine by machine.
+std::vector<Picture> machine_pictures(const MeasuredComparison& measured);
 
 // All that the page of this comparison has, in its order; no two have one name.
 std::vector<Picture> pictures_of(const MeasuredComparison& measured, const Analysis& analysis);

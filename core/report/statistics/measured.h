@@ -85,6 +85,7 @@ struct MeasuredPiece {
   PartSeconds prefill{}, decode{};              // by phase of the step
   std::map<std::string, double> counters = {};  // "steps", "rows", "kv_cache.hits"
   std::vector<TimelinePoint> timeline = {};
+  std::vector<std::vector<TimelinePoint>> machines = {};  // of a cluster, each machine's
   std::vector<RequestRow> requests = {};
 };
 

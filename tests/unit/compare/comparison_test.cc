@@ -158,6 +158,50 @@ TEST(CheckComparison, refuses_more_than_one_difference_unless_that_is_meant) {
   EXPECT_EQ(fault_of(c), "");
 }
 
+TEST(Cluster, a_table_becomes_settings_that_are_taken_out_again) {
+  Comparison c = parsed(R"(
+set = ["limits.max_sequences=8"]
+[cluster]
+machines = 4
+routing = "prefix"
+prefill = 1
+decode_machine = "a100-80gb"
+[[cluster.failures]]
+machine = 2
+at = "30s"
+for = "1500ms"
+)");
+  ClusterOf cluster;
+  ASSERT_TRUE(take_cluster(c.set, cluster).ok());
+  EXPECT_THAT(c.set, ElementsAre("limits.max_sequences=8"));
+  EXPECT_EQ(cluster.machines, 4u);
+  EXPECT_EQ(cluster.prefill, 1u);
+  EXPECT_EQ(cluster.decode_machine, "a100-80gb");
+  EXPECT_THAT(cluster.failures, ElementsAre(MachineFailure{2, 30'000'000'000, 1'500'000'000}));
+  EXPECT_THAT(cluster.text(), HasSubstr("4 machines, prefix, 1 of them for prompts, the others "
+                                        "a100-80gb, machine 2 fails at 30s for 1"));
+  EXPECT_EQ(cluster.plan().routing, Routing::prefix);
+  EXPECT_EQ(*parse_failure(failure_text(cluster.failures[0])), cluster.failures[0]);
+}
+
+TEST(Cluster, nonsense_is_a_sentence) {
+  const auto fault = [](const std::string& setting) {
+    std::vector<std::string> set = {setting};
+    ClusterOf cluster;
+    const Status status = take_cluster(set, cluster);
+    return status.ok() ? std::string("none") : std::string(status.message());
+  };
+  for (const char* failure :
+       {"2", "2@1s", "0@1s/1s", "2@-1s/1s", "2@1s/0s", "2/1s@1s", "x@1s/1s"}) {
+    EXPECT_THAT(fault("cluster.failure=" + std::string(failure)), HasSubstr("is no failure"));
+  }
+  EXPECT_THAT(fault("cluster.machines=0"), HasSubstr("cluster.machines is 0"));
+  EXPECT_THAT(fault("cluster.prefill=-1"), HasSubstr("cluster.prefill is -1"));
+  EXPECT_THAT(fault("cluster.size=3"), HasSubstr("'cluster.size' is no key of a cluster"));
+  EXPECT_THAT(error_of("[[cluster.failures]]\nmachine = 1\nat = \"1s\"\n"),
+              HasSubstr("a failure needs a 'machine', an 'at', and a 'for'"));
+}
+
 TEST(CheckComparison, refuses_what_cannot_be_compared) {
   EXPECT_THAT(fault_of(Comparison()), HasSubstr("nothing to compare the base with"));
   Comparison c = complete();

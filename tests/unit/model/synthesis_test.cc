@@ -37,6 +37,7 @@ TEST(NamedShapes, counts_of_parameters_are_those_of_the_models) {
   const std::map<std::string, uint64_t> expected = {{"llama-3.2-1b", 1235814400},
                                                     {"llama-3.2-3b", 3212749824},
                                                     {"llama-3.1-8b", 8030261248},
+                                                    {"llama-3.1-70b", 70553706496},
                                                     {"smollm-135m", 134515008},
                                                     {"smollm-360m", 361821120},
                                                     {"qwen2.5-0.5b", 494032768},

@@ -70,6 +70,55 @@ TEST(MachineFile, what_is_written_is_read_again) {
   EXPECT_EQ(again->words(), machine->words());
 }
 
+constexpr const char* kJoined = R"(network = 2e10
+network_us = 12.0
+[joined]
+bandwidth = 3e11
+latency_us = 4.0
+most = 8
+[price]
+hour = 2.5
+source = "a list of March"
+[attention])";
+
+TEST(MachineFile, links_between_machines_and_prices_are_read_and_written) {
+  const auto machine = parse_machine(with("[attention]", kJoined), "m.toml");
+  ASSERT_TRUE(machine.ok()) << machine.status().message();
+  EXPECT_EQ(machine->network_bandwidth, 2e10);
+  EXPECT_EQ(machine->network_ns, 12'000);
+  EXPECT_EQ(machine->joined.bandwidth, 3e11);
+  EXPECT_EQ(machine->joined.latency_ns, 4000);
+  EXPECT_EQ(machine->joined.most, 8u);
+  EXPECT_FALSE(machine->joined.measured);
+  EXPECT_EQ(machine->price.hour, 2.5);
+  EXPECT_EQ(machine->price.currency, "USD");
+  const auto again = parse_machine(machine_toml(*machine), "m.toml");
+  ASSERT_TRUE(again.ok()) << again.status().message();
+  EXPECT_EQ(machine_toml(*again), machine_toml(*machine));
+  EXPECT_EQ(again->joined.most, 8u);
+  EXPECT_EQ(again->price.source, "a list of March");
+}
+
+std::string joined_fault(const std::string& from, const std::string& to) {
+  std::string text = kJoined;
+  text.replace(text.find(from), from.size(), to);
+  return fault_of(with("[attention]", text));
+}
+
+TEST(MachineFile, nonsense_of_links_and_prices_is_a_sentence) {
+  EXPECT_EQ(joined_fault("bandwidth = 3e11", "bandwidth = 0.0"),
+            "m.toml: joined.bandwidth is 0.0; it must be a number above 0");
+  EXPECT_EQ(joined_fault("latency_us = 4.0", "latency_us = -1.0"),
+            "m.toml: joined.latency_us is -1000.0; it must be 0 or more");
+  EXPECT_EQ(joined_fault("network = 2e10", "network = -2.0"),
+            "m.toml: network is -2.0; it must be 0 or more");
+  EXPECT_EQ(joined_fault("hour = 2.5", "hour = -2.5"),
+            "m.toml: price.hour is -2.5; it must be 0 or more");
+  EXPECT_EQ(joined_fault("source = \"a list of March\"\n", ""),
+            "m.toml: price has no 'source'; say whose price it is, and of when");
+  EXPECT_THAT(joined_fault("most = 8", "most = 0"), HasSubstr("most"));
+}
+
 TEST(MachineFile, nonsense_is_a_sentence) {
   EXPECT_EQ(fault_of(with("bandwidth = 1e11", "bandwidth = -3.0")),
             "m.toml: bandwidth is -3.0; it must be a number above 0");
@@ -108,6 +157,9 @@ TEST(MachineFile, every_machine_that_is_shipped_makes_sense) {
     EXPECT_FALSE(machine->source.empty()) << name;
     const bool sheet = machine->source.find("data sheet") != std::string::npos;
     EXPECT_EQ(machine->calibrated, !sheet) << name;
+    EXPECT_GT(machine->network_bandwidth, 0) << name;
+    EXPECT_GT(machine->joined.most, 1u) << name;
+    EXPECT_GT(machine->price.hour, 0) << name;
   }
 }
 

@@ -6,6 +6,7 @@
 
 #include <cmath>
 
+#include "core/exec/ranks/model_cut.h"
 #include "core/model/plan/model_plan.h"
 #include "core/model/synth/shape_model.h"
 #include "core/sim/fit.h"
@@ -19,15 +20,18 @@ constexpr double kTurn = 100;
 // A model without weights, with K and V in 16 bits.
 struct Shaped {
   std::unique_ptr<Model> model;
+  ModelCut cut;
   std::unique_ptr<ModelShapeStorage> shape;
   std::vector<KvGroupGeometry> groups;
   std::unique_ptr<StepModel> steps;
 };
-Shaped shaped(const std::string& name, const std::string& format = "") {
+// `ranks`: as the first of so many machines that compute together sees it.
+Shaped shaped(const std::string& name, const std::string& format = "", uint32_t ranks = 1) {
   Shaped out;
   auto model = open_without_weights(name, {}, format);
   EXPECT_TRUE(model.ok()) << model.status().message();
   out.model = *std::move(model);
+  if (ranks > 1) out.cut = cut_heads(*out.model, 0, ranks);
   out.shape = std::make_unique<ModelShapeStorage>(out.model->plan, kContext);
   const ModelShape& shape = out.shape->shape();
   out.groups.resize(shape.group_count);
@@ -40,7 +44,8 @@ Shaped shaped(const std::string& name, const std::string& format = "") {
     out.groups[group].bytes_per_token = bytes;
   }
   out.steps = std::make_unique<StepModel>(
-      *out.model, shape, KvGeometry{.group_count = shape.group_count, .groups = out.groups.data()});
+      *out.model, shape, KvGeometry{.group_count = shape.group_count, .groups = out.groups.data()},
+      ranks);
   return out;
 }
 
@@ -105,6 +110,63 @@ TEST(StepNeeds, a_window_bounds_what_is_read) {
   const SequenceLoad within[] = {{1, 4096}}, beyond[] = {{1, 9000}};
   EXPECT_EQ(of.steps->needs_of(within, 1, kTurn).decode_bytes,
             of.steps->needs_of(beyond, 1, kTurn).decode_bytes);
+}
+
+double elements_of(const StepNeeds& needs) {
+  double elements = 0;
+  for (const ProductNeed& need : needs.products) elements += need.elements;
+  return elements;
+}
+
+TEST(StepNeeds, machines_that_compute_together_share_weights_heads_and_sums) {
+  const Shaped whole = shaped("llama-3.1-8b"), part = shaped("llama-3.1-8b", "", 4);
+  const SequenceLoad loads[] = {{1, 1024}, {300, 300}};
+  const StepNeeds all = whole.steps->needs_of(loads, 2, kTurn);
+  const StepNeeds own = part.steps->needs_of(loads, 2, kTurn);
+  EXPECT_NEAR(elements_of(own), elements_of(all) / 4, 1);
+  EXPECT_EQ(own.decode_bytes, all.decode_bytes / 4);
+  EXPECT_NEAR(own.prompt_operations, all.prompt_operations / 4, 1);
+  EXPECT_EQ(all.sums, 0);
+  // Attention and the MLP of each layer, rows of 4096 numbers in bf16.
+  EXPECT_EQ(own.sums, 64);
+  EXPECT_EQ(own.summed_bytes, 301 * 4096 * 2);
+  EXPECT_EQ(own.gathered_bytes, 2 * 128256 * 2 * 0.75);
+}
+
+TEST(StepNeeds, one_kv_head_that_machines_share_is_read_by_each) {
+  // 8 KV heads on 16 machines: each keeps one, so two read the same.
+  const Shaped whole = shaped("llama-3.1-8b"), part = shaped("llama-3.1-8b", "", 16);
+  const SequenceLoad one[] = {{1, 1024}};
+  EXPECT_EQ(part.steps->needs_of(one, 1, kTurn).decode_bytes,
+            whole.steps->needs_of(one, 1, kTurn).decode_bytes / 8);
+}
+
+TEST(StepCost, sums_take_rounds_of_messages_or_bytes_whichever_is_quicker) {
+  const JoiningLink link{.bandwidth = 1e11, .latency_ns = 4000, .most = 8};
+  EXPECT_EQ(sum_seconds(link, 1, 1e6), 0);
+  EXPECT_NEAR(sum_seconds(link, 8, 1), 3 * 4e-6, 1e-9);
+  EXPECT_NEAR(sum_seconds(link, 8, 1e9), 2 * (3 * 4e-6 + 7.0 / 8 * 1e-2), 1e-9);
+  double last = 0;
+  for (double bytes = 1; bytes < 1e9; bytes *= 1.3) {
+    EXPECT_GE(sum_seconds(link, 8, bytes), last);
+    last = sum_seconds(link, 8, bytes);
+  }
+}
+
+TEST(StepCost, more_machines_are_quicker_as_far_as_their_links_allow) {
+  Machine m = machine();
+  m.joined = {.bandwidth = 3e11, .latency_ns = 4000, .most = 8};
+  const auto seconds = [&](uint32_t ranks) {
+    const Shaped of = shaped("llama-3.1-8b", "", ranks);
+    const SequenceLoad one[] = {{1, 1024}};
+    return step_time(m, of.steps->needs_of(one, 1, machine_turn(m)), ranks).seconds();
+  };
+  const double one = seconds(1), two = seconds(2), eight = seconds(8);
+  EXPECT_LT(two, one);
+  EXPECT_LT(eight, two);
+  EXPECT_GT(eight, one / 8);
+  m.joined.latency_ns = 1e6;
+  EXPECT_GT(seconds(8), one);
 }
 
 TEST(StepCost, more_rows_sequences_and_entries_never_take_less) {

@@ -7,6 +7,7 @@
 #include <iostream>
 #include <memory>
 
+#include "core/compare/comparison.h"
 #include "core/compare/pipeline_arm.h"
 #include "core/compare/server_arm.h"
 #include "tools/tenon/commands.h"
@@ -20,8 +21,9 @@ namespace {
 
 struct ArmFlags {
   PipelineFlags pipeline;
-  std::string url, served, authorities, routing = "round_robin";
-  uint32_t machines = 1;  // of a simulation
+  std::string url, served, authorities;
+  std::vector<std::string> failures;
+  compare::ClusterOf cluster;  // of a simulation
 };
 
 void send(const std::string& line) {
@@ -57,20 +59,43 @@ int serve_server(const ArmFlags& flags) {
   return arm.ok() ? answer_orders(**arm) : refuse_orders(arm.status());
 }
 
+// Machines that go on with answers take a prompt that came over the network in one step, and may
+// be of another kind.
+PipelineFlags decoding(const ArmFlags& flags, const Pipeline& other) {
+  PipelineFlags out = flags.pipeline;
+  const SchedulerLimits& limits = other.limits;
+  out.overrides.push_back("limits.max_batch_tokens=" +
+                          std::to_string(limits.context_tokens + limits.max_sequences));
+  if (!flags.cluster.decode_machine.empty()) {
+    out.overrides.push_back("executor.machine=" + flags.cluster.decode_machine);
+  }
+  return out;
+}
+
 int serve_pipeline(ArmFlags flags) {
   flags.pipeline.moves_clock = true;
+  for (const std::string& text : flags.failures) {
+    const auto failure = compare::parse_failure(text);
+    if (!failure.ok()) return refuse_orders(failure.status());
+    flags.cluster.failures.push_back(*failure);
+  }
   std::vector<OpenedPipeline> opened;
   std::vector<Pipeline*> machines;
-  for (uint32_t i = 0; i < flags.machines; ++i) {
-    Result<OpenedPipeline> machine = open_pipeline(flags.pipeline);
+  const compare::ClusterOf& cluster = flags.cluster;
+  for (uint32_t i = 0; i < cluster.machines; ++i) {
+    const bool decodes = cluster.prefill > 0 && i >= cluster.prefill;
+    Result<OpenedPipeline> machine =
+        open_pipeline(decodes ? decoding(flags, *machines.front()) : flags.pipeline);
     if (!machine.ok()) return refuse_orders(machine.status());
     opened.push_back(*std::move(machine));
     machines.push_back(opened.back().pipeline.get());
   }
-  const auto routing = compare::parse_routing(flags.routing);
-  if (!routing) return refuse_orders(invalid_argument("a routing that is none"));
+  if (!compare::parse_routing(cluster.routing)) {
+    return refuse_orders(invalid_argument("a routing that is none"));
+  }
   compare::PipelineArm arm(
-      machines, *routing, [](const std::string& note) { tell("note: " + note); }, wait_for_turn);
+      machines, cluster.plan(), [](const std::string& note) { tell("note: " + note); },
+      wait_for_turn);
   return answer_orders(arm);
 }
 
@@ -90,8 +115,13 @@ void add_compare_arm_command(Command app, Action& action) {
   add_text(command, "--url", flags->url, "a running server in place of a pipeline");
   add_text(command, "--served", flags->served, "its model");
   add_text(command, "--authorities", flags->authorities, "whose certificates are believed");
-  add_number(command, whole_number("--machines", 1, 1024), flags->machines, "of a simulation");
-  add_text(command, "--routing", flags->routing, "to them");
+  add_number(command, whole_number("--machines", 1, 1024), flags->cluster.machines,
+             "of a simulation");
+  add_text(command, "--routing", flags->cluster.routing, "to them");
+  add_number(command, whole_number("--prefill", 0, 1023), flags->cluster.prefill,
+             "of them, for prompts alone");
+  add_text(command, "--decode-machine", flags->cluster.decode_machine, "what the others are");
+  add_texts(command, "--failure", flags->failures, "of one of them: 2@30s/10s");
   command.callback([flags, &action] { action = [flags] { return serve(*flags); }; });
 }
 

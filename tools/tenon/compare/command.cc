@@ -8,6 +8,7 @@
 #include "tools/tenon/commands.h"
 #include "tools/tenon/compare/picture_files.h"
 #include "tools/tenon/compare/runs.h"
+#include "tools/tenon/process/typed_command.h"
 #include "tools/tenon/shell/flags.h"
 
 namespace tenon {

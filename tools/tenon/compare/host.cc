@@ -51,9 +51,15 @@ std::vector<std::string> command_of(const Comparison& comparison, const Comparis
   add("--config", comparison.base);
   // Where the base is a server, its model is a name there.
   add("--model", arm.model.empty() && comparison.url.empty() ? comparison.model : arm.model);
-  if (arm.cluster.machines > 1) {
-    add("--machines", std::to_string(arm.cluster.machines));
-    add("--routing", arm.cluster.routing);
+  const compare::ClusterOf& cluster = arm.cluster;
+  if (cluster.machines > 1) {
+    add("--machines", std::to_string(cluster.machines));
+    add("--routing", cluster.routing);
+  }
+  if (cluster.prefill > 0) add("--prefill", std::to_string(cluster.prefill));
+  add("--decode-machine", cluster.decode_machine);
+  for (const compare::MachineFailure& each : cluster.failures) {
+    add("--failure", compare::failure_text(each));
   }
   for (const std::string& folder : plugin_path) add("--plugin-path", folder);
   for (const auto* settings : {&comparison.set, &arm.set}) {

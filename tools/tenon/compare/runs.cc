@@ -6,7 +6,6 @@
 #include <chrono>
 #include <ctime>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 
 #include "core/base/files/new_file.h"
@@ -154,15 +153,6 @@ Result<int> compare_one(const CompareFlags& flags, const Comparison& comparison,
 }
 
 }  // namespace
-
-std::string typed_command() {
-  std::ifstream file("/proc/self/cmdline", std::ios::binary);
-  std::string out;
-  for (std::string word; std::getline(file, word, '\0');) {
-    out += (out.empty() ? "" : " ") + shell_word(word);
-  }
-  return out;
-}
 
 Result<int> compare_given(const CompareFlags& flags, const std::string& command) {
   TENON_ASSIGN_OR_RETURN(Comparison comparison, comparison_of(flags, flags.file));

@@ -43,7 +43,5 @@ Result<int> show_folders(const CompareFlags& flags);
 // A run that `tenon compare --record` kept, followed by the executor "sim" on the machine that the
 // flags name: whether every decision is the same. 1 where one is not.
 Result<int> follow_recorded(const CompareFlags& flags, uint32_t arm);
-// The command line of this process, as a shell would take it again.
-std::string typed_command();
 
 }  // namespace tenon

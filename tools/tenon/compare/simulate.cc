@@ -63,7 +63,9 @@ Status simulate_arms(const CompareFlags& flags, Comparison& comparison) {
     TENON_RETURN_IF_ERROR(simulate_arm(arm));
     arm.cluster = comparison.cluster;
     TENON_RETURN_IF_ERROR(compare::take_cluster(arm.set, arm.cluster));
+    TENON_RETURN_IF_ERROR(with_context("arm " + in_quotes(arm.name), check_cluster(arm.cluster)));
   }
+  TENON_RETURN_IF_ERROR(check_cluster(comparison.cluster));
   if (!flags.machine.empty()) comparison.machine = flags.machine;
   if (comparison.machine.empty()) {
     TENON_ASSIGN_OR_RETURN(const std::string folder, machines_folder());
@@ -87,6 +89,7 @@ Result<SimulatedMachine> simulated_machine_of(const Comparison& comparison) {
     for (const std::string& setting : arm.set) {
       if (setting.starts_with(kMachineKey)) names.push_back(setting.substr(kMachineKey.size()));
     }
+    if (!arm.cluster.decode_machine.empty()) names.push_back(arm.cluster.decode_machine);
   }
   SimulatedMachine out;
   for (const std::string& name : names) {

@@ -1,9 +1,10 @@
-// `tenon workload`: published traces as workloads.
+// `tenon workload`: published traces, and traffic of made-up clients, as workloads.
 #include <memory>
 
 #include "core/base/files/new_file.h"
 #include "core/base/quote.h"
 #include "core/base/sha256.h"
+#include "core/workload/clients.h"
 #include "core/workload/published_trace.h"
 #include "core/workload/workload.h"
 #include "tools/tenon/commands.h"
@@ -59,12 +60,71 @@ void add_trace(Command workload, Action& action) {
   });
 }
 
+struct ClientFlags {
+  ClientTraffic traffic;
+  std::string out;
+};
+
+Status make_clients(const ClientFlags& flags) {
+  TENON_ASSIGN_OR_RETURN(const std::string toml, client_workload(flags.traffic));
+  // What is written must be read again.
+  TENON_ASSIGN_OR_RETURN(const Workload read, parse_workload(toml, "the clients' workload"));
+  if (flags.out.empty()) {
+    put(toml);
+  } else {
+    TENON_RETURN_IF_ERROR(write_file(flags.out, {toml}));
+  }
+  say(std::to_string(read.requests.size()) + " requests, sha256 " + sha256_hex(toml).substr(0, 12));
+  return {};
+}
+
+void add_clients(Command workload, Action& action) {
+  auto flags = std::make_shared<ClientFlags>();
+  ClientTraffic& traffic = flags->traffic;
+  Command command = workload.add_subcommand(
+      "clients", "Write traffic of clients that differ: a few send most, in bursts or in turns");
+  add_number(command, whole_number("--clients", 1, 10'000), traffic.clients, "(default: 20)");
+  add_number(command, real_number("--rate", 1e-3, 1e6), traffic.rate,
+             "requests a second of all together (default: 4)");
+  add_number(command, real_number("--seconds", 1, 1e6), traffic.seconds,
+             "of arrivals (default: 60)");
+  add_number(command, real_number("--skew", 0, 5), traffic.skew,
+             "of their rates: the n-th sends as 1/n^skew (default: 1)");
+  add_number(command, whole_number("--prompt-tokens", 1, 1 << 20), traffic.prompt_tokens,
+             "of a prompt on average (default: 512)");
+  add_number(command, whole_number("--answer-tokens", 1, 1 << 20), traffic.answer_tokens,
+             "of an answer on average (default: 256)");
+  add_number(command, real_number("--difference", 0, 3), traffic.difference,
+             "of clients' means, as a deviation of the logarithm (default: 0.5)");
+  add_number(command, real_number("--spread", 0, 3), traffic.spread,
+             "of a client's lengths, likewise (default: 0.6)");
+  add_number(command, real_number("--burstiness", 0.01, 1), traffic.burstiness,
+             "of the client with the tightest bursts; 1 is a Poisson process (default: 0.5)");
+  add_number(command, whole_number("--turns", 1, 1000), traffic.turns,
+             "of a conversation or an agent's run (default: 1)");
+  add_number(command, whole_number("--turn-tokens", 1, 1 << 20), traffic.turn_tokens,
+             "that each further turn adds on average (default: 256)");
+  add_number(command, real_number("--think", 0, 1e5), traffic.think_seconds,
+             "seconds between the arrivals of two turns (default: 2)");
+  add_number(command, whole_number("--prefix-tokens", 0, 1 << 20), traffic.prefix_tokens,
+             "before each prompt that a client's requests share (default: 0)");
+  add_number(command, whole_number("--seed", 0, INT64_MAX), traffic.seed, "(default: 1)");
+  add_text(command, "--out", flags->out, "the workload's file (default: standard output)");
+  command.callback([flags, &action] {
+    action = [flags] {
+      const Status status = make_clients(*flags);
+      return status.ok() ? 0 : report_failure(status);
+    };
+  });
+}
+
 }  // namespace
 
 void add_workload_command(Command app, Action& action) {
   Command command = app.add_subcommand("workload", "Make workloads to measure with");
   command.require_subcommand();
   add_trace(command, action);
+  add_clients(command, action);
 }
 
 }  // namespace tenon

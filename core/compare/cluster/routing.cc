@@ -1,4 +1,4 @@
-#include "core/compare/routing.h"
+#include "core/compare/cluster/routing.h"
 
 #include <algorithm>
 #include <array>
@@ -21,7 +21,9 @@ uint64_t mixed(uint64_t hash, TokenId token) {
 constexpr uint64_t kBegin = 0xcbf29ce484222325u;
 
 size_t least_loaded(std::span<const MachineLoad> loads) {
-  const auto less = [](const MachineLoad& a, const MachineLoad& b) { return a.tokens < b.tokens; };
+  const auto less = [](const MachineLoad& a, const MachineLoad& b) {
+    return a.down != b.down ? b.down : a.tokens < b.tokens;
+  };
   return static_cast<size_t>(std::ranges::min_element(loads, less) - loads.begin());
 }
 
@@ -40,6 +42,7 @@ std::optional<Routing> parse_routing(std::string_view name) {
 size_t Router::choose(std::span<const TokenId> prompt, std::span<const MachineLoad> loads) {
   switch (routing_) {
     case Routing::round_robin:
+      while (loads[next_ % loads.size()].down) ++next_;
       return next_++ % loads.size();
     case Routing::least_load:
       return least_loaded(loads);
@@ -52,7 +55,9 @@ size_t Router::choose(std::span<const TokenId> prompt, std::span<const MachineLo
   for (const TokenId token : prompt.first(std::min(prompt.size(), kSessionTokens))) {
     hash = mixed(hash, token);
   }
-  return (hash >> 32) % loads.size();
+  size_t machine = (hash >> 32) % loads.size();
+  while (loads[machine].down) machine = (machine + 1) % loads.size();
+  return machine;
 }
 
 size_t Router::by_prefix(std::span<const TokenId> prompt, std::span<const MachineLoad> loads) {
@@ -70,7 +75,8 @@ size_t Router::by_prefix(std::span<const TokenId> prompt, std::span<const Machin
   }
   const size_t least = least_loaded(loads);
   const auto best = static_cast<size_t>(std::ranges::max_element(matched) - matched.begin());
-  const bool enough = matched[best] * kBlockTokens * 2 >= prompt.size() && matched[best] > 0;
+  const bool enough =
+      !loads[best].down && matched[best] * kBlockTokens * 2 >= prompt.size() && matched[best] > 0;
   const auto bound = static_cast<uint64_t>(kFarAbove * static_cast<double>(loads[least].tokens));
   const size_t chosen = enough && loads[best].tokens <= bound + kFarTokens ? best : least;
   sent_[chosen].insert(hashes.begin(), hashes.end());

@@ -27,12 +27,14 @@ std::optional<Routing> parse_routing(std::string_view name);
 struct MachineLoad {
   uint32_t requests = 0;
   uint64_t tokens = 0;  // of their prompts and, at most, answers
+  bool down = false;    // gets nothing
 };
 
 class Router {
  public:
   Router(Routing routing, size_t machines) : routing_(routing), sent_(machines) {}
 
+  // One that is not down; not all are.
   size_t choose(std::span<const TokenId> prompt, std::span<const MachineLoad> loads);
 
  private:

@@ -1,0 +1,196 @@
+#include "tools/tenon/plan/replicas.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/base/text.h"
+#include "core/compare/cluster/cluster.h"
+#include "core/hub/cache.h"
+#include "core/model/stored_formats.h"
+#include "core/pipeline/memory_text.h"
+#include "core/report/pages/format.h"
+#include "core/report/statistics/goodput.h"
+#include "core/sim/executor.h"
+#include "core/workload/draw.h"
+#include "core/workload/prompt_request.h"
+
+namespace tenon {
+namespace {
+
+using capacity::Probe;
+
+// More than any machine has, so that what a model needs is known before it is refused.
+constexpr uint64_t kBoundless = uint64_t{1} << 50;
+constexpr size_t kAloneRequests = 16;
+// Fewer say little of a share of nine in ten.
+constexpr size_t kFewestRequests = 200;
+
+// The value that a share of them do not exceed; of none 0.
+double quantile(std::vector<double> values, double share) {
+  if (values.empty()) return 0;
+  const auto last = static_cast<double>(values.size() - 1);
+  const auto at = static_cast<size_t>(std::ceil(share * last));
+  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(at), values.end());
+  return values[at];
+}
+
+std::string words_of(const Pipeline& pipeline) {
+  const auto count = static_cast<double>(pipeline.model->parameter_count());
+  return hub::short_name(pipeline.config.model_path.value) +
+         format(" (%.3g %s parameters)", count < 1e9 ? count * 1e-6 : count * 1e-9,
+                count < 1e9 ? "million" : "billion");
+}
+
+// The format of most matrices.
+std::string weights_of(const Pipeline& pipeline) {
+  const auto formats = stored_formats(*pipeline.model);
+  return std::ranges::max_element(formats, {}, [](const auto& each) { return each.second; })->first;
+}
+
+Probe probe_of(const MeasuredPiece& piece, const capacity::Goal& goal, uint32_t replicas) {
+  Probe out{.replicas = replicas};
+  const MeasuredPlan bounds = goal.bounds();
+  std::vector<double> ttft, gaps;
+  double tpot = 0;
+  for (const RequestRow& row : piece.requests) {
+    ttft.push_back(row.ttft_ms);
+    gaps.push_back(row.longest_gap_ms);
+    tpot += row.tpot_ms;
+  }
+  out.requests = static_cast<uint32_t>(piece.requests.size());
+  out.kept_share = share_within_bounds(piece, bounds);
+  out.saturated = is_saturated(piece);
+  out.ttft_ms = quantile(std::move(ttft), goal.share);
+  out.gap_ms = quantile(std::move(gaps), goal.share);
+  out.tpot_ms = tpot / std::max<double>(1, out.requests);
+  out.tokens_per_second = static_cast<double>(piece.generated_tokens) / piece.seconds;
+  out.busy = (piece.prefill[0] + piece.decode[0]) / (piece.seconds * replicas);
+  const auto counter = [&](const char* name) {
+    const auto found = piece.counters.find(name);
+    return found == piece.counters.end() ? 0 : found->second;
+  };
+  out.kv_share = counter("kv_peak_bytes") / std::max(1.0, counter("kv_pool_bytes"));
+  out.preemptions = static_cast<uint64_t>(counter("preemptions"));
+  return out;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<SimulatedReplicas>> SimulatedReplicas::open(
+    const PlanWork& work, const capacity::Candidate& candidate, std::mutex& opening) {
+  std::unique_ptr<SimulatedReplicas> made(new SimulatedReplicas(work, candidate, opening));
+  TENON_RETURN_IF_ERROR(made->measure_memory());
+  TENON_RETURN_IF_ERROR(made->open_until(1));
+  TENON_RETURN_IF_ERROR(made->make_requests());
+  return made;
+}
+
+std::vector<std::string> SimulatedReplicas::settings() const {
+  std::vector<std::string> out = {
+      "executor.plugin=sim",
+      "executor.machine=" + candidate_.machine.file,
+      "model.path=" + work_.model,
+      "scheduler.plugin=" + candidate_.scheduler,
+      "kv_cache.plugin=" + candidate_.kv_cache,
+      "kv_cache.dtype=" + candidate_.dtype,
+      "limits.max_sequences=" + std::to_string(work_.max_sequences),
+      "limits.max_batch_tokens=" +
+          std::to_string(std::max(candidate_.batch_tokens, work_.max_sequences)),
+      "limits.context_tokens=" + std::to_string(work_.context_tokens)};
+  if (!candidate_.weights.empty()) out.push_back("executor.weights=" + candidate_.weights);
+  if (candidate_.ranks > 1) out.push_back("parallel.tensor=" + std::to_string(candidate_.ranks));
+  out.insert(out.end(), work_.settings.begin(), work_.settings.end());
+  return out;
+}
+
+Result<llm::OpenedPipeline> SimulatedReplicas::open_one(const std::vector<std::string>& settings,
+                                                        bool loaded) const {
+  const std::scoped_lock lock(opening_);
+  TENON_ASSIGN_OR_RETURN(PipelineConfig config,
+                         llm::read_config({.file = work_.base, .overrides = settings}));
+  return llm::open_pipeline(
+      std::move(config), work_.plugin_path,
+      {.weights = loaded, .memory_bytes = loaded ? 0 : kBoundless, .moves_clock = true});
+}
+
+Status SimulatedReplicas::measure_memory() {
+  std::vector<std::string> part = settings();
+  part.emplace_back("limits.max_sequences=1");
+  // Heads of a part are cut, so that the model's size is that of the whole.
+  std::vector<std::string> whole = part;
+  whole.emplace_back("parallel.tensor=1");
+  TENON_ASSIGN_OR_RETURN(const llm::OpenedPipeline all, open_one(whole, false));
+  TENON_ASSIGN_OR_RETURN(const llm::OpenedPipeline own, open_one(part, false));
+  model_words_ = words_of(*all.pipeline);
+  weights_ = weights_of(*all.pipeline);
+  capacity::Candidate named = candidate_;
+  named.weights = weights_;
+  TENON_ASSIGN_OR_RETURN(
+      memory_, capacity::fit_memory(named, work_.memory_share,
+                                    all.pipeline->weight_bytes() / candidate_.ranks,
+                                    sequence_bytes(own.pipeline->kv_needs, work_.context_tokens),
+                                    work_.context_tokens));
+  return {};
+}
+
+Status SimulatedReplicas::open_until(uint32_t replicas) {
+  std::vector<std::string> all = settings();
+  all.push_back("kv_cache.memory=" + std::to_string(memory_.kv_bytes) + "B");
+  while (opened_.size() < replicas) {
+    TENON_ASSIGN_OR_RETURN(llm::OpenedPipeline opened, open_one(all, true));
+    opened_.push_back(std::move(opened));
+  }
+  return {};
+}
+
+Status SimulatedReplicas::make_requests() {
+  const Pipeline& pipeline = *opened_.front().pipeline;
+  grammar::GrammarCache grammars;
+  WorkloadDraw draw(work_.seed);
+  double at = 0;
+  for (size_t i = 0; i < work_.prompts.size(); ++i) {
+    Result<Request> request = request_of(pipeline, work_.prompts[i], {}, grammars);
+    if (!request.ok()) return with_context("request " + std::to_string(i), request.status());
+    requests_.requests.push_back(*std::move(request));
+    arrivals_.push_back(at);
+    at += static_cast<double>(draw.gap_ns(1)) * 1e-9;
+  }
+  return {};
+}
+
+sim::StepTime SimulatedReplicas::spent(uint32_t replicas) const {
+  sim::StepTime all;
+  for (uint32_t i = 0; i < replicas; ++i) {
+    all += sim::spent(*opened_[i].pipeline->executor).value_or(sim::StepTime());
+  }
+  return all;
+}
+
+Result<Probe> SimulatedReplicas::probe(uint32_t replicas, double rate) {
+  TENON_RETURN_IF_ERROR(open_until(replicas));
+  // Of one replica as many as arrive in the same time, or somewhat more.
+  const size_t all = arrivals_.size();
+  const auto share = static_cast<size_t>(static_cast<double>(all) * rate / work_.goal.rate);
+  const size_t count =
+      rate == 0 ? kAloneRequests : std::clamp(share, std::min(all, kFewestRequests), all);
+  compare::ReplayWork piece;
+  for (size_t i = 0; i < std::min(count, all); ++i) {
+    piece.requests.push_back(requests_.requests[i]);
+    piece.arrivals_ns.push_back(rate == 0 ? 0 : std::llround(arrivals_[i] / rate * 1e9));
+  }
+  if (rate == 0) piece.in_flight = 1;
+  std::vector<Pipeline*> pipelines;
+  for (uint32_t i = 0; i < replicas; ++i) pipelines.push_back(opened_[i].pipeline.get());
+  const sim::StepTime before = spent(replicas);
+  TENON_ASSIGN_OR_RETURN(
+      const MeasuredPiece measured,
+      compare::replay_cluster(pipelines, {.routing = work_.routing}, piece, {.salt = ++probes_}));
+  Probe out = probe_of(measured, work_.goal, replicas);
+  out.rate = rate;
+  const sim::StepTime after = spent(replicas);
+  out.spent = {after.reading - before.reading, after.computing - before.computing,
+               after.links - before.links, after.overheads - before.overheads};
+  return out;
+}
+
+}  // namespace tenon
