@@ -63,7 +63,7 @@ Status simulate_arms(const CompareFlags& flags, Comparison& comparison) {
     TENON_RETURN_IF_ERROR(simulate_arm(arm));
     arm.cluster = comparison.cluster;
     TENON_RETURN_IF_ERROR(compare::take_cluster(arm.set, arm.cluster));
-    TENON_RETURN_IF_ERROR(with_context("arm " + in_quotes(arm.name), check_cluster(arm.cluster)));
+    TENON_RETURN_IF_ERROR(check_cluster(arm.cluster));
   }
   TENON_RETURN_IF_ERROR(check_cluster(comparison.cluster));
   if (!flags.machine.empty()) comparison.machine = flags.machine;
