@@ -83,6 +83,10 @@ Result<MachineFailure> parse_failure(std::string_view text) {
   return MachineFailure{static_cast<uint32_t>(std::get<int64_t>(written)), *from, *length};
 }
 
+Status check_cluster(const ClusterOf& cluster) {
+  return check_plan(cluster.machines, cluster.plan());
+}
+
 Status take_cluster(std::vector<std::string>& set, ClusterOf& out) {
   constexpr std::string_view kPrefix = "cluster.";
   for (const std::string& setting : set) {

@@ -129,7 +129,7 @@ class Simulate(unittest.TestCase):
                  "machine 2 is to fail, and there are 1"),
                 ("h100", ["--arm", "c:cluster.colour=red"],
                  "'cluster.colour' is no key of a cluster"),
-                ("h100", ["--arm", "c:parallel.tensor=16"],
+                ("h100", [*arm, "--set", "parallel.tensor=16"],
                  "parallel.tensor is 16, and the link of machine 'h100' joins 8"),
                 ("h100", [*arm, "--set", "kv_cache.memory=900GiB"],
                  "kv_cache.memory is 900.0 GiB – there are 79.0 GiB of memory in all"),

@@ -363,17 +363,7 @@ class Cluster {
   QuantileSketch gaps_;
 };
 
-Status check_plan(const std::vector<Pipeline*>& machines, const ClusterPlan& plan) {
-  const std::string all = std::to_string(machines.size());
-  if (plan.prefill >= machines.size()) {
-    return invalid_argument("cluster.prefill is " + std::to_string(plan.prefill) + " of " + all +
-                            " machines; one at least must be left to go on with answers");
-  }
-  for (const MachineFailure& each : plan.failures) {
-    if (each.machine >= 1 && each.machine <= machines.size()) continue;
-    return invalid_argument("machine " + std::to_string(each.machine) +
-                            " is to fail, and there are " + all + ", numbered from 1");
-  }
+Status check_network(const std::vector<Pipeline*>& machines, const ClusterPlan& plan) {
   if (plan.prefill == 0) return {};
   for (const Pipeline* machine : machines) {
     if (sim::transfer_seconds(*machine->executor, 1)) continue;
@@ -386,6 +376,20 @@ Status check_plan(const std::vector<Pipeline*>& machines, const ClusterPlan& pla
 
 }  // namespace
 
+Status check_plan(size_t machines, const ClusterPlan& plan) {
+  const std::string all = std::to_string(machines);
+  if (plan.prefill > 0 && plan.prefill >= machines) {
+    return invalid_argument("cluster.prefill is " + std::to_string(plan.prefill) + " of " + all +
+                            " machines; one at least must be left to go on with answers");
+  }
+  for (const MachineFailure& each : plan.failures) {
+    if (each.machine >= 1 && each.machine <= machines) continue;
+    return invalid_argument("machine " + std::to_string(each.machine) +
+                            " is to fail, and there are " + all + ", numbered from 1");
+  }
+  return {};
+}
+
 Result<MeasuredPiece> replay_cluster(const std::vector<Pipeline*>& machines,
                                      const ClusterPlan& plan, const ReplayWork& work,
                                      const ReplayOptions& options) {
@@ -396,7 +400,8 @@ Result<MeasuredPiece> replay_cluster(const std::vector<Pipeline*>& machines,
   if (!options.record.empty()) {
     return unsupported("what schedulers see is recorded of one machine alone; leave --record out");
   }
-  TENON_RETURN_IF_ERROR(check_plan(machines, plan));
+  TENON_RETURN_IF_ERROR(check_plan(machines.size(), plan));
+  TENON_RETURN_IF_ERROR(check_network(machines, plan));
   Cluster cluster(machines, plan, work, options);
   if (options.warm) TENON_RETURN_IF_ERROR(cluster.run());
   TENON_RETURN_IF_ERROR(cluster.run());

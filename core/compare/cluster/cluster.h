@@ -32,6 +32,9 @@ struct ClusterPlan {
   std::vector<MachineFailure> failures = {};
 };
 
+// Error: invalid_argument, no machine for a role, or a failure of a machine that is not there.
+Status check_plan(size_t machines, const ClusterPlan& plan);
+
 // One piece of all machines: seconds until the last is done, sums of counters (but the most memory
 // of any machine), every request once, and every machine's timeline. Errors: invalid_argument (a
 // machine that is not simulated, a record of views, no machine for a role, no network between

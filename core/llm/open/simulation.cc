@@ -136,7 +136,8 @@ Status simulate(PipelineRequest& request, const Loading& loading,
                        ": executor \"sim\" computes nothing and keeps a clock of its own, which "
                        "`tenon simulate` moves; use that, or choose executor.plugin = \"cpu\"");
   }
-  TENON_ASSIGN_OR_RETURN(const sim::Machine machine, simulated_machine(config));
+  TENON_ASSIGN_OR_RETURN(sim::Machine machine, simulated_machine(config));
+  if (loading.memory_bytes > 0) machine.memory_bytes = loading.memory_bytes;
   TENON_ASSIGN_OR_RETURN(const uint32_t ranks, simulated_ranks(config, machine));
   leave_out_kernels(config);
   clock = std::make_unique<VirtualClock>(1);  // 0 means no time in some places

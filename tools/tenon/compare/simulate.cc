@@ -63,7 +63,9 @@ Status simulate_arms(const CompareFlags& flags, Comparison& comparison) {
     TENON_RETURN_IF_ERROR(simulate_arm(arm));
     arm.cluster = comparison.cluster;
     TENON_RETURN_IF_ERROR(compare::take_cluster(arm.set, arm.cluster));
+    TENON_RETURN_IF_ERROR(check_cluster(arm.cluster));
   }
+  TENON_RETURN_IF_ERROR(check_cluster(comparison.cluster));
   if (!flags.machine.empty()) comparison.machine = flags.machine;
   if (comparison.machine.empty()) {
     TENON_ASSIGN_OR_RETURN(const std::string folder, machines_folder());

@@ -229,6 +229,7 @@ class Planner {
  private:
   Finding search_one(const Candidate& candidate) {
     Finding refused{.candidate = candidate};
+    if (candidate.weights.empty()) refused.candidate.weights = "as they are";
     if (!go_on()) {
       refused.refused = "time was up before it was looked at";
       refused.unfinished = true;

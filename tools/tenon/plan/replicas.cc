@@ -114,18 +114,22 @@ Result<llm::OpenedPipeline> SimulatedReplicas::open_one(const std::vector<std::s
 }
 
 Status SimulatedReplicas::measure_memory() {
-  std::vector<std::string> alone = settings();
-  alone.push_back("limits.max_sequences=1");
-  TENON_ASSIGN_OR_RETURN(const llm::OpenedPipeline opened, open_one(alone, false));
-  const Pipeline& pipeline = *opened.pipeline;
-  model_words_ = words_of(pipeline);
-  weights_ = weights_of(pipeline);
+  std::vector<std::string> part = settings();
+  part.emplace_back("limits.max_sequences=1");
+  // Heads of a part are cut, so that the model's size is that of the whole.
+  std::vector<std::string> whole = part;
+  whole.emplace_back("parallel.tensor=1");
+  TENON_ASSIGN_OR_RETURN(const llm::OpenedPipeline all, open_one(whole, false));
+  TENON_ASSIGN_OR_RETURN(const llm::OpenedPipeline own, open_one(part, false));
+  model_words_ = words_of(*all.pipeline);
+  weights_ = weights_of(*all.pipeline);
   capacity::Candidate named = candidate_;
   named.weights = weights_;
   TENON_ASSIGN_OR_RETURN(
-      memory_, capacity::fit_memory(
-                   named, work_.memory_share, pipeline.weight_bytes() / candidate_.ranks,
-                   sequence_bytes(pipeline.kv_needs, work_.context_tokens), work_.context_tokens));
+      memory_, capacity::fit_memory(named, work_.memory_share,
+                                    all.pipeline->weight_bytes() / candidate_.ranks,
+                                    sequence_bytes(own.pipeline->kv_needs, work_.context_tokens),
+                                    work_.context_tokens));
   return {};
 }
 
