@@ -5,6 +5,7 @@ import unittest
 
 from browser import CHROMIUM, Browser
 from program import settings
+from serve_models_test import LITTLE, Desk, entry
 from serve_service_test import keys_file
 from server import Server
 
@@ -218,6 +219,26 @@ class PageInABrowser(unittest.TestCase):
             browser.wait_for("document.querySelector('#queue .tag') !== null")
             browser.click("#traffic")
             server.wait_for('vllm:num_requests_running{model_name="tale"} 0')
+
+    def test_two_models_answer_side_by_side_and_one_is_loaded_for_it(self):
+        with Desk(entry("tale") + entry("other", more=LITTLE + 'kv_cache.dtype = "i8"\n')) as desk:
+            browser = self.page(desk)
+            self.assertFalse(browser.get("document.querySelector('#second-choice').hidden"))
+            self.assertIn("other (unloaded)", browser.get("document.querySelector('#second').textContent"))
+            browser.get("(() => { const choice = document.querySelector('#second'); choice.value = 'other';"
+                        "choice.dispatchEvent(new Event('change')); })()")
+            set_field(browser, "max_tokens", 16)
+            set_field(browser, "seed", 5)
+            ask(browser, "Once upon a time")
+            browser.wait_for("document.querySelectorAll('.turn .foot').length === 2")
+            browser.wait_for("document.querySelector('#verdict').textContent !== ''")
+            texts = browser.get("[...document.querySelectorAll('.turn.model .said-text')].map((one) => one.textContent)")
+            for name, text in zip(("tale", "other"), texts, strict=True):
+                body = {"model": name, "messages": [{"role": "user", "content": "Once upon a time"}], "max_tokens": 16, "seed": 5}
+                self.assertEqual(text, desk.post("/v1/chat/completions", body)[2]["choices"][0]["message"]["content"])
+            said = browser.get("document.querySelector('#verdict').textContent")
+            self.assertEqual(said.startswith("Both answers are the same"), texts[0] == texts[1], said)
+            browser.wait_for("!document.querySelector('#second').textContent.includes('unloaded')")
 
     def test_a_key_is_asked_for_and_kept_in_the_tab(self):
         with Server() as other:

@@ -95,12 +95,15 @@ def _comparison(base, arms, workload, settings, options, sources: Path) -> str:
         keys["base"] = os.path.abspath(base)
     if settings:
         keys["set"] = overrides(settings, sources)
-    lines = [f"{name} = {json.dumps(os.fspath(value) if isinstance(value, os.PathLike) else value)}"
-             for name, value in keys.items()]
     if not isinstance(arms, Mapping):
         arms = {text.rsplit("=", 1)[-1]: text for text in arms}
-    for name, difference in arms.items():
-        texts = overrides(difference, sources) if isinstance(difference, Mapping) else [difference]
+    sets = {name: overrides(difference, sources) if isinstance(difference, Mapping) else [difference]
+            for name, difference in arms.items()}
+    if any(text.endswith(".plugin=python") for texts in sets.values() for text in texts):
+        keys.setdefault("several", True)  # a class is one difference, and takes several keys to name
+    lines = [f"{name} = {json.dumps(os.fspath(value) if isinstance(value, os.PathLike) else value)}"
+             for name, value in keys.items()]
+    for name, texts in sets.items():
         lines += ["[[arm]]", f"name = {json.dumps(name)}", f"set = {json.dumps(texts)}"]
     return "\n".join(lines) + "\n"
 

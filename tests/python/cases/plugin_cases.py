@@ -157,7 +157,7 @@ class Schedulers(unittest.TestCase):
 
     def test_ideas_are_compared(self):
         with tempfile.TemporaryDirectory() as folder:
-            options = {"pairs": 2, "max_tokens": 4, "settings": FEW, "out": pathlib.Path(folder) / "found"}
+            options = {"pairs": 4, "max_tokens": 4, "settings": FEW, "out": pathlib.Path(folder) / "found"}
             try:
                 found = tenon.compare(None, {"shortest": {"scheduler": ShortestFirst}}, PROMPTS, **options)
             except tenon.FailedError as fault:
