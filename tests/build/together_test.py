@@ -74,6 +74,18 @@ class Together(unittest.TestCase):
                  "b.cc": source("second"), "c.cc": source("third")}
         self.assertEqual(self.groups(files), [["b.cc", "c.cc"]])
 
+    def test_a_source_of_two_targets_stands_with_others_of_both(self):
+        for name in ("first", "second", "third"):
+            (self.root / f"{name}.cc").write_text(source(name))
+        targets = f"one;{self.root};first.cc;second.cc;third.cc\ntwo;{self.root};first.cc;third.cc\n"
+        done = subprocess.run([sys.executable, PROGRAM, self.root, "12", "1800"], input=targets, capture_output=True,
+                              text=True, check=True)
+        found = {pathlib.Path(path).name: group for path, group in
+                 re.findall(r'"(\S+)" TARGET_DIRECTORY one PROPERTIES UNITY_GROUP (\w+)', done.stdout)}
+        self.assertEqual(found["first.cc"], found["third.cc"])
+        self.assertNotEqual(found["first.cc"], found["second.cc"])
+        self.assertIn("set(grouped one two)", done.stdout)
+
     def test_a_group_has_at_most_so_many_sources_and_lines(self):
         files = {f"{name}.cc": source(name) for name in ("first", "second", "third")}
         self.assertEqual(self.groups(files, most_sources=2), [["first.cc", "second.cc"], ["third.cc"]])

@@ -102,7 +102,8 @@ class Source:
 
 
 class Group:
-    def __init__(self):
+    def __init__(self, targets, name):
+        self.targets, self.name = targets, name
         self.sources, self.lines, self.names, self.words = 0, 0, set(), set()
 
     def takes(self, source, most_sources, most_lines):
@@ -121,25 +122,31 @@ def main():
     most = int(sys.argv[2]), int(sys.argv[3])
     headers = Headers(root)
     read_source = cache(lambda path: Source(path, headers))
-    grouped = []
+    owners = {}  # a folder's sources, each with the targets that it is part of
     for line in sys.stdin:
         target, folder, *names = line.rstrip("\n").split(";")
-        groups = []
         for name in sorted(names):
             path = pathlib.Path(os.path.normpath(pathlib.Path(folder, name)))
-            if not path.is_file():
-                continue
+            if path.is_file():
+                owners.setdefault(folder, {}).setdefault(path, []).append(target)
+    grouped = {}
+    for sources in owners.values():
+        groups = []
+        for path, targets in sources.items():
             source = read_source(path)
             if source.alone:
                 continue
-            group = next((group for group in groups if group.takes(source, *most)), None)
+            # CMake knows one group of a source in a folder, whatever target it compiles it for.
+            group = next((group for group in groups
+                          if group.targets == targets and group.takes(source, *most)), None)
             if group is None:
-                groups.append(group := Group())
+                # A new group of one target must not rename those of others, which would compile them anew.
+                number = sum(group.targets == targets for group in groups)
+                groups.append(group := Group(targets, "_".join([*targets[1:], str(number)])))
             group.add(source)
-            print(f'set_source_files_properties("{path}" TARGET_DIRECTORY {target} '
-                  f'PROPERTIES UNITY_GROUP {groups.index(group)})')
-        if any(group.sources > 1 for group in groups):
-            grouped.append(target)
+            print(f'set_source_files_properties("{path}" TARGET_DIRECTORY {targets[0]} '
+                  f'PROPERTIES UNITY_GROUP {group.name})')
+        grouped |= dict.fromkeys(target for group in groups if group.sources > 1 for target in group.targets)
     print(f"set(grouped {' '.join(grouped)})")
 
 
