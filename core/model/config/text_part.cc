@@ -36,6 +36,7 @@ constexpr WholeModel kWholeModels[] = {
     {"gemma4", "Gemma4ForConditionalGeneration", "gemma4_text", Ties::whole_or_tied},
     {"gemma4_unified", "Gemma4UnifiedForConditionalGeneration", "gemma4_unified_text",
      Ties::whole_or_tied},
+    {"llama4", "Llama4ForConditionalGeneration", "llama4_text", Ties::whole_or_not},
     {"llava", "LlavaForConditionalGeneration", "llama", Ties::either},
     {"llava_next", "LlavaNextForConditionalGeneration", "llama", Ties::either},
     {"mistral3", "Mistral3ForConditionalGeneration", "mistral", Ties::whole_or_tied},
