@@ -45,6 +45,7 @@ constexpr WholeModel kWholeModels[] = {
     {"qwen3_5", "Qwen3_5ForConditionalGeneration", "qwen3_5_text", Ties::whole_or_not},
     {"qwen3_5_moe", "Qwen3_5MoeForConditionalGeneration", "qwen3_5_moe_text", Ties::whole_or_not},
     {"qwen3_vl", "Qwen3VLForConditionalGeneration", "qwen3", Ties::whole_or_not},
+    {"step3p7", "Step3p7ForConditionalGeneration", "step3p5", Ties::whole_or_not},
 };
 
 const WholeModel* find_whole(std::string_view model_type) {
