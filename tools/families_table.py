@@ -23,6 +23,7 @@ SOME = " in some layers"
 # Numbers of tiny models say nothing about a family.
 PLAIN = ((r"\(.*?\)", ""), (r"\d+ of \d+ experts of \d+", "experts"),
          (r"and a shared one of \d+", "and a shared expert"), (r"sliding window of \d+", "sliding window"),
+         (r"chunks of \d+", "chunks"),
          (r",? in (\d+) of \1 layers", ""), (r",? in \d+ of \d+ layers", SOME),
          (r"  +", " "), (r" ,", ","))
 OPTIONS = re.compile(r"tied embeddings|(QKV|output|MLP) bias|bias of logits|biases of low ranks|experts in "

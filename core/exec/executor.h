@@ -9,6 +9,7 @@
 
 #include <tenon/attention.h>
 #include <tenon/batch.h>
+#include <tenon/extensions/attention_chunks.h>
 #include <tenon/facts.h>
 #include <tenon/host.h>
 #include <tenon/linear.h>
@@ -58,6 +59,7 @@ struct NamedAttention {
   AttentionKernel* kernel = nullptr;
   std::string name;
   const AttentionScores* scores = nullptr;  // null: it offers none
+  const AttentionChunks* chunks = nullptr;  // likewise
 };
 // Which kernel serves which of a step's sequences: `decode` those of one row, and of one row with
 // drafts behind it; `prefill` all others. They may be the same instance, and are for most
@@ -68,7 +70,7 @@ struct AttentionKernels {
 
   AttentionKernels() = default;
   AttentionKernels(AttentionKernel* kernel, std::string name = {})  // NOLINT: one for all
-      : prefill{kernel, name, nullptr}, decode{kernel, std::move(name), nullptr} {}
+      : prefill{kernel, name}, decode{kernel, std::move(name)} {}
 };
 
 // What runs recurrent layers; null where the model has none.

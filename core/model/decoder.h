@@ -62,6 +62,9 @@ class DecoderOps {
   // normed → inner: act(gate) · up, or act(up); of the experts that a router chooses, where the
   // layer has them in place of an MLP
   virtual void mlp_in(uint32_t layer) = 0;
+  // normed → what experts make of it, kept aside
+  virtual void experts_aside(uint32_t layer) = 0;
+  virtual void add_aside(uint32_t layer) = 0;  // hidden += what was kept aside
   // Experts next to an MLP: keeps the norm of inner · Wdownᵀ, then hidden → inner of the experts
   virtual void experts_beside(uint32_t layer) = 0;
   // hidden += scale · post_norm(inner · Wdownᵀ), or of the experts' results added up; next to an
@@ -115,11 +118,13 @@ inline void run_layer(const LayerPlan& layer, uint32_t index, DecoderOps& ops) {
   if (!layer.parallel) run_mixer_out(layer, index, ops);
   if (layer.has_mlp()) {
     if (layer.mlp_input_norm()) ops.mlp_norm(index);
+    if (layer.experts.aside) ops.experts_aside(index);
     ops.mlp_in(index);
     if (layer.experts.beside_norm) ops.experts_beside(index);
   }
   if (layer.parallel) run_mixer_out(layer, index, ops);
   if (layer.has_mlp()) ops.mlp_out(index);
+  if (layer.joins_aside) ops.add_aside(index);
   if (layer.streams) ops.correct(index);
   if (layer.input) ops.layer_input(index);
   if (layer.scaled) ops.scale_layer(index);

@@ -28,7 +28,9 @@ AttentionKernels kernels_of(BoundPlugins& pipeline, const PluginInstance<Attenti
     const RunningCall call(name_call("extension", "attention '" + id + "'"));
     const auto* scores = kernel.extension<AttentionScores>(kAttentionScores);
     const bool whole = scores != nullptr && scores->add != nullptr;
-    return NamedAttention{&checked, id, whole ? checked.scores(*scores) : nullptr};
+    const auto* chunks = kernel.extension<AttentionChunks>(kAttentionChunks);
+    if (chunks != nullptr && chunks->set == nullptr) chunks = nullptr;
+    return NamedAttention{&checked, id, whole ? checked.scores(*scores) : nullptr, chunks};
   };
   AttentionKernels kernels;
   if (!prefill) return kernels;

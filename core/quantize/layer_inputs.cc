@@ -126,6 +126,11 @@ Result<std::unique_ptr<LayerInputs>> LayerInputs::start(const Model& model,
                          " positions; layers are calibrated one by one: use texts of at most as "
                          "many tokens, or a method without calibration");
     }
+    if (model.plan.layers[i].joins_aside) {
+      return unsupported("layer " + std::to_string(i) +
+                         " ends with what experts of the layer before made; layers are calibrated "
+                         "one by one: use a method without calibration");
+    }
     if (model.plan.layers[i].attention.kv_from_layer < 0) continue;
     return unsupported("layer " + std::to_string(i) +
                        " reads the K and V of another one; layers are calibrated one by one: use "

@@ -13,6 +13,7 @@ needs gguf and numpy. Writes
   tests/golden/gguf/mamba_f32.gguf, …                   the families of recurrent_cases.py
   tests/golden/gguf/qwen3_5_f32.gguf, …                 those of delta_cases.py
   tests/golden/gguf/gemma3n_text_f16.gguf, …            those of stream_cases.py
+  tests/golden/gguf/llama4_usual_f16.gguf                of chunk_cases.py
   tests/golden/gguf/llama_mixed_blocks.gguf             a layer of random weights in eight formats
   tests/golden/gguf/llama_low_bits.gguf                 three layers in those of fewer bits
   tests/golden/published/gguf_nvfp4/                    a layer in NVFP4 and what its matrices multiply to
@@ -30,6 +31,7 @@ import family_gguf
 import latent_gguf
 import recurrent_gguf
 import seeded_weights
+import chunk_gguf
 import stream_gguf
 from make_published_goldens import products
 
@@ -396,6 +398,8 @@ def main():
         write_family(name, delta_gguf)
     for name in stream_gguf.FILES:
         write_family(name, stream_gguf, "f16")
+    for name in chunk_gguf.FILES:
+        write_family(name, chunk_gguf, "f16")
     write_seeds()
 
 

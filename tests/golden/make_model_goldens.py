@@ -22,6 +22,7 @@ from transformers import (AutoModelForCausalLM, AutoModelForImageTextToText, Lla
                           Qwen3Config)
 
 import attention_cases
+import chunk_cases
 import conv_cases
 import delta_cases
 import dense_cases
@@ -99,6 +100,9 @@ CASES = {
        for name, config in router_cases.CASES.items()},
     **{name: case(config, fill=attention_cases.randomise, tokens=attention_cases.TOKENS)
        for name, config in attention_cases.CASES.items()},
+    **{name: case(config, fill=chunk_cases.randomise, tokens=chunk_cases.TOKENS,
+                  patch=chunk_cases if name in chunk_cases.STRIPPED else None)
+       for name, config in chunk_cases.CASES.items()},
     **{name: case(config, fill=stream_cases.randomise)
        for name, config in stream_cases.CASES.items()},
     **{name: case(config, fill=gemma4_cases.randomise)
@@ -122,7 +126,7 @@ SEEDED = {*delta_cases.CASES, *dense_cases.CASES, *conv_cases.CASES, "cohere_nor
           "gpt2_scaled", "deepseek_v3_halves", "llama_shared_kv", "olmoe_clipped", "granite_biases",
           "qwen3_moe_stacked", "phi_norms", "starcoder2_plain", *router_cases.CASES,
           *attention_cases.CASES, *gemma4_cases.CASES, *mixer_cases.CASES,
-          *index_cases.CASES, *stream_cases.CASES}
+          *index_cases.CASES, *stream_cases.CASES, *chunk_cases.CASES} - chunk_cases.STORED
 
 
 def randomise(model, generator):

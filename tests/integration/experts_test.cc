@@ -16,10 +16,26 @@
 namespace tenon::test {
 namespace {
 
-constexpr const char* kModels[] = {
-    "mixtral",       "mixtral_bf16", "qwen2_moe",      "qwen2_moe_sparse", "qwen3_moe",
-    "olmoe_clipped", "gpt_oss",      "gpt_oss_plain",  "granitemoe",       "granitemoeshared",
-    "afmoe",         "laguna",       "laguna_stacked", "mimo_v2",          "mimo_v2_stacked"};
+constexpr const char* kModels[] = {"mixtral",
+                                   "mixtral_bf16",
+                                   "qwen2_moe",
+                                   "qwen2_moe_sparse",
+                                   "qwen3_moe",
+                                   "olmoe_clipped",
+                                   "gpt_oss",
+                                   "gpt_oss_plain",
+                                   "granitemoe",
+                                   "granitemoeshared",
+                                   "afmoe",
+                                   "laguna",
+                                   "laguna_stacked",
+                                   "mimo_v2",
+                                   "mimo_v2_stacked",
+                                   "llama4",
+                                   "step3p7",
+                                   "minimax",
+                                   "llama4_interleaved",
+                                   "longcat"};
 
 std::unique_ptr<Model> open_golden(const std::string& name) {
   auto model = open_model(golden_models() + name);

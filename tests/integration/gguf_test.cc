@@ -49,7 +49,7 @@ INSTANTIATE_TEST_SUITE_P(
         std::pair("llama_biases", "llama_biases_f32.gguf"), std::pair("qwen3", "qwen3_f32.gguf"),
         std::pair("olmo2", "olmo2_f32.gguf"), std::pair("granite", "granite_f32.gguf"),
         std::pair("smollm3", "smollm3_f32.gguf"), std::pair("starcoder2", "starcoder2_f32.gguf"),
-        std::pair("gpt2", "gpt2_f32.gguf"), std::pair("gpt_neox", "gpt_neox_f32.gguf"),
+        std::pair("llama4_usual", "llama4_usual_f16.gguf"), std::pair("gpt2", "gpt2_f32.gguf"), std::pair("gpt_neox", "gpt_neox_f32.gguf"),
         std::pair("stablelm_parallel", "stablelm_parallel_f32.gguf"),
         std::pair("cohere", "cohere_f32.gguf"), std::pair("phi3_long", "phi3_long_f32.gguf"),
         std::pair("gemma2_plain", "gemma2_plain_f32.gguf"),

@@ -38,6 +38,7 @@ Logits run_rank(const std::string& path, const ExecutorCase& executor_case, Coll
   dynamic_cast<RankHost&>(*executor).join(ranks, cut);
   LoadOptions options;
   options.attention = {kernels->attention()};
+  options.attention.prefill.chunks = options.attention.decode.chunks = kernels->chunks();
   options.state = {kernels->state(), "cpu"};
   options.linear = [&](const WeightView&) -> ChosenLinear {
     return {kernels->linear(), kernels->gate_finish()};

@@ -58,9 +58,9 @@ INSTANTIATE_TEST_SUITE_P(
                                      "lfm2", "lfm2_biases", "lfm2_moe", "lfm3", "lfm3_plain",
                                      "kimi_linear", "kimi_linear_ranks", "bailing_hybrid",
                                      "bailing_hybrid_plain", "olmo_hybrid", "olmo_hybrid_still",
-                                     "nemotron_h", "nemotron_h_latent", "bamba", "falcon_h1",
-                                     "falcon_h1_norms", "falcon_h1_norm_after", "jamba",
-                                     "jamba_dense")),
+                                     "minimax", "nemotron_h", "nemotron_h_latent", "bamba",
+                                     "falcon_h1", "falcon_h1_norms", "falcon_h1_norm_after",
+                                     "jamba", "jamba_dense")),
     [](const auto& test) {
       return std::get<0>(test.param).name() + "_" + std::get<1>(test.param);
     });

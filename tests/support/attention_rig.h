@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 #include <tenon/attention.h>
+#include <tenon/extensions/attention_chunks.h>
 #include <tenon/sdk/half.h>
 #include <tenon/sdk/random.h>
 
@@ -66,6 +67,7 @@ struct Shape {
   uint32_t block_tokens = 16;
   DType dtype = DType::f32;
   uint32_t window_tokens = 0;
+  bool chunks = false;  // the window is a chunk
   float soft_cap = 0;
   std::vector<float> sinks = {};  // [query heads]; empty = none
   uint32_t v_dim = 0;             // 0 = head_dim
@@ -116,6 +118,13 @@ class Rig {
     storage_.dtype = shape.dtype;
     storage_.block_tokens = shape.block_tokens;
     storage_.layers = {&planes_, 1};
+    if (shape.chunks) {
+      static constexpr GroupId kChunked[] = {0};
+      const auto* chunks =
+          static_cast<const AttentionChunks*>(kernel_->extension(kAttentionChunks));
+      EXPECT_NE(chunks, nullptr);
+      if (chunks != nullptr) chunks->set(chunks->self, std::span(kChunked));
+    }
     const Status status = (*kernel_)->bind(binding(sequences, plan_slices));
     EXPECT_TRUE(status.ok()) << status.message();
     workspace_.assign((*kernel_)->workspace_bytes(0) + 64 + kGuard, std::byte{0xff});
@@ -263,7 +272,10 @@ class Rig {
   }
 
  private:
-  uint32_t first_seen(uint32_t token) const { return first_visible(token, shape_.window_tokens); }
+  uint32_t first_seen(uint32_t token) const {
+    return shape_.chunks ? first_of_chunk(token, shape_.window_tokens)
+                         : first_visible(token, shape_.window_tokens);
+  }
   // The softmax of one head, over the entries from first_seen on.
   std::vector<double> weights_of(uint32_t sequence, uint32_t token, uint32_t head) const {
     std::vector<double> weights;

@@ -55,6 +55,7 @@ class PlainKernels final : public KernelSet {
     plugins_.create("cpu", state_);
   }
   AttentionKernel* attention() override { return &attention_; }
+  const AttentionChunks* chunks() override { return &attention_.chunks(); }
   LinearKernel* linear() override { return &linear_; }
   StateKernel* state() override { return state_.get(); }
 
@@ -78,6 +79,9 @@ class PluginKernels final : public KernelSet {
     plugins_.create("cpu", state_);
   }
   AttentionKernel* attention() override { return attention_.get(); }
+  const AttentionChunks* chunks() override {
+    return attention_.extension<AttentionChunks>(kAttentionChunks);
+  }
   LinearKernel* linear() override { return linear_.get(); }
   const GateFinish* gate_finish() override { return linear_.extension<GateFinish>(kGateFinish); }
   StateKernel* state() override { return state_.get(); }
@@ -136,6 +140,7 @@ Loaded::Loaded(const ExecutorCase& executor, const Model& model, const ModelShap
     : kernels_(make_kernels(executor)), executor_(make_executor(executor)) {
   if (kernels_ != nullptr) {
     options.attention = {kernels_->attention()};
+    options.attention.prefill.chunks = options.attention.decode.chunks = kernels_->chunks();
     options.state = {kernels_->state(), "cpu"};
     options.linear = [this](const WeightView&) -> ChosenLinear {
       return {kernels_->linear(), kernels_->gate_finish()};

@@ -39,6 +39,7 @@ class KernelSet {
  public:
   virtual ~KernelSet() = default;
   virtual AttentionKernel* attention() = 0;
+  virtual const AttentionChunks* chunks() = 0;
   virtual LinearKernel* linear() = 0;
   virtual const GateFinish* gate_finish() { return nullptr; }
   virtual StateKernel* state() = 0;

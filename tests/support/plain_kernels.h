@@ -3,7 +3,9 @@
 #pragma once
 
 #include <tenon/attention.h>
+#include <tenon/extensions/attention_chunks.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <vector>
@@ -15,6 +17,14 @@ namespace tenon::test {
 // f32 caches only. Three phases: store K, store V, attend.
 class PlainAttention final : public AttentionKernel {
  public:
+  PlainAttention() {
+    chunks_.self = this;
+    chunks_.set = [](void* self, std::span<const GroupId> groups) noexcept {
+      static_cast<PlainAttention*>(self)->chunked_.assign(groups.begin(), groups.end());
+    };
+  }
+  const AttentionChunks& chunks() const { return chunks_; }
+
   Status bind(const AttentionBinding& binding) noexcept override {
     for (const GroupId group : binding.groups) {
       if (binding.storage[group].dtype != DType::f32) {
@@ -106,7 +116,9 @@ class PlainAttention final : public AttentionKernel {
     const LayerShape& layer = binding_.model->layers[id];
     const KvGroup& group = binding_.model->groups[layer.group];
     const KvLayerStorage& storage = binding_.storage[layer.group].layers[layer.index_in_group];
-    const uint32_t first = first_visible(last, group.window_tokens);
+    const bool chunks = std::ranges::find(chunked_, layer.group) != chunked_.end();
+    const uint32_t first = chunks ? first_of_chunk(last, group.window_tokens)
+                                  : first_visible(last, group.window_tokens);
     float largest = sink;
     for (uint32_t p = first; p <= seen; ++p) {
       const float* k = rows.at(storage.k, p, kv_head);
@@ -132,6 +144,8 @@ class PlainAttention final : public AttentionKernel {
   }
 
   AttentionBinding binding_;
+  AttentionChunks chunks_;
+  std::vector<GroupId> chunked_;
   std::vector<std::vector<float>> scores_;
 };
 

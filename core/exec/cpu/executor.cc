@@ -124,7 +124,8 @@ Status CpuExecutor::load(const ExecutorSetup& setup) {
   TENON_RETURN_IF_ERROR(step_.indexed.load(setup.model->plan, *setup.shape));
   TENON_RETURN_IF_ERROR(step_.attention.load(setup.attention, *setup.shape, kv_.storage(),
                                              step_.indexed,
-                                             {setup.max_rows, setup.max_sequences, pool_->size()}));
+                                             {setup.max_rows, setup.max_sequences, pool_->size(),
+                                              chunked_groups(setup.model->plan, *setup.shape)}));
   step_.scores.load(*setup.shape, setup.scored);
   TENON_RETURN_IF_ERROR(step_.states.load(setup.state, *setup.model, *setup.shape, kv_.states(),
                                           {setup.max_rows, setup.max_sequences, pool_->size()}));

@@ -89,8 +89,8 @@ void ExpertChoice::reserve(uint32_t experts, uint32_t chosen, uint32_t rows) {
 void ExpertChoice::choose(const ExpertsPlan& plan, std::span<const float> scores,
                           std::span<const float> correction, uint32_t row, std::span<float> memory,
                           std::span<const float> scales) {
-  const std::span<float> values = memory.first(plan.count);
-  const std::span<float> worth = memory.subspan(plan.count, plan.count);
+  const std::span<float> values = memory.first(plan.routed());
+  const std::span<float> worth = memory.subspan(plan.routed(), plan.routed());
   std::ranges::copy(scores, values.begin());
   if (plan.score_scale != 1.0f) {
     for (float& value : values) value *= plan.score_scale;
@@ -99,12 +99,12 @@ void ExpertChoice::choose(const ExpertsPlan& plan, std::span<const float> scores
     for (float& value : values) value = plan.score_cap * std::tanh(value / plan.score_cap);
   }
   make_values(plan.scoring, values);
-  for (uint32_t i = 0; i < plan.count; ++i) {
+  for (uint32_t i = 0; i < plan.routed(); ++i) {
     worth[i] = correction.empty() ? values[i] : values[i] + correction[i];
     // Sums and comparisons of a row that is broken must still end with experts that there are.
     if (std::isnan(worth[i])) worth[i] = kNever;
   }
-  if (plan.groups > 1) leave_out_groups(plan, worth, memory.subspan(2 * size_t{plan.count}));
+  if (plan.groups > 1) leave_out_groups(plan, worth, memory.subspan(2 * size_t{plan.routed()}));
   const uint64_t first = uint64_t{row} * plan.chosen;
   uint64_t place = first;
   for_best(worth, plan.chosen, [&](uint32_t expert) {
@@ -117,9 +117,9 @@ void ExpertChoice::choose(const ExpertsPlan& plan, std::span<const float> scores
 
 void ExpertChoice::sort(const ExpertsPlan& plan, uint32_t rows) {
   const uint64_t places = uint64_t{rows} * plan.chosen;
-  std::fill_n(first_.begin(), plan.count + 1, 0u);
+  std::fill_n(first_.begin(), plan.routed() + 1, 0u);
   for (uint64_t place = 0; place < places; ++place) ++first_[expert_[place] + 1];
-  for (uint32_t expert = 0; expert < plan.count; ++expert) first_[expert + 1] += first_[expert];
+  for (uint32_t expert = 0; expert < plan.routed(); ++expert) first_[expert + 1] += first_[expert];
   // Each beginning moves on to its end, which is the next one's beginning.
   for (uint64_t place = 0; place < places; ++place) {
     const uint32_t at = first_[expert_[place]]++;
@@ -127,7 +127,7 @@ void ExpertChoice::sort(const ExpertsPlan& plan, uint32_t rows) {
     places_[at] = static_cast<uint32_t>(place);
     factors_[at] = factor_[place];
   }
-  for (uint32_t expert = plan.count; expert > 0; --expert) first_[expert] = first_[expert - 1];
+  for (uint32_t expert = plan.routed(); expert > 0; --expert) first_[expert] = first_[expert - 1];
   first_[0] = 0;
 }
 

@@ -18,12 +18,12 @@ void CpuWorker::route(uint32_t layer, const float* x) {
   float* scores = step_.buffers.scores.floats();
   const Product products[] = {
       {&w[&LayerWeights::router], b.router_bias, scores},
-      {&w[&LayerWeights::shared_router], {}, scores + uint64_t{rows_} * experts.count}};
+      {&w[&LayerWeights::shared_router], {}, scores + uint64_t{rows_} * experts.routed()}};
   multiply(x, std::span(products).first(experts.shared_gate ? 2 : 1));
   // One row is not worth a barrier of its own.
   const Share mine = alone() ? Share{0, slice_.index == 0 ? 1u : 0u} : share_of(rows_, slice_);
   for (uint64_t row = mine.first; row < mine.last; ++row) {
-    step_.choice->choose(experts, {scores + row * experts.count, experts.count},
+    step_.choice->choose(experts, {scores + row * experts.routed(), experts.routed()},
                          b.router_correction, static_cast<uint32_t>(row), own_choice_,
                          b.expert_scales);
   }
@@ -94,12 +94,14 @@ void CpuWorker::experts_in(uint32_t layer) {
   const std::optional<Epilogue> epilogue =
       experts.gated ? gate_epilogue(experts.activation) : std::nullopt;
   const PackedExpert& first = w.experts.front();
-  const bool fused = epilogue && w.experts_alike && !experts.bias && experts.swiglu_limit == 0.0f &&
-                     first.gate.pairs_with(first.up, *epilogue);
+  const bool plain = !experts.bias && experts.swiglu_limit == 0.0f && experts.limit == 0.0f &&
+                     !experts.factors_first;
+  const bool fused =
+      epilogue && w.experts_alike && plain && first.gate.pairs_with(first.up, *epilogue);
   const uint64_t chosen = uint64_t{rows_} * experts.chosen * experts.width;
   const uint64_t shared = uint64_t{rows_} * experts.shared_width;
   const bool shared_fused =
-      epilogue && shared > 0 && !experts.shared_bias &&
+      epilogue && shared > 0 && !experts.shared_bias && experts.shared_limit == 0.0f &&
       w[&LayerWeights::shared_gate].pairs_with(w[&LayerWeights::shared_up], *epilogue);
   const uint32_t places = rows_ * experts.chosen;
   parts_.clear();
@@ -120,9 +122,29 @@ void CpuWorker::experts_in(uint32_t layer) {
     }
   }
   multiply_parts(x, rows_, parts_, places);
+  if (experts.factors_first) factor_inner(experts, chosen);
   if (!fused) activate_inner(experts, 0, chosen);
   if (shared > 0 && !shared_fused) {
-    activate_inner({.gated = experts.gated, .activation = experts.activation}, chosen, shared);
+    activate_inner(
+        {.gated = experts.gated, .activation = experts.activation, .limit = experts.shared_limit},
+        chosen, shared);
+  }
+}
+
+// What chosen experts read is multiplied by their factors: without biases, so are its products. In
+// the shares of `activate_inner`, which follows.
+void CpuWorker::factor_inner(const ExpertsPlan& experts, uint64_t count) {
+  const Share mine = share_of(count, slice_);
+  for (uint64_t at = mine.first; at < mine.last;) {
+    const uint64_t place = at / experts.width;
+    const uint64_t end = std::min((place + 1) * experts.width, mine.last);
+    const auto own = static_cast<uint32_t>(end - at);
+    const float factor = step_.choice->factor(place);
+    step_.ops->scale_and_cap(step_.buffers.inner.floats() + at, factor, 0.0f, own);
+    if (experts.gated) {
+      step_.ops->scale_and_cap(step_.buffers.product.floats() + at, factor, 0.0f, own);
+    }
+    at = end;
   }
 }
 
@@ -136,7 +158,7 @@ void CpuWorker::activate_inner(const ExpertsPlan& experts, uint64_t first, uint6
   if (experts.swiglu_limit > 0.0f) {
     step_.ops->clamped_swiglu(gate, up, experts.swiglu_alpha, experts.swiglu_limit, own);
   } else {
-    step_.ops->activate(experts.activation, gate, up, own);
+    finish_gate(experts.activation, experts.limit, gate, up, own);
   }
   barrier();
 }
@@ -144,6 +166,15 @@ void CpuWorker::activate_inner(const ExpertsPlan& experts, uint64_t first, uint6
 // Biases are multiplied by the factors as well, which a kernel does not do: then the factors wait
 // for the sum.
 void CpuWorker::experts_out(uint32_t layer) {
+  const LayerWeights& b = vectors(layer);
+  multiply_chosen(layer);
+  if (plan(layer).experts.beside_norm) add_beside(layer);
+  add_update(plan(layer).mlp_scale(), plan(layer).mlp_post_norm, b.mlp_post_norm,
+             b.mlp_post_norm_bias);
+}
+
+// Inner → CpuBuffers::product. Ends with a barrier.
+void CpuWorker::multiply_chosen(uint32_t layer) {
   const PackedLayer& w = step_.weights.layer(layer);
   const LayerWeights& b = vectors(layer);
   const ExpertsPlan& experts = plan(layer).experts;
@@ -157,7 +188,7 @@ void CpuWorker::experts_out(uint32_t layer) {
     Part part = part_of(w.experts[i].down, b.experts[i].down_bias, routed);
     part.job.x_rows = places;
     part.job.rows = part.job.y_rows = of.places;
-    part.job.row_scale = experts.bias ? nullptr : of.factors;
+    part.job.row_scale = experts.bias || experts.factors_first ? nullptr : of.factors;
     parts_.push_back(part);
   }
   multiply_parts(inner, places, parts_);
@@ -167,9 +198,24 @@ void CpuWorker::experts_out(uint32_t layer) {
     multiply(inner + uint64_t{places} * experts.width, {&shared, 1});
   }
   combine_experts(layer);
-  if (experts.beside_norm) add_beside(layer);
-  add_update(plan(layer).mlp_scale(), plan(layer).mlp_post_norm, b.mlp_post_norm,
-             b.mlp_post_norm_bias);
+}
+
+void CpuWorker::experts_aside(uint32_t layer) {
+  if (rows_ == 0) return;
+  experts_in(layer);
+  multiply_chosen(layer);
+  const Share mine = share_of(uint64_t{rows_} * plan().hidden, slice_);
+  std::copy_n(step_.buffers.product.floats() + mine.first, mine.last - mine.first,
+              step_.buffers.beside.floats() + mine.first);
+  barrier();
+}
+
+void CpuWorker::add_aside(uint32_t) {
+  const Share mine = share_of(uint64_t{rows_} * plan().hidden, slice_);
+  step_.ops->add(step_.buffers.hidden.floats() + mine.first,
+                 step_.buffers.beside.floats() + mine.first,
+                 static_cast<uint32_t>(mine.last - mine.first));
+  barrier();
 }
 
 // The MLP's result is finished before experts take its buffers.
@@ -225,7 +271,7 @@ void CpuWorker::combine_results(const ExpertsPlan& experts, uint32_t chosen, uin
                                 bool with_shared, Share rows) {
   const float* routed = step_.buffers.routed.floats();
   const float* shared = routed + uint64_t{rows_} * experts.chosen * plan().hidden;
-  const float* gates = step_.buffers.scores.floats() + uint64_t{rows_} * experts.count;
+  const float* gates = step_.buffers.scores.floats() + uint64_t{rows_} * experts.routed();
   const Share own = share_of((rows.last - rows.first) * width, slice_);
   const Share mine{rows.first * width + own.first, rows.first * width + own.last};
   for (uint64_t at = mine.first; at < mine.last;) {
@@ -234,6 +280,11 @@ void CpuWorker::combine_results(const ExpertsPlan& experts, uint32_t chosen, uin
     float* sum = step_.buffers.product.floats() + at;
     std::fill_n(sum, count, 0.0f);
     for (uint64_t place = row * chosen; place < (row + 1) * chosen; ++place) {
+      if (with_shared && experts.idle > 0 && step_.choice->expert(place) >= experts.count) {
+        step_.ops->add_scaled(sum, normed() + row * width + column, step_.choice->factor(place),
+                              count);
+        continue;
+      }
       const float factor = experts.bias ? step_.choice->factor(place) : 1.0f;
       step_.ops->add_scaled(sum, routed + place * width + column, factor, count);
     }

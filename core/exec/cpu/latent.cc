@@ -46,6 +46,9 @@ void CpuWorker::latent_norms(uint32_t layer) {
   for (uint64_t row = mine.first; row < mine.last; ++row) {
     float* of_k = k() + row * latent.row_dim();
     norm_row(latent.norm, of_k, w.kv_a_norm.data(), nullptr, latent.kv_rank, of_k);
+    if (latent.kv_scale != 1.0f) {
+      step_.ops->scale_and_cap(of_k, latent.kv_scale, 0.0f, latent.kv_rank);
+    }
     if (latent.q_rank == 0) continue;
     float* of_q = low() + row * latent.q_rank;
     norm_row(latent.norm, of_q, w.q_a_norm.data(), nullptr, latent.q_rank, of_q);

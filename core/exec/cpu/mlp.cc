@@ -18,7 +18,8 @@ void CpuWorker::mlp_in(uint32_t layer) {
   const CpuBuffers& to = step_.buffers;
   const float* x = input(plan(layer).mlp_input_norm());
   const std::optional<Epilogue> epilogue = gate_epilogue(mlp.activation);
-  if (mlp.gated && epilogue && mlp.gate_scale == 1.0f && !mlp.cuts_gate) {
+  const bool plain = mlp.gate_scale == 1.0f && !mlp.cuts_gate && mlp.limit == 0.0f;
+  if (mlp.gated && epilogue && plain) {
     const Product gated{&w[&LayerWeights::gate], b.gate_bias, to.inner.floats(), *epilogue,
                         &w[&LayerWeights::up],   b.up_bias};
     return multiply(x, {&gated, 1});
@@ -38,10 +39,20 @@ void CpuWorker::mlp_in(uint32_t layer) {
     step_.ops->xielu(xielu_of(b.xielu), to.inner.floats() + mine.first,
                      static_cast<uint32_t>(mine.last - mine.first));
   }
-  step_.ops->activate(mlp.activation, to.inner.floats() + mine.first,
-                      mlp.gated ? beside + mine.first : nullptr,
-                      static_cast<uint32_t>(mine.last - mine.first));
+  finish_gate(mlp.activation, mlp.limit, to.inner.floats() + mine.first,
+              mlp.gated ? beside + mine.first : nullptr,
+              static_cast<uint32_t>(mine.last - mine.first));
   barrier();
+}
+
+// `up` null: a plain MLP.
+void CpuWorker::finish_gate(Activation activation, float limit, float* gate, const float* up,
+                            uint32_t count) const {
+  if (limit > 0.0f && up != nullptr) {
+    step_.ops->limited_gate(activation, gate, up, limit, count);
+  } else {
+    step_.ops->activate(activation, gate, up, count);
+  }
 }
 
 // Of this worker's rows. Ends with a barrier.
@@ -56,7 +67,7 @@ void CpuWorker::cut_gates(const MlpPlan& mlp) {
 void CpuWorker::mlp_out(uint32_t layer) {
   if (rows_ == 0) return;
   const LayerWeights& w = vectors(layer);
-  if (plan(layer).experts) {
+  if (plan(layer).experts && !plan(layer).experts.aside) {
     experts_out(layer);
   } else {
     const MlpPlan& mlp = plan(layer).mlp;

@@ -21,6 +21,10 @@ void CpuWorker::recur_in(uint32_t layer) {
   size_t count = 0, later_count = 0;
   float* low = to.low.floats();
   const auto add = [&](const RecurrentProduct& product, float* y) {
+    if (product.zeros != nullptr) {
+      const Share mine = share_of(uint64_t{rows_} * product.zeros(plan(layer).recurrent), slice_);
+      return std::fill(y + mine.first, y + mine.last, 0.0f);
+    }
     if (product.is_apart(b)) return multiply_apart(layer, product, x, y);
     Product whole{.matrix = &w[product.matrix], .y = y};
     if (product.bias != nullptr) whole.bias = b.*product.bias;

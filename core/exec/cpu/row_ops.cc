@@ -234,6 +234,12 @@ void clamped_swiglu(float* y, const float* p, float alpha, float limit, uint32_t
   }
 }
 
+void limited_gate(Activation activation, float* y, const float* p, float limit, uint32_t count) {
+  for (uint32_t i = 0; i < count; ++i) {
+    y[i] = std::min(activated(activation, y[i]), limit) * std::clamp(p[i], -limit, limit);
+  }
+}
+
 void clip(float* y, float limit, uint32_t count) {
   for (uint32_t i = 0; i < count; ++i) y[i] = std::clamp(y[i], -limit, limit);
 }
@@ -250,9 +256,9 @@ constexpr RowOps with_plain_ops(decltype(RowOps::rms_norm) rms_norm,
                                 decltype(RowOps::layer_norm) layer_norm,
                                 decltype(RowOps::rotate_halves) rotate_halves,
                                 decltype(RowOps::index_score) index_score) {
-  return {rms_norm, layer_norm,     rotate_halves, rotate_pairs, add,
-          silu_mul, gelu_mul,       sigmoid_mul,   add_scaled,   activate,
-          xielu,    clamped_swiglu, clip,          index_score,  scale_and_cap};
+  return {rms_norm,     layer_norm,  rotate_halves, rotate_pairs, add,   silu_mul,
+          gelu_mul,     sigmoid_mul, add_scaled,    activate,     xielu, clamped_swiglu,
+          limited_gate, clip,        index_score,   scale_and_cap};
 }
 
 void rms_norm_portable(const float* x, const float* scale, uint32_t count, float eps, float* out) {

@@ -38,6 +38,9 @@ struct RowOps {
   void (*xielu)(const Xielu& by, float* y, uint32_t count);
   // y [count] = min(y, limit) · σ(alpha · min(y, limit)) · (clamp(p, ±limit) + 1)
   void (*clamped_swiglu)(float* y, const float* p, float alpha, float limit, uint32_t count);
+  // y [count] = min(act(y), limit) · clamp(p, ±limit)
+  void (*limited_gate)(Activation activation, float* y, const float* p, float limit,
+                       uint32_t count);
   // y [count] is held in [-limit, limit].
   void (*clip)(float* y, float limit, uint32_t count);
   // Σ_h weights[h] · max(0, q[h] · k), with q [heads, dim] and k [dim] (IndexPlan).

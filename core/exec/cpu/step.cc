@@ -18,7 +18,9 @@ struct RecurrentWidths {
     size_t at = 0;
     for (const auto& products : {kind.inputs, kind.later_inputs}) {
       for (const RecurrentProduct& product : products) {
-        inputs[at] = std::max(inputs[at], product.width(weights));
+        const uint64_t width =
+            product.zeros != nullptr ? product.zeros(recurrent) : product.width(weights);
+        inputs[at] = std::max(inputs[at], width);
         ++at;
       }
     }
@@ -55,7 +57,7 @@ Status CpuBuffers::allocate(const Model& model, const Head* head, const PackedWe
     inner_width = std::max<uint64_t>(
         {inner_width, experts ? uint64_t{experts.chosen} * experts.width + experts.shared_width : 0,
          layer.has_dense_mlp() ? layer.mlp.width : 0, layer.input.width});
-    if (experts.beside_norm || layer.low_residual) beside_width = plan.hidden;
+    if (experts.beside_norm || experts.aside || layer.low_residual) beside_width = plan.hidden;
     low_width = std::max<uint64_t>(low_width, layer.low_residual.rank);
     if (layer.latent) {
       low_width = std::max<uint64_t>(low_width, layer.latent.q_rank);
@@ -66,7 +68,7 @@ Status CpuBuffers::allocate(const Model& model, const Head* head, const PackedWe
     if (!experts) continue;
     low_width = std::max<uint64_t>(low_width, experts.latent_width);
     chosen = std::max<uint64_t>(chosen, experts.chosen);
-    scores_width = std::max<uint64_t>(scores_width, uint64_t{experts.count} + 1);
+    scores_width = std::max<uint64_t>(scores_width, uint64_t{experts.routed()} + 1);
     routed_width = std::max<uint64_t>(routed_width, (uint64_t{experts.chosen} + 1) * plan.hidden);
   }
   const uint64_t streams_width = uint64_t{plan.streams().count} * plan.hidden;
@@ -128,7 +130,7 @@ void CpuStep::reserve(uint32_t most) {
   for (uint32_t i = 0; i < model->plan.layers.size(); ++i) {
     const LayerPlan& layer = model->plan.layers[i];
     if (layer.attends() || layer.recurrent) layers_with_mixers = i + 1;
-    experts = std::max(experts, layer.experts.count);
+    experts = std::max(experts, layer.experts.routed());
     chosen = std::max(chosen, layer.experts ? layer.experts.chosen : 0);
   }
   choice = std::make_unique<ExpertChoice>();

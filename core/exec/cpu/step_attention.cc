@@ -25,6 +25,16 @@ Result<HostMemory> room(uint64_t bytes, const std::string& what) {
 
 }  // namespace
 
+std::vector<GroupId> chunked_groups(const ModelPlan& plan, const ModelShape& shape) {
+  std::vector<GroupId> groups;
+  for (size_t i = 0; i < plan.layers.size(); ++i) {
+    const GroupId group = shape.layers[i].group;
+    if (!plan.layers[i].attention.window_chunks || group == kNoGroup) continue;
+    if (std::ranges::find(groups, group) == groups.end()) groups.push_back(group);
+  }
+  return groups;
+}
+
 Status StepAttention::load(const AttentionKernels& kernels, const ModelShape& shape,
                            std::span<const KvGroupStorage> storage, const IndexedLayers& indexed,
                            const Limits& limits) {
@@ -51,9 +61,21 @@ Status StepAttention::load(const AttentionKernels& kernels, const ModelShape& sh
     serving_.emplace_back().attention = kernels.decode;
   }
   for (Serving& serving : serving_) {
+    TENON_RETURN_IF_ERROR(led_by(serving.attention, set_chunks(serving, limits.chunked)));
     TENON_RETURN_IF_ERROR(led_by(serving.attention, bind(serving, storage, limits)));
   }
   return {};
+}
+
+Status StepAttention::set_chunks(const Serving& serving, std::span<const GroupId> groups) const {
+  const AttentionChunks* chunks = serving.attention.chunks;
+  if (chunks != nullptr) chunks->set(chunks->self, groups);
+  if (chunks != nullptr || groups.empty()) return {};
+  return unsupported(
+      "this model attends within chunks of the text, which the kernel has not (extension " +
+      std::string(kAttentionChunks) +
+      "); use attention.plugin = \"cpu\", or executor.plugin = "
+      "\"ref\"");
 }
 
 Status StepAttention::bind(Serving& serving, std::span<const KvGroupStorage> storage,

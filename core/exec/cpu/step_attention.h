@@ -19,12 +19,16 @@
 
 namespace tenon {
 
+// The groups whose windows are chunks (SelfAttentionPlan::window_chunks).
+std::vector<GroupId> chunked_groups(const ModelPlan& plan, const ModelShape& shape);
+
 class StepAttention {
  public:
   struct Limits {
     uint32_t max_rows = 0;
     uint32_t max_sequences = 0;
     uint32_t slices = 1;
+    std::vector<GroupId> chunked = {};  // groups whose windows are chunks
   };
   // Binds the kernels to the groups that keep K/V. All arguments outlive this. Errors of kernels
   // are led by `attention 'cpu'`.
@@ -72,6 +76,7 @@ class StepAttention {
     std::vector<uint32_t> sequences;  // of the step
     std::vector<uint32_t> rows;       // … that attend to chosen entries
   };
+  Status set_chunks(const Serving& serving, std::span<const GroupId> groups) const;
   Status bind(Serving& serving, std::span<const KvGroupStorage> storage, const Limits& limits);
   void share_out(const BatchView& batch);
   Status plan(Serving& serving, GroupId group, const BatchView& batch,

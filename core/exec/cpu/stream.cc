@@ -94,11 +94,28 @@ void CpuWorker::attention_norm(uint32_t layer) {
   if (joins(layer)) return join_head();
   const LayerWeights& w = vectors(layer);
   norm(plan(layer).attention_norm, w.attention_norm, w.attention_norm_bias);
+  keep_normed(plan(layer).mixer_keeps);
 }
 void CpuWorker::mlp_norm(uint32_t layer) {
   if (!plan(layer).mlp_norm) return attention_norm(layer);
   const LayerWeights& w = vectors(layer);
   norm(plan(layer).mlp_norm, w.mlp_norm, w.mlp_norm_bias);
+  keep_normed(plan(layer).mlp_keeps);
+}
+
+// hidden = factor · normed, where that is above 0. A single row is every worker's own, of which
+// each keeps a part.
+void CpuWorker::keep_normed(float factor) {
+  if (factor <= 0.0f) return;
+  const uint64_t width = plan().hidden;
+  if (alone()) barrier();  // others read hidden for their norms
+  const Share mine = alone() ? share_of(width, slice_) : share_of(rows_, slice_);
+  const uint64_t each = alone() ? 1 : width;
+  float* hidden = step_.buffers.hidden.floats() + mine.first * each;
+  std::memcpy(hidden, normed() + mine.first * each,
+              (mine.last - mine.first) * each * sizeof(float));
+  step_.ops->scale_and_cap(hidden, factor, 0.0f,
+                           static_cast<uint32_t>((mine.last - mine.first) * each));
 }
 
 // Rows `wanted` of `values` move to the front. Workers take columns, so that each moves its own
@@ -189,6 +206,7 @@ void CpuWorker::keep_wanted_rows(uint32_t layer) {
   if (last.input) {
     gather(step_.kept, step_.buffers.inputs.floats(), plan().layer_inputs_width());
   }
+  if (last.joins_aside) gather(step_.kept, step_.buffers.beside.floats(), plan().hidden);
   if (last.streams) {
     gather(step_.kept, step_.buffers.streams.floats(),
            uint64_t{last.streams.count} * plan().hidden);

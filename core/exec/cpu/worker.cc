@@ -21,7 +21,7 @@ Status CpuWorker::allocate() {
   for (const LayerPlan& layer : plan().layers) {
     if (layer.attention.makes_v()) v_dim = std::max(v_dim, layer.attention.head_dim);
     if (layer.latent) heads = std::max(heads, layer.attention.heads);
-    experts = std::max(experts, layer.experts.count);
+    experts = std::max(experts, layer.experts.routed());
   }
   own_ones_.assign(v_dim, 1.0f);
   if (v_dim > 0) own_v_ = std::move(one_row.v);

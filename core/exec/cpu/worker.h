@@ -60,6 +60,8 @@ class CpuWorker final : public CpuProducts, private DecoderOps {
   void mlp_norm(uint32_t layer) override;
   void mlp_in(uint32_t layer) override;
   void experts_beside(uint32_t layer) override;
+  void experts_aside(uint32_t layer) override;
+  void add_aside(uint32_t layer) override;
   void mlp_out(uint32_t layer) override;
   void correct(uint32_t layer) override;
   void layer_input(uint32_t layer) override;
@@ -103,6 +105,7 @@ class CpuWorker final : public CpuProducts, private DecoderOps {
   void embed_tokens();
   void finish_embeddings();
   void norm(const NormPlan& norm, std::span<const float> scale, std::span<const float> bias);
+  void keep_normed(float factor);
   void norm_row(const NormPlan& norm, const float* x, const float* scale, const float* bias,
                 uint32_t width, float* out) const;
   void norm_rows(const NormPlan& norm, std::span<const float> scale, float* rows) const;
@@ -158,6 +161,8 @@ class CpuWorker final : public CpuProducts, private DecoderOps {
   // products.
   static std::optional<Epilogue> gate_epilogue(Activation activation);
   void cut_gates(const MlpPlan& mlp);
+  void finish_gate(Activation activation, float limit, float* gate, const float* up,
+                   uint32_t count) const;
 
   // streams.cc
   float* streams_of(uint64_t row) const;  // [count, hidden]
@@ -171,8 +176,10 @@ class CpuWorker final : public CpuProducts, private DecoderOps {
   void experts_in(uint32_t layer);
   void add_gated(Part part, const PackedMatrix& up, const float* up_bias, const Epilogue* fused);
   void add_chosen(uint32_t layer, const Epilogue* fused);
+  void factor_inner(const ExpertsPlan& experts, uint64_t count);
   void activate_inner(const ExpertsPlan& experts, uint64_t first, uint64_t count);
   void experts_out(uint32_t layer);
+  void multiply_chosen(uint32_t layer);
   void combine_experts(uint32_t layer);
   void add_beside(uint32_t layer);
   void combine_results(const ExpertsPlan& experts, uint32_t chosen, uint64_t width,

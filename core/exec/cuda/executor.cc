@@ -107,6 +107,17 @@ Status check_layer(const LayerPlan& layer, LayerId id) {
     return refuse(id, "a norm before the last product of attention or its MLP");
   }
   if (layer.mlp.cuts_gate) return refuse(id, "a cutoff of its MLP's gate");
+  if (layer.mlp.limit > 0.0f || layer.experts.limit > 0.0f || layer.experts.shared_limit > 0.0f) {
+    return refuse(id, "a limit on what its gate multiplies");
+  }
+  if (layer.experts.idle > 0 || layer.experts.aside) {
+    return refuse(id, "experts that do nothing or join a layer later");
+  }
+  if (layer.latent.kv_scale != 1.0f) return refuse(id, "a factor on latent rows");
+  if (layer.experts.factors_first) return refuse(id, "factors on what experts read");
+  if (layer.mixer_keeps > 0.0f || layer.mlp_keeps > 0.0f) {
+    return refuse(id, "a norm whose result becomes the stream");
+  }
   if (layer.input) return refuse(id, "per-layer embeddings");
   if (layer.scaled) return refuse(id, "a factor at its end");
   if (layer.experts.beside_norm) return refuse(id, "experts next to an MLP");
@@ -137,6 +148,7 @@ Status check_layer(const LayerPlan& layer, LayerId id) {
   }
   if (!layer.attends() && !layer.recurrent) return refuse(id, "no mixer");
   if (!layer.attends()) return {};
+  if (layer.attention.window_chunks) return refuse(id, "a window that is a chunk");
   if (layer.attention.q_growth) return refuse(id, "a q that grows with the position");
   const SelfAttentionPlan& attention = layer.attention;
   if (attention.qk_norm && attention.qk_norm_after_rope) {

@@ -125,6 +125,8 @@ class CudaStep final : private DecoderOps {
   void correct(uint32_t) override {}
   void close_streams() override {}
   void experts_beside(uint32_t) override {}
+  void experts_aside(uint32_t) override {}
+  void add_aside(uint32_t) override {}
   void layer_input(uint32_t) override {}
   void scale_layer(uint32_t) override {}
   void layer_done(uint32_t layer) override;

@@ -1,5 +1,7 @@
 #include "core/exec/ref/attention.h"
 
+#include <tenon/extensions/attention_chunks.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -103,7 +105,9 @@ Seen seen_by(const Attention& step, GroupId group, const BatchSequence& sequence
   for (uint32_t entry = 0; entry < before; ++entry) seen.entries.push_back(entry);
   seen.entries.insert(seen.entries.end(), path.rbegin(), path.rend());
   seen.position = static_cast<uint32_t>(seen.entries.size()) - 1;
-  seen.first_position = first_visible(seen.position, step.shape.groups[group].window_tokens);
+  const uint32_t window = step.shape.groups[group].window_tokens;
+  seen.first_position =
+      step.chunks ? first_of_chunk(seen.position, window) : first_visible(seen.position, window);
   const uint32_t last = step.batch.sees_to.empty() ? row : step.batch.sees_to[row];
   for (uint32_t behind = row + 1; behind <= last; ++behind) seen.entries.push_back(slots[behind]);
   seen.entries.erase(seen.entries.begin(), seen.entries.begin() + seen.first_position);
@@ -310,9 +314,9 @@ void RefStep::rotate(uint32_t layer) {
 }
 
 void RefStep::attend(uint32_t layer) {
-  const ref::Attention attention{
-      *shape_, kv_.storage(), *batch_,
-      plan(layer).index ? std::span(chosen_) : std::span<const Chosen>()};
+  const ref::Attention attention{*shape_, kv_.storage(), *batch_,
+                                 plan(layer).index ? std::span(chosen_) : std::span<const Chosen>(),
+                                 plan(layer).attention.window_chunks};
   if (!shares_kv(layer)) attention.store(layer, k_.data(), v_.data());
   attention.attend(layer, q_.data(), attended_.data(), scores_.rows(layer));
   if (!plan(layer).attention.output_gate) return;

@@ -20,6 +20,7 @@ struct Attention {
   // [rows] the entries that an index chose for each row, rising; a row without any attends to all
   // that it sees, and so does each where there is no such list.
   std::span<const std::vector<uint32_t>> chosen = {};
+  bool chunks = false;  // the layer's window is a chunk
 
   // Stores every row's K and V at its slot: k [rows, kv_heads, k_dim], v [rows, kv_heads, v_dim];
   // v is null where V is inside K.

@@ -55,14 +55,13 @@ void add_expert(const ExpertsPlan& plan, const ExpertWeights& expert, const floa
     std::ranges::transform(up, gate.begin(),
                            [&plan](float value) { return activate(plan.activation, value); });
   }
-  for (size_t i = 0; i < gate.size() && plan.gated; ++i) {
-    if (plan.swiglu_limit > 0.0f) {
-      const double g = std::min(gate[i], plan.swiglu_limit);
-      const double u = std::clamp(up[i], -plan.swiglu_limit, plan.swiglu_limit);
-      gate[i] = static_cast<float>(g * sigmoid(plan.swiglu_alpha * g) * (u + 1.0));
-    } else {
-      gate[i] = activate(plan.activation, gate[i]) * up[i];
-    }
+  if (plan.gated && plan.swiglu_limit == 0.0f) {
+    gate_by(plan.activation, plan.limit, up, gate.data());
+  }
+  for (size_t i = 0; i < gate.size() && plan.swiglu_limit > 0.0f; ++i) {
+    const double g = std::min(gate[i], plan.swiglu_limit);
+    const double u = std::clamp(up[i], -plan.swiglu_limit, plan.swiglu_limit);
+    gate[i] = static_cast<float>(g * sigmoid(plan.swiglu_alpha * g) * (u + 1.0));
   }
   multiply(expert.down, expert.down_bias, gate.data(), 1, out.data());
   for (size_t i = 0; i < y.size(); ++i) y[i] += factor * out[i];
@@ -79,10 +78,22 @@ void add_shared(const ExpertsPlan& plan, const LayerWeights& w, const float* x, 
   ExpertsPlan shared;
   shared.gated = plan.gated;
   shared.activation = plan.activation;
+  shared.limit = plan.shared_limit;
   add_expert(shared,
              {w.shared_gate, w.shared_up, w.shared_down, w.shared_gate_bias, w.shared_up_bias,
               w.shared_down_bias},
              x, factor, y, multiply);
+}
+
+// y [hidden] += expert(factor · x) for each of `chosen`
+void add_factored(const ExpertsPlan& plan, const LayerWeights& w, const float* x,
+                  std::span<const Chosen> chosen, std::span<double> y, const Multiply& multiply) {
+  std::vector<float> scaled(y.size());
+  for (const Chosen& one : chosen) {
+    std::transform(x, x + scaled.size(), scaled.begin(),
+                   [&](float value) { return one.factor * value; });
+    add_expert(plan, w.experts[one.expert], scaled.data(), 1.0, y, multiply);
+  }
 }
 
 // y [hidden] += Wout · Σ factor · expert(Win · x)
@@ -134,18 +145,24 @@ std::vector<Chosen> choose(const ExpertsPlan& plan, std::span<const float> score
 void experts(const ExpertsPlan& plan, const LayerWeights& weights, const float* routed,
              const float* x, uint32_t rows, float* out, const Multiply& multiply) {
   const size_t hidden = weights.router.k_in;
-  std::vector<float> scores(size_t{rows} * plan.count);
+  std::vector<float> scores(size_t{rows} * plan.routed());
   multiply(weights.router, weights.router_bias, routed, rows, scores.data());
   for (uint32_t row = 0; row < rows; ++row) {
     std::vector<double> sum(hidden);
     const float* x_row = x + row * hidden;
-    const std::span<const float> of_row(&scores[size_t{row} * plan.count], plan.count);
+    const std::span<const float> of_row(&scores[size_t{row} * plan.routed()], plan.routed());
     const std::vector<Chosen> all =
         choose(plan, of_row, weights.router_correction, weights.expert_scales);
     if (plan.latent_width > 0) {
       add_latent(plan, weights, x_row, all, sum, multiply);
+    } else if (plan.factors_first) {
+      add_factored(plan, weights, x_row, all, sum, multiply);
     } else {
       for (const Chosen& chosen : all) {
+        if (chosen.expert >= plan.count) {
+          for (size_t i = 0; i < hidden; ++i) sum[i] += double{chosen.factor} * x_row[i];
+          continue;
+        }
         add_expert(plan, weights.experts[chosen.expert], x_row, chosen.factor, sum, multiply);
       }
     }

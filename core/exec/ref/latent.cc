@@ -16,6 +16,7 @@ void RefStep::latent_qkv(uint32_t layer) {
   multiply(w.kv_a, w.kv_a_bias, x, k_.data());
   for (size_t at = 0; at < k_.size(); at += latent.row_dim()) {
     apply_norm(latent.norm, &k_[at], w.kv_a_norm, {}, &k_[at]);
+    for (size_t i = at; i < at + latent.kv_rank; ++i) k_[i] *= latent.kv_scale;
   }
   if (attention.output_gate) {
     attention_gate_.resize(size_t{rows} * attention.gate_width());

@@ -94,6 +94,14 @@ float xielu(const Xielu& by, float value) {
   return static_cast<float>(curved + by.beta * x);
 }
 
+void gate_by(Activation activation, float limit, std::span<const float> up, float* gate) {
+  for (size_t i = 0; i < up.size(); ++i) {
+    const float opened = activate(activation, gate[i]);
+    gate[i] =
+        limit > 0.0f ? std::min(opened, limit) * std::clamp(up[i], -limit, limit) : opened * up[i];
+  }
+}
+
 void clip(std::span<float> values, float limit) {
   for (float& value : values) value = std::clamp(value, -limit, limit);
 }

@@ -32,6 +32,8 @@ void rotate_pairs(std::span<const float> cosine, std::span<const float> sine, fl
 float activate(Activation activation, float x);
 // As at Xielu (core/model/blocks/mlp.h).
 float xielu(const Xielu& by, float x);
+// gate [up.size()] = act(gate) · up; above a limit of 0, min(act(gate), limit) · clamp(up, ±limit).
+void gate_by(Activation activation, float limit, std::span<const float> up, float* gate);
 // Cuts values off at ±limit.
 void clip(std::span<float> values, float limit);
 // cap · tanh(x / cap) (arXiv:2408.00118)

@@ -1,4 +1,6 @@
 // Plain and gated MLPs.
+#include <algorithm>
+
 #include "core/exec/ref/experts.h"
 #include "core/exec/ref/step.h"
 
@@ -22,10 +24,12 @@ void RefStep::mlp_in(uint32_t layer) {
     const Xielu by = xielu_of(w.xielu);
     for (float& value : mlp.gated ? inner_ : up_) value = ref::xielu(by, value);
   }
-  for (size_t i = 0; i < inner_.size(); ++i) {
-    inner_[i] = mlp.gated ? ref::activate(mlp.activation, mlp.gate_scale * inner_[i]) * up_[i]
-                          : ref::activate(mlp.activation, up_[i]);
+  if (mlp.gated) {
+    for (float& value : inner_) value *= mlp.gate_scale;
+    return ref::gate_by(mlp.activation, mlp.limit, up_, inner_.data());
   }
+  std::ranges::transform(up_, inner_.begin(),
+                         [&](float value) { return ref::activate(mlp.activation, value); });
 }
 
 void RefStep::experts_beside(uint32_t layer) {
@@ -48,9 +52,20 @@ void RefStep::experts_beside(uint32_t layer) {
   }
 }
 
+void RefStep::experts_aside(uint32_t layer) {
+  beside_.resize(hidden_.size());
+  const float* x = input(plan(layer).mlp_input_norm()).data();
+  ref::experts(plan(layer).experts, model_->layers[layer], x, x, batch_->rows, beside_.data(),
+               multiply_);
+}
+
+void RefStep::add_aside(uint32_t) {
+  for (size_t i = 0; i < hidden_.size(); ++i) hidden_[i] += beside_[i];
+}
+
 void RefStep::mlp_out(uint32_t layer) {
   const LayerWeights& w = model_->layers[layer];
-  if (plan(layer).experts) {
+  if (plan(layer).experts && !plan(layer).experts.aside) {
     update_ = inner_;
   } else {
     const MlpPlan& mlp = plan(layer).mlp;

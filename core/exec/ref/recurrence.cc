@@ -165,6 +165,30 @@ void scan_heads(const Recurrence& r, Inputs inputs, float* y) {
   });
 }
 
+// S ← e^(-rate)·S + v⊗k,  y = S·q  for each head, of q, k and v by SiLU.
+void scan_decays(const Recurrence& r, Inputs inputs, float* y) {
+  const RecurrentPlan& plan = r.plan;
+  const size_t heads = plan.heads, dim = plan.head_dim, size = plan.state;
+  const size_t inner = plan.inner(), channels = plan.channels();
+  const auto at = [&](size_t row, size_t channel) {
+    return double{activate(Activation::silu, inputs[0][row * channels + channel])};
+  };
+  r.each_row(0, inner * size, [&](size_t row, float* s) {  // s [heads, head_dim, state]
+    for (size_t head = 0; head < heads; ++head) {
+      const double decay = std::exp(-double{r.weights.ssm_a[head]});
+      for (size_t p = head * dim; p < (head + 1) * dim; ++p) {
+        double sum = 0;
+        for (size_t n = 0; n < size; ++n) {
+          float& kept = s[p * size + n];
+          kept = rounded(decay * kept + at(row, p) * at(row, inner + head * size + n));
+          sum += double{kept} * at(row, inner + (heads + head) * size + n);
+        }
+        y[row * inner + p] = rounded(sum);
+      }
+    }
+  });
+}
+
 // g of element i of a head's keys.
 double log_decay(const Recurrence& r, const float* step, size_t row, size_t head, size_t i) {
   const RecurrentPlan& plan = r.plan;
@@ -228,6 +252,8 @@ void Recurrence::run(Inputs inputs, float* y) const {
       return scan_delta(*this, inputs, y);
     case tenon::Recurrence::short_conv:
       return short_conv(*this, inputs, y);
+    case tenon::Recurrence::lightning:
+      return scan_decays(*this, inputs, y);
     case tenon::Recurrence::none:
       return;
   }
@@ -277,7 +303,7 @@ void RefStep::recur_in(uint32_t layer) {
   const RecurrenceKind& kind = recurrence_kind(recurrent.kind);
   const float* x = input(plan(layer).attention_norm).data();
   for (size_t i = 0; i < kind.inputs.size(); ++i) {
-    multiply(kind.inputs[i], w, x, recurrent_[i]);
+    if (kind.inputs[i].zeros == nullptr) multiply(kind.inputs[i], w, x, recurrent_[i]);
   }
   scanned_.resize(batch_->rows * size_t{recurrent.inner()});
   if (kind.gated) multiply(kRecurrentGate, w, x, gate_);

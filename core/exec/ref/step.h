@@ -66,6 +66,8 @@ class RefStep final : private DecoderOps {
   void mlp_norm(uint32_t layer) override;
   void mlp_in(uint32_t layer) override;
   void experts_beside(uint32_t layer) override;
+  void experts_aside(uint32_t layer) override;
+  void add_aside(uint32_t layer) override;
   void mlp_out(uint32_t layer) override;
   void correct(uint32_t layer) override;
   void layer_input(uint32_t layer) override;
@@ -91,6 +93,7 @@ class RefStep final : private DecoderOps {
                   std::span<const float> bias, std::vector<float>& heads);
   void add_to_hidden(float factor, const NormPlan& post_norm, std::span<const float> scale,
                      std::span<const float> bias);
+  void keep_normed(float factor);
   void latent_qkv(uint32_t layer);
   std::vector<float> modalities(uint32_t layer);  // [rows, streams], of what hidden is
   void make_index(uint32_t layer);                // index_q_, index_k_ turned, index_weights_
@@ -128,7 +131,7 @@ class RefStep final : private DecoderOps {
   RowsToChoose to_choose_;
   std::vector<float> inner_, up_;    // [rows, MLP width]; experts: inner is their sum
   std::vector<float> update_;        // [rows, hidden]
-  std::vector<float> beside_;        // [rows, hidden]: an MLP's result next to experts
+  std::vector<float> beside_;        // [rows, hidden]: an MLP's result next to experts, or theirs
   std::vector<float> inputs_;        // [rows, layers, width]: per-layer embeddings
   std::vector<float> streams_;       // [rows, count, hidden], of a model with several
   std::vector<float> low_residual_;  // [rows, hidden]

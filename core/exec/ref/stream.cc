@@ -46,12 +46,19 @@ void RefStep::attention_norm(uint32_t layer) {
   if (joins(layer)) return join_head();
   const LayerWeights& w = model_->layers[layer];
   norm_rows(plan(layer).attention_norm, w.attention_norm, w.attention_norm_bias);
+  keep_normed(plan(layer).mixer_keeps);
+}
+
+// hidden = factor · normed, where that is above 0
+void RefStep::keep_normed(float factor) {
+  for (size_t i = 0; i < hidden_.size() && factor > 0.0f; ++i) hidden_[i] = factor * normed_[i];
 }
 
 void RefStep::mlp_norm(uint32_t layer) {
   if (!plan(layer).mlp_norm) return attention_norm(layer);
   const LayerWeights& w = model_->layers[layer];
   norm_rows(plan(layer).mlp_norm, w.mlp_norm, w.mlp_norm_bias);
+  keep_normed(plan(layer).mlp_keeps);
 }
 
 // hidden += factor · post_norm(update)

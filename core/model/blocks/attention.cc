@@ -155,7 +155,7 @@ constinit const Block kAttention{[](const LayerPlan& l) { return l.attends() && 
                                  kTensors};
 
 float QGrowth::at(uint32_t position) const {
-  const uint32_t times = position / tokens;
+  const uint32_t times = (position + ahead) / tokens;
   return static_cast<float>(1.0 + beta * std::log1p(static_cast<double>(times)));
 }
 

@@ -22,10 +22,11 @@ inline std::string_view name_of(QkNormExtent value) {
 }
 
 // A factor on q that grows with the position, so that scores of long texts stay apart: 1 + beta ·
-// ln(1 + ⌊position / tokens⌋), as Ministral 3 and Mistral Small 4 have it.
+// ln(1 + ⌊(position + ahead) / tokens⌋), as Ministral 3, Mistral Small 4 and Llama 4 have it.
 struct QGrowth {
   float beta = 0.0f;    // 0: none
   uint32_t tokens = 0;  // before them q is as it is
+  uint32_t ahead = 0;   // Llama 4 counts positions from 1
 
   float at(uint32_t position) const;
   explicit operator bool() const { return beta != 0.0f; }
@@ -36,8 +37,10 @@ template <>
 struct PlanFields<QGrowth> {
   using P = QGrowth;
   static constexpr std::tuple kAll{
-      PlanField{&P::beta, "the growth of q", "'llama_4_scaling_beta'; 0: none"},
-      PlanField{&P::tokens, "the tokens before q grows", "'original_max_position_embeddings'"}};
+      PlanField{&P::beta, "the growth of q", "'llama_4_scaling_beta', 'attn_scale'; 0: none"},
+      PlanField{&P::tokens, "the tokens before q grows",
+                "'original_max_position_embeddings', 'floor_scale'"},
+      PlanField{&P::ahead, "what is added to positions where q grows", "the family"}};
 };
 static_assert(kAllFieldsAreListed<QGrowth>);
 
@@ -49,6 +52,8 @@ struct SelfAttentionPlan {
   uint32_t head_dim = 0;       // may differ from hidden / heads
   uint32_t v_head_dim = 0;     // of V and of what is attended; 0: head_dim
   uint32_t window_tokens = 0;  // 0 = unlimited
+  // The window does not slide: a token sees those of its own chunk of window_tokens, up to itself.
+  bool window_chunks = false;
   int32_t kv_from_layer = -1;  // the earlier layer whose K and V this one reads; -1: its own
   int32_t rope = 0;            // index in ModelPlan::ropes; -1: nothing turns here
   float scale = 0.0f;
@@ -95,6 +100,7 @@ struct PlanFields<SelfAttentionPlan> {
       PlanField{&P::head_dim, "the width of heads", "'head_dim'"},
       PlanField{&P::v_head_dim, "the width of V", "'v_head_dim'; 0: that of heads"},
       PlanField{&P::window_tokens, "the window", "'sliding_window', 'layer_types'; 0: none"},
+      PlanField{&P::window_chunks, "whether the window is a chunk", "'attention_chunk_size'"},
       PlanField{&P::kv_from_layer, "the layer with the K and V", "'use_cla'; -1: its own"},
       PlanField{&P::rope, "the rotary setting",
                 "'layer_types', 'no_rope_layers'; -1: nothing turns"},

@@ -118,6 +118,7 @@ enum class Role : uint8_t {
   ssm_dt,       // Δ of it, or decays
   ssm_dt_bias,  // mamba2, a tensor of its own
   ssm_a,        // folders store log(-a)
+  ssm_rate,     // lightning: -a
   ssm_d,
   ssm_norm,
   ssm_dt_norm,  // mamba: of what Δ is made of, with the two that follow

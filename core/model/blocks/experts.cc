@@ -54,7 +54,7 @@ constexpr BlockTensor kTensors[] = {
      .stored = "ffn_gate_inp",
      .extent =
          [](const ModelPlan& m, const LayerPlan& l) {
-           return from_stream(m, l.experts.count, l.experts.router_bias);
+           return from_stream(m, l.experts.routed(), l.experts.router_bias);
          },
      .in_layer = {.matrix = &LayerWeights::router, .bias = &LayerWeights::router_bias},
      .exact = true},
@@ -64,7 +64,7 @@ constexpr BlockTensor kTensors[] = {
      .whole = true,
      .extent =
          [](const ModelPlan&, const LayerPlan& l) {
-           return Extent{.rows = l.experts.correction ? l.experts.count : 0};
+           return Extent{.rows = l.experts.correction ? l.experts.routed() : 0};
          },
      .in_layer = {.vector = &LayerWeights::router_correction}},
     {.role = Role::expert_gate,

@@ -37,6 +37,7 @@ struct ExpertsPlan {
   uint32_t count = 0;         // 0: the layer has its MLP alone (LayerPlan::mlp)
   uint32_t chosen = 0;        // for a token
   uint32_t width = 0;         // of each
+  uint32_t idle = 0;          // further ones that the router knows: their result is what they read
   bool gated = true;          // down(act(gate(x)) · up(x)), else down(act(up(x)))
   uint32_t latent_width = 0;  // above 0: experts read Win · x, and Wout is on their sum
   Activation activation = Activation::silu;
@@ -45,6 +46,8 @@ struct ExpertsPlan {
   // place of act(gate) · up.
   float swiglu_alpha = 0.0f;
   float swiglu_limit = 0.0f;
+  // As MlpPlan's, of experts and of the shared one.
+  float limit = 0.0f, shared_limit = 0.0f;
 
   ExpertScoring scoring = ExpertScoring::softmax;
   bool router_bias = false;  // on the scores
@@ -52,6 +55,8 @@ struct ExpertsPlan {
   bool normalised = false;   // a token's factors are divided by their sum and this
   float sum_more = 1e-20f;
   float scale = 1.0f;  // on the factors, behind that
+  // Factors are on what experts read, not on what they make. Only without biases.
+  bool factors_first = false;
   // Experts stand in equal groups; those of the best `groups_chosen` may be chosen.
   uint32_t groups = 1;
   uint32_t groups_chosen = 1;
@@ -66,10 +71,14 @@ struct ExpertsPlan {
   // through a norm of its own; the MLP's result and the experts' have one each, and are added up
   // before the norm after the MLP.
   NormPlan beside_norm = {};
+  // The experts stand next to the layer's MLP and read what that reads; their result joins the
+  // stream at the end of the next layer (LayerPlan::joins_aside).
+  bool aside = false;
   float score_scale = 1.0f;    // on scores
   float score_cap = 0.0f;      // 0: none; else scores are cap · tanh(score / cap)
   bool expert_scales = false;  // a number for each expert, on its factor at last
 
+  uint32_t routed() const { return count + idle; }
   explicit operator bool() const { return count > 0; }
   friend bool operator==(const ExpertsPlan&, const ExpertsPlan&) = default;
 };
@@ -81,6 +90,7 @@ struct PlanFields<ExpertsPlan> {
       PlanField{&P::count, "the number of experts", "'num_experts'"},
       PlanField{&P::chosen, "the experts of a token", "'num_experts_per_tok'"},
       PlanField{&P::width, "the width of experts", "'moe_intermediate_size'"},
+      PlanField{&P::idle, "the number of experts that do nothing", "'zero_expert_num'"},
       PlanField{&P::gated, "whether experts are gated", "a tensor of each"},
       PlanField{&P::latent_width, "the width that experts read",
                 "'moe_latent_size'; 0: the stream"},
@@ -88,12 +98,16 @@ struct PlanFields<ExpertsPlan> {
       PlanField{&P::bias, "the bias of experts", "a tensor of each"},
       PlanField{&P::swiglu_alpha, "the factor in the experts' gate", "'swiglu_alpha'; 0: none"},
       PlanField{&P::swiglu_limit, "the limit of the experts' gate", "'swiglu_limit'; 0: none"},
+      PlanField{&P::limit, "the limit of experts", "'swiglu_limits'; 0: none"},
+      PlanField{&P::shared_limit, "the limit of the shared expert",
+                "'swiglu_limits_shared'; 0: none"},
       PlanField{&P::scoring, "the experts' factor", "'scoring_func'"},
       PlanField{&P::router_bias, "the bias of the router", "a tensor"},
       PlanField{&P::correction, "the correction of the router", "a tensor"},
       PlanField{&P::normalised, "whether factors are divided by their sum", "'norm_topk_prob'"},
       PlanField{&P::sum_more, "what is added to the sum of factors", "nothing"},
       PlanField{&P::scale, "the factor on experts", "'routed_scaling_factor'"},
+      PlanField{&P::factors_first, "whether factors are on what experts read", "the family"},
       PlanField{&P::groups, "the number of groups of experts", "'n_group'"},
       PlanField{&P::groups_chosen, "the groups of a token", "'topk_group'"},
       PlanField{&P::group_score, "what judges a group", "'topk_method'"},
@@ -104,6 +118,7 @@ struct PlanFields<ExpertsPlan> {
       PlanField{&P::shared_scale, "the factor on the shared expert",
                 "'shared_expert_combination_strategy'"},
       PlanField{&P::beside_norm, "the norms of experts next to the MLP", ""},
+      PlanField{&P::aside, "whether experts join a layer later", "the family"},
       PlanField{&P::score_scale, "the factor on the router's scores", "'hidden_size'"},
       PlanField{&P::score_cap, "the cap of the router's scores",
                 "'moe_router_logit_softcapping'; 0: none"},
@@ -121,9 +136,9 @@ struct ExpertWeights {
 // In place of MlpWeights where the layer has experts, or next to them. Who is chosen is decided in
 // f32: routers are widened on opening, like vectors.
 struct ExpertsWeights {
-  Weight router;                         // [experts, hidden]
-  std::vector<float> router_bias;        // [experts]
-  std::vector<float> router_correction;  // [experts]
+  Weight router;                         // [routed, hidden]
+  std::vector<float> router_bias;        // [routed]
+  std::vector<float> router_correction;  // [routed]
   std::vector<ExpertWeights> experts;
   Weight shared_gate, shared_up, shared_down;
   std::vector<float> shared_gate_bias, shared_up_bias, shared_down_bias;  // empty: none

@@ -24,8 +24,9 @@ struct LatentAttentionPlan {
   uint32_t nope_dim = 0;
   uint32_t rope_dim = 0;
   uint32_t v_dim = 0;
-  NormPlan norm;      // of c, and of what q is made of
-  bool bias = false;  // of Wqa and Wc
+  NormPlan norm;          // of c, and of what q is made of
+  bool bias = false;      // of Wqa and Wc
+  float kv_scale = 1.0f;  // on c, behind its norm
 
   uint32_t q_dim() const { return nope_dim + rope_dim; }
   uint32_t row_dim() const { return kv_rank + rope_dim; }
@@ -43,7 +44,8 @@ struct PlanFields<LatentAttentionPlan> {
       PlanField{&P::rope_dim, "the part of heads that turns", "'qk_rope_head_dim'"},
       PlanField{&P::v_dim, "the width of V", "'v_head_dim'"},
       PlanField{&P::norm, "the norm of low ranks", ""},
-      PlanField{&P::bias, "the bias of low ranks", "'attention_bias'"}};
+      PlanField{&P::bias, "the bias of low ranks", "'attention_bias'"},
+      PlanField{&P::kv_scale, "the factor on the latent row", "the family"}};
 };
 static_assert(kAllFieldsAreListed<LatentAttentionPlan>);
 

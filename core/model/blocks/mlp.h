@@ -30,7 +30,8 @@ struct Xielu {
 // above 0 and alpha_n above beta: alpha_p = softplus(stored), alpha_n = beta + softplus(stored).
 Xielu xielu_of(const std::vector<float>& stored);
 
-// gated: scale · down(act(gate_scale · gate(x)) · up(x)); plain: scale · down(act(up(x)))
+// gated: scale · down(act(gate_scale · gate(x)) · up(x)); plain: scale · down(act(up(x))). With a
+// limit: min(act(gate), limit) · clamp(up, ±limit).
 struct MlpPlan {
   uint32_t width = 0;  // 0: the layer has none
   bool gated = true;
@@ -43,6 +44,7 @@ struct MlpPlan {
   bool cuts_gate = false;
   float gate_cutoff = 0.0f;
   NormPlan inner_norm = {};  // of what down multiplies
+  float limit = 0.0f;        // 0: none
 
   friend bool operator==(const MlpPlan&, const MlpPlan&) = default;
 };
@@ -60,7 +62,8 @@ struct PlanFields<MlpPlan> {
       PlanField{&P::cuts_gate, "whether the MLP's gate has a cutoff",
                 "'activation_sparsity_pattern'"},
       PlanField{&P::gate_cutoff, "the cutoff of the MLP's gate", "'activation_sparsity_pattern'"},
-      PlanField{&P::inner_norm, "the norm in the MLP", ""}};
+      PlanField{&P::inner_norm, "the norm in the MLP", ""},
+      PlanField{&P::limit, "the limit of the MLP", "'swiglu_limits_shared'; 0: none"}};
 };
 static_assert(kAllFieldsAreListed<MlpPlan>);
 

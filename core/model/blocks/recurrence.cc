@@ -1,5 +1,7 @@
 #include "core/model/blocks/recurrence.h"
 
+#include <algorithm>
+
 #include "core/model/blocks/block.h"
 
 namespace tenon {
@@ -19,7 +21,9 @@ const RecurrenceKind& recurrence_kind(Recurrence kind) {
 std::vector<std::string> recurrence_names() {
   std::vector<std::string> names;
   for (const Block* block : layer_blocks()) {
-    if (block->recurrence != nullptr) names.emplace_back(block->recurrence->name);
+    if (block->recurrence == nullptr) continue;
+    const std::string name(block->recurrence->name);
+    if (std::ranges::find(names, name) == names.end()) names.push_back(name);
   }
   return names;
 }

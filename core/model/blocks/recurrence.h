@@ -18,8 +18,9 @@ namespace tenon {
 // mamba2  one decay a head; heads of a group share what is written and read  (arXiv:2405.21060)
 // gated_delta  what a key reads is taken out before its value is written     (arXiv:2412.06464)
 // short_conv   a few tokens of x, gated before and after                     (LFM2)
+// lightning    linear attention whose heads decay by rates of their own       (arXiv:2501.08313)
 // docs/futures.md, "State kinds", has the formulas of what lies between the projections.
-enum class Recurrence : uint8_t { none, mamba, mamba2, gated_delta, short_conv };
+enum class Recurrence : uint8_t { none, mamba, mamba2, gated_delta, short_conv, lightning };
 // As kernels are asked for it; empty: none.
 std::string_view recurrence_name(Recurrence kind);
 
@@ -68,7 +69,7 @@ struct RecurrentPlan {
   // mamba2: of the gated output, the heads of a group together. gated_delta: of the output before
   // its gate, each head by the same weight.
   NormPlan gate_norm;
-  bool norm_first = false;  // mamba2: of the output before its gate, too
+  bool norm_first = false;  // mamba2, lightning: of the output before its gate, too
   NormPlan low_norm = {};   // mamba: of what Δ is made of, of B and of C
   RecurrentScales scales = {};
 
@@ -84,7 +85,9 @@ struct RecurrentPlan {
   }
   uint32_t steps() const { return heads * decays; }
   // Norms of gate_norm in a row of the output.
-  uint32_t norms() const { return kind == Recurrence::gated_delta ? heads : groups; }
+  uint32_t norms() const {
+    return kind == Recurrence::gated_delta ? heads : kind == Recurrence::lightning ? 1 : groups;
+  }
   bool norm_before_gate() const { return kind == Recurrence::gated_delta || norm_first; }
   bool scales_inputs() const {
     RecurrentScales inputs = scales;
@@ -154,6 +157,8 @@ struct RecurrentProduct {
   bool is_apart(const RecurrentWeights& weights) const {
     return !apart.empty() && (weights.*matrix).n_out == 0;
   }
+  // Not null: there is no such matrix, and so many zeros are a row.
+  uint32_t (*zeros)(const RecurrentPlan& recurrent) = nullptr;
   // Numbers in a row of the result.
   uint64_t width(const RecurrentWeights& weights) const {
     if (!is_apart(weights)) return (weights.*matrix).n_out;

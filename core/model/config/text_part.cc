@@ -36,6 +36,7 @@ constexpr WholeModel kWholeModels[] = {
     {"gemma4", "Gemma4ForConditionalGeneration", "gemma4_text", Ties::whole_or_tied},
     {"gemma4_unified", "Gemma4UnifiedForConditionalGeneration", "gemma4_unified_text",
      Ties::whole_or_tied},
+    {"llama4", "Llama4ForConditionalGeneration", "llama4_text", Ties::whole_or_not},
     {"llava", "LlavaForConditionalGeneration", "llama", Ties::either},
     {"llava_next", "LlavaNextForConditionalGeneration", "llama", Ties::either},
     {"mistral3", "Mistral3ForConditionalGeneration", "mistral", Ties::whole_or_tied},
@@ -44,6 +45,7 @@ constexpr WholeModel kWholeModels[] = {
     {"qwen3_5", "Qwen3_5ForConditionalGeneration", "qwen3_5_text", Ties::whole_or_not},
     {"qwen3_5_moe", "Qwen3_5MoeForConditionalGeneration", "qwen3_5_moe_text", Ties::whole_or_not},
     {"qwen3_vl", "Qwen3VLForConditionalGeneration", "qwen3", Ties::whole_or_not},
+    {"step3p7", "Step3p7ForConditionalGeneration", "step3p5", Ties::whole_or_not},
 };
 
 const WholeModel* find_whole(std::string_view model_type) {

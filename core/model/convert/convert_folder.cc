@@ -178,12 +178,22 @@ PlannedTensor plan_stacked(const ModelTensor& tensor, const ModelTensor* up,
       stacked_name(spec.name, name), *plain_dtype(type), {spec.experts, rows, spec.columns}, fill};
 }
 
+// One matrix of all experts.
+PlannedTensor plan_each(const ModelTensor& tensor, const TensorType& type) {
+  const TensorSpec& spec = tensor.spec;
+  const auto fill = [places = tensor.places, &type](uint64_t first, uint64_t rows, std::byte* out) {
+    store_rows(places, first, rows, type, out);
+  };
+  return {spec.name, *plain_dtype(type), {spec.experts, spec.rows, spec.columns}, fill};
+}
+
 // Gate and up of all experts in one tensor, or down; null: up, which stands beside its gate.
 std::optional<PlannedTensor> plan_experts(const std::vector<ModelTensor>& tensors,
                                           const ModelTensor& tensor, const FamilyTensors& family,
                                           const TensorType* wanted, DType vector_type) {
   const TensorSpec& spec = tensor.spec;
-  if (spec.role == Role::expert_up) return std::nullopt;
+  const bool by_matrix = family.experts == ExpertLayout::by_matrix;
+  if (spec.role == Role::expert_up && !by_matrix) return std::nullopt;
   const auto up = std::ranges::find_if(tensors, [&](const ModelTensor& other) {
     return other.spec.role == Role::expert_up && other.spec.layer == spec.layer &&
            other.spec.bias == spec.bias;
@@ -191,8 +201,10 @@ std::optional<PlannedTensor> plan_experts(const std::vector<ModelTensor>& tensor
   const TensorType* type = spec.columns == 0 ? find_tensor_type(dtype_name(vector_type))
                                              : folder_type(*tensor.places.front().matrix, wanted);
   const ModelTensor* beside = spec.role == Role::expert_gate ? &*up : nullptr;
+  if (by_matrix) return plan_each(tensor, *type);
   if (family.experts == ExpertLayout::stacked) return plan_stacked(tensor, beside, family, *type);
-  return plan_interleaved(tensor, beside, *type, *plain_dtype(*type));
+  return plan_interleaved(tensor, beside, family.experts == ExpertLayout::interleaved, *type,
+                          *plain_dtype(*type));
 }
 
 std::vector<PlannedTensor> plan(const Model& model, const TensorType* wanted) {

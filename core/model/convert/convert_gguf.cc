@@ -89,7 +89,8 @@ Status add_windows(const ModelPlan& plan, const std::string& arch, GgufMetadata&
   uint32_t widest = 0;
   std::vector<bool> sliding;
   for (const LayerPlan& layer : plan.layers) {
-    const uint32_t window = layer.attention.window_tokens;
+    // Chunks are the family's to tell of.
+    const uint32_t window = layer.attention.window_chunks ? 0 : layer.attention.window_tokens;
     sliding.push_back(window > 0);
     if (window > 0 && widest > 0 && window != widest) {
       return unsupported("sliding windows of different widths have no key in GGUF files");

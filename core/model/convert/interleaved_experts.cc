@@ -12,9 +12,13 @@ struct Interleaved {
   std::vector<std::vector<ConstTensorPlace>> parts;  // [one or two][experts]
   uint64_t k_in = 0;                                 // 0: vectors
   uint64_t n_out = 0;                                // of one part
+  bool in_turn = true;                               // columns of two parts, else one after other
   const TensorType* type = nullptr;
 
   uint64_t columns() const { return n_out * parts.size(); }
+  uint64_t column(size_t part, uint64_t n) const {
+    return in_turn ? n * parts.size() + part : part * n_out + n;
+  }
 
   // Rows [first, last) of one expert's matrix [k_in, columns].
   void fill_matrix(uint64_t expert, uint64_t first, uint64_t last, std::byte* out) const {
@@ -23,7 +27,7 @@ struct Interleaved {
       for (uint64_t n = 0; n < n_out; ++n) {
         read_row(*parts[part][expert].matrix, static_cast<uint32_t>(n), row.data());
         for (uint64_t k = first; k < last; ++k) {
-          block[(k - first) * columns() + n * parts.size() + part] = row[k];
+          block[(k - first) * columns() + column(part, n)] = row[k];
         }
       }
     }
@@ -33,7 +37,7 @@ struct Interleaved {
     std::vector<float> values(columns());
     for (size_t part = 0; part < parts.size(); ++part) {
       for (uint64_t n = 0; n < n_out; ++n) {
-        values[n * parts.size() + part] = (*parts[part][expert].vector)[n];
+        values[column(part, n)] = (*parts[part][expert].vector)[n];
       }
     }
     store_values(values.data(), values.size(), *type, out);
@@ -55,10 +59,10 @@ struct Interleaved {
 
 }  // namespace
 
-PlannedTensor plan_interleaved(const ModelTensor& out, const ModelTensor* up,
+PlannedTensor plan_interleaved(const ModelTensor& out, const ModelTensor* up, bool in_turn,
                                const TensorType& type, DType dtype) {
   const TensorSpec& spec = out.spec;
-  Interleaved fill{{out.places}, spec.columns, spec.rows, &type};
+  Interleaved fill{{out.places}, spec.columns, spec.rows, in_turn, &type};
   if (up != nullptr) fill.parts.push_back(up->places);
   const std::string name = std::string(up != nullptr ? "gate_up_proj" : "down_proj") +
                            (spec.columns == 0 ? "_bias" : "");

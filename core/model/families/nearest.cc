@@ -32,10 +32,10 @@ constexpr Relative kRelatives[] = {
     {"gptj", "gpt_neox", "neighbours turn together, and both halves have one norm"},
     {"hy_v4", "deepseek_v3", "it has several residual streams, and an index of positions"},
     {"internlm2", "llama", "its files have other names, and q, k and v in one matrix, by groups"},
-    {"longcat_flash", "deepseek_v3", "a layer is two attentions and two MLPs beside experts"},
+    {"mimo_v2", "mimo_v2_flash",
+     "its files have q, k and v in one matrix, by parts of four machines"},
     {"minicpm", "llama", "it scales embeddings, residuals and logits by keys of its own"},
     {"minicpm3", "deepseek_v2", "it has no experts, and scales embeddings, residuals and logits"},
-    {"minimax", "mixtral", "most of its layers have linear attention"},
     {"opt", "gpt2", "its positions begin at the third row of their table"},
     {"persimmon", "gpt_neox", "it has norms of q and k, and a squared ReLU"},
     {"phimoe", "mixtral", "it has layer norms, and chooses experts one after the other"},
@@ -47,6 +47,8 @@ constexpr Relative kRelatives[] = {
     {"rwkv7", "mamba2", "its recurrence is another"},
     {"t5", "", "it is an encoder with a decoder"},
     {"xlstm", "mamba2", "its recurrence is another, with exponential gates"},
+    {"zamba", "jamba", "one block of attention is shared by all layers that have it"},
+    {"zamba2", "bamba", "blocks of attention are shared, and stand before a mixer"},
 };
 
 size_t shared_letters(std::string_view a, std::string_view b) {

@@ -46,10 +46,16 @@ struct LayerPlan {
   bool scaled = false;  // x is multiplied by a number of the checkpoint at the layer's end
   StreamsPlan streams;  // of which x is one
   LowResidualPlan low_residual;
+  // Above 0, the halves are added not to what a norm reads but to this times what it makes, which
+  // becomes the stream: x = kept · norm(x), then x += scale · mixer(norm(x)).
+  float mixer_keeps = 0.0f, mlp_keeps = 0.0f;
+  bool joins_aside = false;  // what the experts of the layer before made is added at the end
 
   bool attends() const { return attention.heads > 0; }
   bool has_mlp() const { return mlp.width > 0 || experts; }
-  bool has_dense_mlp() const { return mlp.width > 0 && (!experts || experts.beside_norm); }
+  bool has_dense_mlp() const {
+    return mlp.width > 0 && (!experts || experts.beside_norm || experts.aside);
+  }
   // What the MLP reads through.
   const NormPlan& mlp_input_norm() const {
     return parallel && !mlp_norm ? attention_norm : mlp_norm;
@@ -65,7 +71,9 @@ struct LayerPlan {
   // The factors on what is added to the stream.
   float attention_scale() const { return residual_scale * attention.output_scale; }
   float recurrent_scale() const { return residual_scale * recurrent.scales.output; }
-  float mlp_scale() const { return residual_scale * (experts ? 1.0f : mlp.scale); }
+  float mlp_scale() const {
+    return residual_scale * (experts && !experts.aside ? 1.0f : mlp.scale);
+  }
   friend bool operator==(const LayerPlan&, const LayerPlan&) = default;
 };
 
@@ -88,7 +96,12 @@ struct PlanFields<LayerPlan> {
       PlanField{&P::input, "per-layer embeddings", ""},
       PlanField{&P::scaled, "whether layers end with a factor", "a tensor"},
       PlanField{&P::streams, "several streams", ""},
-      PlanField{&P::low_residual, "the learned residual", ""}};
+      PlanField{&P::low_residual, "the learned residual", ""},
+      PlanField{&P::mixer_keeps, "the factor on the norm before attention",
+                "'full_attn_alpha_factor', 'linear_attn_alpha_factor'; 0: none"},
+      PlanField{&P::mlp_keeps, "the factor on the norm before the MLP",
+                "'mlp_alpha_factor'; 0: none"},
+      PlanField{&P::joins_aside, "whether experts of the layer before join", "the family"}};
 };
 static_assert(kAllFieldsAreListed<LayerPlan>);
 

@@ -120,4 +120,79 @@ std::string deepseek_v3() {
     "attention_bias":false,"tie_word_embeddings":false,"bos_token_id":0,"eos_token_id":1})";
 }
 
+std::string llama_4_scout() {
+  return R"({"architectures":["Llama4ForCausalLM"],"model_type":"llama4_text","hidden_act":"silu",
+    "hidden_size":5120,"intermediate_size":8192,"intermediate_size_mlp":16384,
+    "num_hidden_layers":48,"num_attention_heads":40,"num_key_value_heads":8,"head_dim":128,
+    "vocab_size":202048,"max_position_embeddings":10485760,"rms_norm_eps":1e-5,
+    "rope_theta":500000.0,"rope_scaling":{"rope_type":"llama3","factor":16.0,"low_freq_factor":1.0,
+    "high_freq_factor":1.0001,"original_max_position_embeddings":8192},"num_local_experts":16,
+    "num_experts_per_tok":1,"interleave_moe_layer_step":1,"use_qk_norm":true,
+    "attention_chunk_size":8192,"attn_temperature_tuning":true,"floor_scale":8192,"attn_scale":0.1,
+    "tie_word_embeddings":false,"bos_token_id":200000,"eos_token_id":[200001,200007,200008]})";
+}
+
+std::string llama_4_maverick() {
+  return R"({"architectures":["Llama4ForCausalLM"],"model_type":"llama4_text","hidden_act":"silu",
+    "hidden_size":5120,"intermediate_size":8192,"intermediate_size_mlp":16384,
+    "num_hidden_layers":48,"num_attention_heads":40,"num_key_value_heads":8,"head_dim":128,
+    "vocab_size":202048,"max_position_embeddings":1048576,"rms_norm_eps":1e-5,
+    "rope_theta":500000.0,"num_local_experts":128,"num_experts_per_tok":1,
+    "interleave_moe_layer_step":2,"use_qk_norm":false,"attention_chunk_size":8192,
+    "attn_temperature_tuning":true,"floor_scale":8192,"attn_scale":0.1,
+    "tie_word_embeddings":false,"bos_token_id":200000,"eos_token_id":[200001,200007,200008]})";
+}
+
+std::string step_3_7_flash() {
+  std::string types, limits, shared, bases, parts;
+  for (int i = 0; i < 45; ++i) {
+    const std::string comma = i == 0 ? "" : ",";
+    const bool full = i % 4 == 0;
+    types += comma + (full ? R"("full_attention")" : R"("sliding_attention")");
+    limits += comma + (i < 43 ? "0.0" : "7.0");
+    shared += comma + (i < 43 ? "0.0" : "16.0");
+    bases += comma + (full ? "5000000.0" : "10000.0");
+    parts += comma + (full ? "0.5" : "1.0");
+  }
+  return R"({"architectures":["Step3p5ForCausalLM"],"model_type":"step3p5","hidden_size":4096,
+    "intermediate_size":11264,"num_hidden_layers":45,"num_attention_heads":64,
+    "num_attention_groups":8,"head_dim":128,"vocab_size":128896,"max_position_embeddings":262144,
+    "rms_norm_eps":1e-5,"sliding_window":512,"moe_num_experts":288,"moe_top_k":8,
+    "moe_intermediate_size":1280,"share_expert_dim":1280,"moe_router_scaling_factor":3.0,
+    "attention_other_setting":{"attention_type":"sliding_attention","num_attention_heads":96,
+    "num_attention_groups":8,"head_dim":128},"tie_word_embeddings":false,"layer_types":[)" +
+         types + R"(],"rope_theta":[)" + bases + R"(],"partial_rotary_factors":[)" + parts +
+         R"(],"swiglu_limits":[)" + limits + R"(],"swiglu_limits_shared":[)" + shared + "]}";
+}
+
+std::string minimax_01() {
+  std::string types;
+  for (int i = 0; i < 80; ++i) {
+    types += (i == 0 ? "" : ",");
+    types += i % 8 == 7 ? R"("full_attention")" : R"("linear_attention")";
+  }
+  return R"({"architectures":["MiniMaxForCausalLM"],"model_type":"minimax","hidden_act":"silu",
+    "hidden_size":6144,"intermediate_size":9216,"num_hidden_layers":80,"num_attention_heads":64,
+    "num_key_value_heads":8,"head_dim":128,"vocab_size":200064,"max_position_embeddings":10240000,
+    "rms_norm_eps":1e-5,"rope_parameters":{"rope_type":"default","rope_theta":10000000.0},
+    "num_local_experts":32,"num_experts_per_tok":2,"block_size":256,
+    "full_attn_alpha_factor":3.5565588200778455,"full_attn_beta_factor":1.0,
+    "linear_attn_alpha_factor":3.5565588200778455,"linear_attn_beta_factor":1.0,
+    "mlp_alpha_factor":3.5565588200778455,"mlp_beta_factor":1.0,"tie_word_embeddings":false,
+    "layer_types":[)" +
+         types + "]}";
+}
+
+std::string longcat_flash() {
+  return R"({"architectures":["LongcatFlashForCausalLM"],"model_type":"longcat_flash",
+    "hidden_act":"silu","hidden_size":6144,"ffn_hidden_size":12288,"num_layers":28,
+    "num_attention_heads":64,"vocab_size":131072,"max_position_embeddings":131072,
+    "rms_norm_eps":1e-5,"rope_theta":10000000.0,"q_lora_rank":1536,"kv_lora_rank":512,
+    "qk_nope_head_dim":128,"qk_rope_head_dim":64,"v_head_dim":128,"n_routed_experts":512,
+    "zero_expert_num":256,"zero_expert_type":"identity","moe_topk":12,
+    "expert_ffn_hidden_size":2048,"routed_scaling_factor":6.0,"mla_scale_q_lora":true,
+    "mla_scale_kv_lora":true,"attention_method":"MLA","attention_bias":false,
+    "tie_word_embeddings":false,"bos_token_id":1,"eos_token_id":2})";
+}
+
 }  // namespace tenon::expert_shapes

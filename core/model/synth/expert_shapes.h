@@ -16,6 +16,11 @@ std::string granite3_3b_a800m(uint32_t shared_width);
 std::string deepseek_v2_lite();
 std::string deepseek_v2_lite_dense();
 std::string deepseek_v3();
+std::string llama_4_scout();
+std::string llama_4_maverick();
+std::string step_3_7_flash();
+std::string minimax_01();
+std::string longcat_flash();
 std::string gemma4_26b_a4b();
 
 }  // namespace tenon::expert_shapes

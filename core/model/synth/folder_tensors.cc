@@ -20,13 +20,18 @@ void add_experts(const TensorSpec& spec, const FamilyTensors& family,
     }
     return;
   }
+  if (family.experts == ExpertLayout::by_matrix) {
+    out.push_back({spec.name, {spec.experts, spec.rows, spec.columns}, &spec});
+    return;
+  }
   if (spec.role == Role::expert_up) return;
   const bool gate = spec.role == Role::expert_gate;
   const std::string name =
       std::string(gate ? family.stacked_in : family.stacked_out) + (matrix ? "" : "_bias");
   const uint64_t width = (gate ? 2 : 1) * spec.rows;
   std::vector<uint64_t> shape = {spec.experts, width};
-  const bool turned = family.experts == ExpertLayout::interleaved;
+  const bool turned =
+      family.experts == ExpertLayout::interleaved || family.experts == ExpertLayout::turned;
   if (matrix) shape.insert(turned ? shape.begin() + 1 : shape.end(), spec.columns);
   out.push_back({stacked_name(spec.name, name), std::move(shape), &spec});
 }

@@ -319,6 +319,26 @@ constexpr NamedShape kShapes[] = {
      router_shapes::glm_4_7_flash},
     {"ax-k1", "519 B parameters; latent attention, 8 of 192 experts and a shared one",
      router_shapes::ax_k1},
+    {"llama-4-scout",
+     "108 B parameters, 17 B a token; GQA 40:8, chunks of 8192 in three of four layers, 1 of 16 "
+     "experts and a shared one",
+     expert_shapes::llama_4_scout},
+    {"llama-4-maverick",
+     "401 B parameters, 17 B a token; as llama-4-scout, with 128 experts in every other layer",
+     expert_shapes::llama_4_maverick},
+    {"step-3.7-flash",
+     "197 B parameters, 11 B a token; 64 heads, and 96 in three of four layers, which have windows "
+     "of 512; a gate for each head, 8 of 288 experts and a shared one",
+     expert_shapes::step_3_7_flash},
+    {"minimax-01",
+     "456 B parameters, 46 B a token; lightning attention in seven of eight layers, 2 of 32 "
+     "experts",
+     expert_shapes::minimax_01},
+    {"longcat-flash",
+     "561 B parameters, 27 B a token; 28 layers of two attentions over latent rows of 512 + 64, 12 "
+     "of "
+     "768 experts, of which 256 do nothing",
+     expert_shapes::longcat_flash},
     {"minimax-m2", "229 B parameters, 10 B a token; GQA 48:8, norms of q and k, 8 of 256 experts",
      router_shapes::minimax_m2},
     {"kimi-k2",

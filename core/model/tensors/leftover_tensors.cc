@@ -6,6 +6,7 @@
 
 #include "core/base/log.h"
 #include "core/base/quote.h"
+#include "core/model/families/family.h"
 #include "core/model/strange_values.h"
 #include "core/model/tensors/tensor_taker.h"
 #include "core/model/tensors/tensor_values.h"
@@ -92,6 +93,21 @@ bool TensorTaker::is_of_shared_kv(const std::string& name) const {
          (plan.index && plan.index.heads == 0 && is_one_of(kOfIndex));
 }
 
+// transformers stores gates of experts that do nothing.
+bool TensorTaker::is_of_idle_expert(const std::string& name) const {
+  std::optional<uint64_t> layer = layer_of(name);
+  if (layer && family_of(model_.plan).tensors.halves) *layer *= 2;
+  if (!layer || *layer >= model_.plan.layers.size()) return false;
+  const ExpertsPlan& experts = model_.plan.layers[*layer].experts;
+  for (const Role role : {Role::expert_gate, Role::expert_up}) {
+    const std::string all = this->name(names_.full(role, static_cast<int32_t>(*layer), false));
+    for (uint32_t i = experts.count; i < experts.routed(); ++i) {
+      if (name == expert_name(all, i)) return true;
+    }
+  }
+  return false;
+}
+
 void TensorTaker::refuse_leftovers() {
   for (const std::string& name : checkpoint_.names()) {
     if (enough_faults()) return;
@@ -104,7 +120,8 @@ void TensorTaker::refuse_leftovers() {
     if (std::ranges::any_of(kBuffers, [&](auto buffer) { return name.ends_with(buffer); })) {
       continue;
     }
-    if (is_idle_bias(name) || is_of_shared_kv(name)) continue;
+    if (is_idle_bias(name) || is_of_shared_kv(name) || is_of_rates(name)) continue;
+    if (is_of_idle_expert(name)) continue;
     fault("tensor " + in_quotes(checkpoint_.stored_name(name)) +
           " has no place in the model that " + source_ + " describes");
   }

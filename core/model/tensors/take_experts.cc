@@ -24,6 +24,11 @@ TensorView matrix_of(const TensorView& stacked, uint64_t index, uint64_t first, 
   return view;
 }
 
+// Matrices of an expert in the tensor that stands for all: gate and up, or down.
+uint64_t parts_in(const TensorSpec& spec) {
+  return spec.role == Role::expert_down ? 1 : 2;
+}
+
 std::string numbered(const std::string& name, uint32_t expert) {
   return name + "[" + std::to_string(expert) + "]";
 }
@@ -34,8 +39,12 @@ std::string numbered(const std::string& name, uint32_t expert) {
 // and up.
 void TensorTaker::take_experts(const TensorSpec& spec) {
   if (spec.columns == 0) return take_expert_vectors(spec);
-  if (experts_ == ExpertLayout::interleaved) return take_interleaved(spec);
   const std::string own = name(spec.name);
+  if (experts_ == ExpertLayout::interleaved) return take_turned(spec, true);
+  if (experts_ == ExpertLayout::turned) {
+    const bool stands = has(stacked_name(own, stacked_in_)) || has(stacked_name(own, stacked_out_));
+    return stands ? take_turned(spec, false) : take_apart(spec);
+  }
   if (has(own)) return take_stacked(spec, own, 0, spec.rows);
   if (spec.layer < 0) return take_apart(spec);
   if (!folder_ && spec.role != Role::expert_down) {
@@ -50,6 +59,7 @@ void TensorTaker::take_experts(const TensorSpec& spec) {
   // Experts without gates have no such tensor.
   const bool gated = model_.plan.layers[static_cast<size_t>(spec.layer)].experts.gated;
   if (!gated || (!stands && experts_ == ExpertLayout::apart)) return take_apart(spec);
+  if (!stands && experts_ == ExpertLayout::by_matrix) return take_stacked(spec, own, 0, spec.rows);
   if (spec.role == Role::expert_up && !has(stacked)) return;
   if (out) return take_stacked(spec, stacked, 0, spec.rows);
   const uint64_t first = spec.role == Role::expert_gate ? 0 : spec.rows;
@@ -75,7 +85,14 @@ void TensorTaker::take_apart(const TensorSpec& spec) {
 void TensorTaker::take_stacked(const TensorSpec& spec, const std::string& name, uint64_t first_row,
                                uint64_t all_rows) {
   const std::string_view format = checkpoint_.quant_format(name);
-  const std::array<uint64_t, 3> shape{spec.experts, all_rows, spec.columns};
+  // transformers has gates of experts that do nothing as well.
+  const bool with_idle = spec.layer >= 0 && all_rows > spec.rows;
+  const uint64_t idle =
+      with_idle ? model_.plan.layers[static_cast<size_t>(spec.layer)].experts.idle : 0;
+  const TensorView* found = idle > 0 ? checkpoint_.find(name) : nullptr;
+  const bool has_idle =
+      found != nullptr && found->rank == 3 && found->shape[0] == spec.experts + idle;
+  const std::array<uint64_t, 3> shape{spec.experts + (has_idle ? idle : 0), all_rows, spec.columns};
   const TensorView* view = find(name, shape, find_quant_format(format));
   if (view == nullptr) return;
   const std::vector<TensorPlace> places = places_of(model_, spec);
@@ -88,16 +105,18 @@ void TensorTaker::take_stacked(const TensorSpec& spec, const std::string& name, 
   }
 }
 
-// Kernels want rows of k_in, so these are copied: [k_in, 2 · width] with gate and up in turn, or
-// [k_in, n_out].
-void TensorTaker::take_interleaved(const TensorSpec& spec) {
+// Kernels want rows of k_in, so these are copied: [k_in, 2 · width] with gate and up in turn or one
+// after the other, or [k_in, n_out].
+void TensorTaker::take_turned(const TensorSpec& spec, bool in_turn) {
   const bool out = spec.role == Role::expert_down;
   const std::string stored = stacked_name(name(spec.name), out ? stacked_out_ : stacked_in_);
-  const uint64_t step = out ? 1 : 2, first = spec.role == Role::expert_up ? 1 : 0;
+  const uint64_t parts = parts_in(spec), part = spec.role == Role::expert_up ? 1 : 0;
+  const uint64_t step = in_turn ? parts : 1, first = in_turn ? part : part * spec.rows;
   const std::string_view format = checkpoint_.quant_format(stored);
-  if (!format.empty()) return take_interleaved_blocks(spec, stored, step, first);
+  if (!format.empty()) return take_turned_blocks(spec, stored, step, first);
+  const uint64_t columns = parts * spec.rows;
   const TensorView* view =
-      find(stored, std::array{uint64_t{spec.experts}, spec.columns, step * spec.rows}, nullptr);
+      find(stored, std::array{uint64_t{spec.experts}, spec.columns, columns}, nullptr);
   if (view == nullptr) return;
   const uint64_t bytes = dtype_bits(view->dtype) / 8;
   const std::vector<TensorPlace> places = places_of(model_, spec);
@@ -107,7 +126,7 @@ void TensorTaker::take_interleaved(const TensorSpec& spec) {
     std::byte* to = copy(spec.rows * spec.columns * bytes);
     for (uint64_t k = 0; k < spec.columns; ++k) {
       for (uint64_t n = 0; n < spec.rows; ++n) {
-        std::memcpy(to + (n * spec.columns + k) * bytes, from + (k * spec.rows + n) * step * bytes,
+        std::memcpy(to + (n * spec.columns + k) * bytes, from + (k * columns + n * step) * bytes,
                     bytes);
       }
     }
@@ -123,12 +142,12 @@ void TensorTaker::take_interleaved(const TensorSpec& spec) {
   }
 }
 
-// Blocks lie along k_in, so that rows of gate and up stand in turn.
-void TensorTaker::take_interleaved_blocks(const TensorSpec& spec, const std::string& stored,
-                                          uint64_t step, uint64_t first) {
+// Blocks lie along k_in, so that rows of gate and up stand where their columns did.
+void TensorTaker::take_turned_blocks(const TensorSpec& spec, const std::string& stored,
+                                     uint64_t step, uint64_t first) {
   const std::string_view format = checkpoint_.quant_format(stored);
   const TensorView* view =
-      find(stored, std::array{uint64_t{spec.experts}, step * spec.rows, spec.columns},
+      find(stored, std::array{uint64_t{spec.experts}, parts_in(spec) * spec.rows, spec.columns},
            find_quant_format(format));
   if (view == nullptr) return;
   const std::vector<TensorPlace> places = places_of(model_, spec);

@@ -129,7 +129,9 @@ std::string expert_name(std::string_view name, uint32_t expert) {
 }
 
 std::string stacked_name(std::string_view name, std::string_view tensor) {
-  return std::string(name.substr(0, name.find('*'))).append(tensor);
+  size_t end = name.find('*');
+  if (end == name.npos) end = name.rfind('.', name.rfind('.') - 1) + 1;
+  return std::string(name.substr(0, end)).append(tensor);
 }
 
 const NormPlan* norm_of(const ModelPlan& plan, const TensorSpec& spec) {
@@ -170,6 +172,7 @@ std::vector<TensorSpec> list_tensors(const ModelPlan& plan) {
 
 TensorNames::TensorNames(const Family& family)
     : layers_(std::string(family.tensors.base).append(family.tensors.layers)),
+      halves_(family.tensors.halves),
       outside_(merged(common_names(false), family.tensors.names, false)),
       in_layer_(merged(common_names(true), family.tensors.names, true)) {}
 
@@ -190,8 +193,13 @@ const TensorName* TensorNames::find(Role role) const {
 
 std::string TensorNames::stem(Role role, int32_t layer) const {
   const TensorName* name = find(role);
-  const std::string own(name != nullptr ? name->name : "?");
-  return layer < 0 ? own : layers_ + std::to_string(layer) + "." + own;
+  std::string own(name != nullptr ? name->name : "?");
+  if (layer < 0) return own;
+  if (halves_) {
+    std::ranges::replace(own, '#', layer % 2 == 0 ? '0' : '1');
+    layer /= 2;
+  }
+  return layers_ + std::to_string(layer) + "." + own;
 }
 
 std::string TensorNames::full(Role role, int32_t layer, bool bias) const {

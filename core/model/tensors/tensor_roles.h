@@ -27,7 +27,10 @@ enum class FolderLayout : uint8_t { plain, per_head, transposed };
 //   stacked      always those two tensors, by the family's own names
 //   interleaved  the same two tensors with k_in in front of n_out, and the gate's columns in turn
 //                with those of up
-enum class ExpertLayout : uint8_t { apart, stacked, interleaved };
+//   turned       likewise, but the gate's columns first; or apart
+//   by_matrix    a tensor of all experts for each matrix, whose names have no *; or stacked, as
+//   above
+enum class ExpertLayout : uint8_t { apart, stacked, interleaved, turned, by_matrix };
 
 // Both without ".weight" and ".bias"; of a layer's tensors what follows the layer's number.
 struct TensorName {
@@ -46,6 +49,8 @@ struct FamilyTensors {
   std::span<const TensorName> expert_names = {};
   std::string_view base = "model.";     // what bare base models leave out
   std::string_view layers = "layers.";  // behind it
+  // Two layers are one of a folder's, and a # in a name stands for which of them it is, 0 or 1.
+  bool halves = false;
   FolderLayout layout = FolderLayout::plain;
   bool gguf_parts_gate_up = false;  // one tensor in folders, two in GGUF files
   ExpertLayout experts = ExpertLayout::apart;
@@ -82,8 +87,8 @@ struct TensorSpec {
 
 // The name of one expert's tensor: its number in place of the *.
 std::string expert_name(std::string_view name, uint32_t expert);
-// That of a tensor of all experts: "experts.*.gate_proj.weight", "gate_up_proj" →
-// "experts.gate_up_proj".
+// That of a tensor of all experts: "experts.*.gate_proj.weight" or "experts.gate_proj.weight",
+// "gate_up_proj" → "experts.gate_up_proj".
 std::string stacked_name(std::string_view name, std::string_view tensor);
 
 // One tensor that holds a gate's rows, then as many of up.
@@ -124,6 +129,7 @@ class TensorNames {
 
  private:
   std::string layers_;  // "model.layers."
+  bool halves_ = false;
   std::vector<TensorName> outside_;
   std::vector<TensorName> in_layer_;
 };

@@ -137,7 +137,8 @@ void TensorTaker::take(const TensorSpec& spec) {
   if (enough_faults()) return;
   // Layer by layer: a config.json may promise more experts than memory holds.
   if (spec.role == Role::router && !spec.bias) {
-    model_.layers[static_cast<size_t>(spec.layer)].experts.resize(spec.rows);
+    const auto layer = static_cast<size_t>(spec.layer);
+    model_.layers[layer].experts.resize(model_.plan.layers[layer].experts.count);
   }
   if (spec.tensor->in_model_list != nullptr) {
     (model_.*spec.tensor->in_model_list).resize(spec.experts);
@@ -183,7 +184,7 @@ std::vector<float> TensorTaker::stored_values(const TensorSpec& spec,
 }
 
 void TensorTaker::take_vector(const TensorSpec& spec) {
-  if (take_third(spec)) return;
+  if (take_third(spec) || take_rates(spec)) return;
   const SelfAttentionPlan* attention =
       spec.layer < 0 ? nullptr : &model_.plan.layers[static_cast<size_t>(spec.layer)].attention;
   std::vector<float> values = stored_values(spec, attention);

@@ -49,6 +49,7 @@ class TensorTaker {
   void warn_of_layers_behind() const;
   bool is_idle_bias(const std::string& name) const;
   bool is_of_shared_kv(const std::string& name) const;
+  bool is_of_idle_expert(const std::string& name) const;
   // With `blocks`, the columns of `shape` are stored in blocks of that format.
   const TensorView* find(const std::string& name, std::span<const uint64_t> shape,
                          const QuantFormat* blocks);
@@ -56,6 +57,10 @@ class TensorTaker {
   // Whether transformers has cut a convolution's q, k and v into three equal parts, which it does
   // whatever their sizes are; then takes the one that the tensor is.
   bool take_third(const TensorSpec& spec);
+  // take_rates.cc: rates of lightning attention that a folder does not store, and whether a tensor
+  // has powers of those that it has, which must follow from them.
+  bool take_rates(const TensorSpec& spec);
+  bool is_of_rates(const std::string& name);
   // The values of a vector as they are stored; empty with a fault.
   std::vector<float> stored_values(const TensorSpec& spec, const SelfAttentionPlan* attention);
   std::vector<float> values_of(const std::string& name, std::span<const uint64_t> shape);
@@ -76,9 +81,9 @@ class TensorTaker {
   void take_apart(const TensorSpec& spec);
   void take_stacked(const TensorSpec& spec, const std::string& name, uint64_t first_row,
                     uint64_t all_rows);
-  void take_interleaved(const TensorSpec& spec);
-  void take_interleaved_blocks(const TensorSpec& spec, const std::string& stored, uint64_t step,
-                               uint64_t first);
+  void take_turned(const TensorSpec& spec, bool in_turn);
+  void take_turned_blocks(const TensorSpec& spec, const std::string& stored, uint64_t step,
+                          uint64_t first);
   void take_interleaved_vectors(const TensorSpec& spec);
   void widen_exactly(Weight& weight);
 

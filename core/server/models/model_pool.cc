@@ -333,10 +333,10 @@ void ModelPool::load(Entry& entry, Lock& lock) {
   const std::string weights = entry.needs->weights;
   lock.unlock();
   say("loading " + name);
-  const Time begin = Clock::now();
+  const Time began = Clock::now();
   Result<std::unique_ptr<ServedModel>> model = entry.source.load(free);
   if (model.ok()) begin(entry, **model);
-  const Clock::duration took = Clock::now() - begin;
+  const Clock::duration took = Clock::now() - began;
   say(model.ok() ? name + " is loaded, in " + rounded_seconds(took)
                  : name + " cannot be loaded: " + message_of(model.status()));
   lock.lock();

@@ -1,12 +1,13 @@
 // Attention on host memory: paged and contiguous caches of f32, f16, bf16, i8 and i4, any block
-// size, grouped query heads, latent rows, sliding windows, soft caps, ALiBi slopes, rows that form
-// trees.
+// size, grouped query heads, latent rows, windows that slide or are chunks, soft caps, ALiBi
+// slopes, rows that form trees.
 //
 // Three phases at most: rows of K and V into the cache; attention, item by item; and the merging of
 // items that were cut into ranges of positions. A batch of one row needs no phase to store: nobody
 // but the item that attends to the row's position reads what is stored there. (Rows of several
 // sequences may read each other's in shared blocks.)
 #include <tenon/attention.h>
+#include <tenon/extensions/attention_chunks.h>
 #include <tenon/sdk/isa.h>
 #include <tenon/sdk/plugin.h>
 
@@ -137,6 +138,10 @@ class CpuAttention {
                      Slice slice) noexcept {
       return static_cast<const CpuAttention*>(self)->score(call, sums, slice);
     };
+    chunks_.self = this;
+    chunks_.set = [](void* self, std::span<const GroupId> groups) noexcept {
+      static_cast<CpuAttention*>(self)->chunked_.assign(groups.begin(), groups.end());
+    };
   }
   CpuAttention(const CpuAttention&) = delete;
   CpuAttention& operator=(const CpuAttention&) = delete;
@@ -199,6 +204,7 @@ class CpuAttention {
   std::string_view numerics() const { return kernels_.name; }
 
   const void* extension(std::string_view id) const {
+    if (id == kAttentionChunks) return &chunks_;
     return id == kAttentionScores ? &scores_ : nullptr;
   }
 
@@ -215,14 +221,16 @@ class CpuAttention {
     Status status = check_group(group);
     if (status.ok()) status = check_storage(storage, products_);
     if (!status.ok()) return status;
-    PlanLimits limits{.slices = binding_.slices,
-                      .max_rows = binding_.max_rows,
-                      .max_sequences = binding_.max_sequences,
-                      .context_tokens = binding_.model->context_tokens,
-                      .kv_heads = group.kv_heads,
-                      .largest_group = 1,
-                      .window_tokens = group.window_tokens,
-                      .latent = group.v_inside_k()};
+    PlanLimits limits{
+        .slices = binding_.slices,
+        .max_rows = binding_.max_rows,
+        .max_sequences = binding_.max_sequences,
+        .context_tokens = binding_.model->context_tokens,
+        .kv_heads = group.kv_heads,
+        .largest_group = 1,
+        .window_tokens = group.window_tokens,
+        .chunks = group.window_tokens > 0 && std::ranges::find(chunked_, id) != chunked_.end(),
+        .latent = group.v_inside_k()};
     for (LayerId id_of = 0; id_of < binding_.model->layer_count; ++id_of) {
       const LayerShape& layer = binding_.model->layers[id_of];
       if (layer.group != id) continue;
@@ -414,6 +422,8 @@ class CpuAttention {
   const KernelSet& kernels_;
   const Products products_;
   AttentionScores scores_;
+  AttentionChunks chunks_;
+  std::vector<GroupId> chunked_;
   AttentionBinding binding_;
   std::vector<GroupWork> groups_;  // [group_count]
 };

@@ -62,6 +62,9 @@ TEST_P(CpuAccuracy, agrees_with_double_precision_with_windows_and_soft_caps) {
   for (uint32_t window : {1u, 5u, 64u, 100u, 600u}) {
     expect_accurate({.kv_heads = 1, .head_dim = 16, .window_tokens = window}, 700);
   }
+  for (const uint32_t chunk : {1u, 7u, 64u, 90u, 700u}) {
+    expect_accurate({.kv_heads = 1, .head_dim = 16, .window_tokens = chunk, .chunks = true}, 300);
+  }
   expect_accurate({.dtype = DType::f16, .soft_cap = 2.0f}, 100);
   expect_accurate({.head_dim = 24, .soft_cap = 1000.0f}, 100);  // far above all scores
   expect_accurate({.dtype = DType::bf16, .window_tokens = 40, .soft_cap = 20.0f}, 100);

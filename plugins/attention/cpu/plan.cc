@@ -1,5 +1,7 @@
 #include "plugins/attention/cpu/plan.h"
 
+#include <tenon/extensions/attention_chunks.h>
+
 #include <algorithm>
 #include <new>
 #include <numeric>
@@ -97,8 +99,9 @@ void PlanMaker::see(const BatchSequence& sequence) {
       own = parent < 0 ? before : plan_.seen[parent].own + 1;
     }
     const uint32_t behind = batch.sees_to.empty() ? 0 : batch.sees_to[row] - row;
-    plan_.seen[row] = {
-        .low = first_visible(own, limits_.window_tokens), .high = own + behind + 1, .own = own};
+    const uint32_t window = limits_.window_tokens;
+    const uint32_t low = limits_.chunks ? first_of_chunk(own, window) : first_visible(own, window);
+    plan_.seen[row] = {.low = low, .high = own + behind + 1, .own = own};
   }
 }
 

@@ -21,6 +21,7 @@ struct PlanLimits {
   uint32_t kv_heads = 0;
   uint32_t largest_group = 0;  // query heads a KV head, the most of all layers
   uint32_t window_tokens = 0;
+  bool chunks = false;  // the window is a chunk (AttentionChunks)
   bool latent = false;
   uint64_t partial_queries = 0;  // room for partial results
 };

@@ -20,8 +20,8 @@ struct Picked {
 Picked pick(const ExpertsPlan& plan, const std::vector<float>& scores,
             const std::vector<float>& correction = {}) {
   ExpertChoice choice;
-  choice.reserve(plan.count, plan.chosen, 1);
-  std::vector<float> memory(size_t{3} * plan.count);
+  choice.reserve(plan.routed(), plan.chosen, 1);
+  std::vector<float> memory(size_t{3} * plan.routed());
   choice.choose(plan, scores, correction, 0, memory);
   Picked picked;
   for (uint32_t place = 0; place < plan.chosen; ++place) {
@@ -53,6 +53,19 @@ TEST(ExpertChoice, the_softmax_may_be_of_the_chosen_alone) {
   EXPECT_THAT(picked.experts, ElementsAre(2, 3, 0));
   EXPECT_NEAR(picked.factors[0], 4.0f / 9, 1e-6);
   EXPECT_NEAR(picked.factors[2], 2.0f / 9, 1e-6);
+}
+
+TEST(ExpertChoice, experts_that_do_nothing_are_chosen_as_others_are) {
+  const ExpertsPlan plan{.count = 2, .chosen = 2, .idle = 2};
+  const Picked picked = pick(plan, kLogs);
+  EXPECT_THAT(picked.experts, ElementsAre(2, 3));
+  EXPECT_NEAR(picked.factors[0], 0.4f, 1e-6);
+  ExpertChoice choice;
+  choice.reserve(plan.routed(), plan.chosen, 1);
+  std::vector<float> memory(size_t{3} * plan.routed());
+  choice.choose(plan, kLogs, {}, 0, memory);
+  choice.sort(plan, 1);
+  EXPECT_TRUE(choice.of(0).rows.empty() && choice.of(1).rows.empty());
 }
 
 TEST(ExpertChoice, of_equal_scores_the_first_experts_are_chosen) {

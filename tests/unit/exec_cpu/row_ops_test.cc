@@ -109,6 +109,16 @@ TEST_P(RowOpsTest, a_clamped_gate_stops_at_its_limit) {
   EXPECT_NEAR(gate[3], -9 * -1 / (1 + std::exp(13.5)), 1e-9);
 }
 
+TEST_P(RowOpsTest, a_limited_gate_stops_after_its_activation) {
+  std::vector<float> gate = {0.0f, 1.0f, 9.0f, -9.0f};
+  const std::vector<float> up = {5.0f, 0.5f, 9.0f, -9.0f};
+  ops().limited_gate(Activation::silu, gate.data(), up.data(), 2.0f, 4);
+  EXPECT_EQ(gate[0], 0.0f);
+  EXPECT_NEAR(gate[1], 0.5 / (1 + std::exp(-1.0)), 1e-6);
+  EXPECT_EQ(gate[2], 4.0f);
+  EXPECT_NEAR(gate[3], -2 * -9 / (1 + std::exp(9.0)), 1e-6);
+}
+
 TEST_P(RowOpsTest, scaled_rows_are_added_as_one_by_one) {
   for (const uint32_t count : {1u, 15u, 16u, 33u, 100u}) {
     std::vector<float> y = wave(count, 0.2f), expected = y;

@@ -70,9 +70,11 @@ void add_window(const ModelPlan& plan, std::vector<std::string>& features) {
     window = std::max(window, layer.attention.window_tokens);
   }
   if (windowed == 0) return;
-  features.push_back("sliding window of " + std::to_string(window) + " in " +
-                     std::to_string(windowed) + " of " + std::to_string(plan.layers.size()) +
-                     " layers");
+  const bool chunks = std::ranges::any_of(
+      plan.layers, [](const LayerPlan& layer) { return layer.attention.window_chunks; });
+  features.push_back((chunks ? "chunks of " : "sliding window of ") + std::to_string(window) +
+                     " in " + std::to_string(windowed) + " of " +
+                     std::to_string(plan.layers.size()) + " layers");
 }
 
 void add_sharing(const ModelPlan& plan, std::vector<std::string>& features) {
@@ -97,8 +99,9 @@ void add_recurrences(const ModelPlan& plan, std::vector<std::string>& features) 
   const auto found = std::ranges::find_if(plan.layers, recurs);
   if (found == plan.layers.end()) return;
   const RecurrentPlan& own = found->recurrent;
-  std::string text = std::string(recurrence_name(own.kind)) + " in " +
-                     std::to_string(std::ranges::count_if(plan.layers, recurs)) + " of " +
+  const bool lightning = own.kind == Recurrence::lightning;
+  std::string text = (lightning ? "lightning attention" : std::string(recurrence_name(own.kind))) +
+                     " in " + std::to_string(std::ranges::count_if(plan.layers, recurs)) + " of " +
                      std::to_string(plan.layers.size()) + " layers (";
   if (own.head_dim == 1) {
     text += std::to_string(own.heads) + " channels";
@@ -111,6 +114,7 @@ void add_recurrences(const ModelPlan& plan, std::vector<std::string>& features) 
                                : " groups");
   }
   if (own.state > 0) text += ", states of " + std::to_string(own.state);
+  if (lightning) return features.push_back(text + ")");
   features.push_back(text + ", convolution of " + std::to_string(own.width) + ")");
 }
 
@@ -169,7 +173,9 @@ std::string features_of(const ModelPlan& plan) {
   add(static_cast<bool>(attention.qk_norm), "QK norm");
   add(attention.v_norm_eps > 0, "norm of V");
   add(attention.k_is_v, "V made of K");
-  add(static_cast<bool>(attention.q_growth), "q that grows with the position");
+  const auto any = [&](auto has) { return std::ranges::any_of(plan.layers, has); };
+  add(any([](const LayerPlan& l) { return bool{l.attention.q_growth}; }),
+      "q that grows with the position");
   add(attention.v_head_dim > 0, "V of another width (" + std::to_string(attention.v_dim()) + ")");
   add(std::ranges::any_of(
           plan.layers,
@@ -189,6 +195,15 @@ std::string features_of(const ModelPlan& plan) {
   add(plan.head_bias, "bias of logits");
   add_experts(plan, features);
   add(static_cast<bool>(layer.experts.beside_norm), "experts next to the MLP");
+  add(any([](const LayerPlan& l) { return l.experts.factors_first; }),
+      "factors on what experts read");
+  add(any([](const LayerPlan& l) { return l.experts.aside; }), "experts that join a layer later");
+  add(any([](const LayerPlan& l) { return l.experts.idle > 0; }), "experts that do nothing");
+  add(any([](const LayerPlan& l) {
+        return l.mlp.limit > 0 || l.experts.limit > 0 || l.experts.shared_limit > 0;
+      }),
+      "limits on gates");
+  add(layer.mixer_keeps > 0, "norms that become the stream");
   add(static_cast<bool>(layer.streams),
       "several residual streams (" + std::to_string(layer.streams.count) + ")");
   add(static_cast<bool>(layer.low_residual), "a learned residual");

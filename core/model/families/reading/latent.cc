@@ -50,9 +50,11 @@ void yarn_from_gguf(const GgufFields& fields, nlohmann::ordered_json& scaling) {
 
 }  // namespace
 
-Shape read_latent_shape(const JsonFields& config, ShapeDefaults defaults, ModelPlan& plan) {
+Shape read_latent_shape(const JsonFields& config, ShapeDefaults defaults, ModelPlan& plan,
+                        ShapeKeys keys) {
   defaults.head_dim = 2;  // counts for nothing
-  return read_shape(config, defaults, plan, {.kv_heads = nullptr, .head_dim = nullptr});
+  keys.kv_heads = keys.head_dim = nullptr;
+  return read_shape(config, defaults, plan, keys);
 }
 
 // transformers puts "qk_rope_head_dim" in the place of "head_dim"; "qk_head_dim" is the sum of the

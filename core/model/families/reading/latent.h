@@ -22,8 +22,9 @@ struct LatentDefaults {
 inline constexpr TensorName kLatentNames[] = {
     {Role::k, ""}, {Role::v, ""}, {Role::q_norm, ""}, {Role::k_norm, ""}};
 
-// The shape without what heads have of their own.
-Shape read_latent_shape(const JsonFields& config, ShapeDefaults defaults, ModelPlan& plan);
+// The shape without what heads have of their own. Of `keys`, those of heads do not count.
+Shape read_latent_shape(const JsonFields& config, ShapeDefaults defaults, ModelPlan& plan,
+                        ShapeKeys keys = {});
 // Sizes, biases and norms; and that K and V are those of all heads.
 LatentAttentionPlan read_latent(const JsonFields& config, const Shape& shape,
                                 const LatentDefaults& defaults);
