@@ -66,9 +66,10 @@ ConfigKey guard() {
 }
 
 ConfigKey drafter_verify() {
-  ConfigKey made = choice<&PipelineConfig::draft_verify>(
-      "drafter.verify", kVerifies,
-      "keeps every token as without drafts, or their distribution, or drafts that are likely enough");
+  ConfigKey made =
+      choice<&PipelineConfig::draft_verify>("drafter.verify", kVerifies,
+                                            "keeps every token as without drafts, or their "
+                                            "distribution, or drafts that are likely enough");
   made.get = [](const PipelineConfig& config) -> std::optional<OptionValue> {
     if (!config.drafter) return std::nullopt;
     return Member<DraftVerify>::to(config.draft_verify.value);
