@@ -38,7 +38,7 @@ Json probe_json(const Probe& probe, const Goal& goal) {
             {"overheads", probe.spent.overheads}}}};
 }
 
-Json finding_json(const Finding& finding, const Goal& goal) {
+Json finding_json(const FoundFleet& finding, const Goal& goal) {
   const Candidate& of = finding.candidate;
   Json out = {{"machine", of.machine.name},
               {"calibrated", of.machine.calibrated},
@@ -77,18 +77,18 @@ Json finding_json(const Finding& finding, const Goal& goal) {
 
 }  // namespace
 
-std::string fleet_of(const Finding& finding) {
+std::string fleet_of(const FoundFleet& finding) {
   const std::string each = finding.candidate.replica();
   return std::to_string(finding.replicas) + " × " +
          (finding.candidate.ranks == 1 ? each : "(" + each + ")");
 }
 
-const Finding* Plan::cheapest() const {
+const FoundFleet* Plan::cheapest() const {
   if (findings.empty() || !findings.front().refused.empty()) return nullptr;
   return &findings.front();
 }
 
-std::string cost_text(const Finding& finding, bool by_price) {
+std::string cost_text(const FoundFleet& finding, bool by_price) {
   if (by_price) {
     return format("%.2f %s", finding.price(), finding.candidate.machine.price.currency.c_str());
   }
@@ -96,7 +96,7 @@ std::string cost_text(const Finding& finding, bool by_price) {
 }
 
 std::string summary_of(const Plan& plan) {
-  const Finding* best = plan.cheapest();
+  const FoundFleet* best = plan.cheapest();
   if (best == nullptr) return "Nothing that was looked at holds the goal.";
   const std::string per = plan.by_price() ? " an hour" : "";
   return "The cheapest that holds the goal is " + fleet_of(*best) + " for " +
@@ -107,7 +107,7 @@ std::string summary_of(const Plan& plan) {
 
 std::vector<std::string> warnings_of(const Plan& plan) {
   std::set<std::string> sheets, links, prices;
-  for (const Finding& each : plan.findings) {
+  for (const FoundFleet& each : plan.findings) {
     const sim::Machine& machine = each.candidate.machine;
     if (!machine.calibrated) sheets.insert(machine.name);
     if (each.candidate.ranks > 1 && !machine.joined.measured) links.insert(machine.name);
@@ -154,13 +154,13 @@ std::string plan_text(const Plan& plan) {
   fact("seed", std::to_string(plan.seed));
   for (const std::string& warning : warnings_of(plan)) out += "  ! " + warning + "\n";
   size_t fleets = 10;
-  for (const Finding& each : plan.findings) {
+  for (const FoundFleet& each : plan.findings) {
     if (each.refused.empty()) fleets = std::max(fleets, fleet_of(each).size() + 1);
   }
   out += "\n  " + padded(by_price ? "an hour" : "machines", 13) + padded("fleet", fleets) +
          padded("weights", 9) + padded("K/V", 6) + padded("strategy", 36) +
          "   ttft ms   gap ms  busy  K/V at most  binds\n";
-  for (const Finding& each : plan.findings) {
+  for (const FoundFleet& each : plan.findings) {
     if (!each.refused.empty()) continue;
     const Probe& probe = each.probe;
     out += std::string(each.best ? "› " : "  ") + padded(cost_text(each, by_price), 13) +
@@ -171,7 +171,7 @@ std::string plan_text(const Plan& plan) {
            std::string(bound_name(each.binds)) + "\n";
   }
   bool any = false;
-  for (const Finding& each : plan.findings) {
+  for (const FoundFleet& each : plan.findings) {
     if (each.refused.empty()) continue;
     if (!any) out += "\n  not:\n";
     any = true;
@@ -201,7 +201,7 @@ Json plan_json(const Plan& plan) {
               {"summary", summary_of(plan)},
               {"warnings", warnings_of(plan)},
               {"findings", Json::array()}};
-  for (const Finding& each : plan.findings) {
+  for (const FoundFleet& each : plan.findings) {
     out["findings"].push_back(finding_json(each, plan.goal));
   }
   return out;

@@ -22,9 +22,9 @@ struct Plan {
   uint64_t seed = 0;
   double memory_share = 0.9;
   bool out_of_time = false;            // some candidates were not searched to their end
-  std::vector<Finding> findings = {};  // ranked
+  std::vector<FoundFleet> findings = {};  // ranked
 
-  const Finding* cheapest() const;  // null: nothing holds the goal
+  const FoundFleet* cheapest() const;  // null: nothing holds the goal
   bool by_price() const { return has_prices(findings); }
 };
 
@@ -34,9 +34,9 @@ std::string summary_of(const Plan& plan);
 // never measured, whose prices, what time did not allow.
 std::vector<std::string> warnings_of(const Plan& plan);
 // "3 × h100", "2 × (4 joined h100)".
-std::string fleet_of(const Finding& finding);
+std::string fleet_of(const FoundFleet& finding);
 // "2.69 USD", or "3 machines".
-std::string cost_text(const Finding& finding, bool by_price);
+std::string cost_text(const FoundFleet& finding, bool by_price);
 
 std::string plan_text(const Plan& plan);
 Json plan_json(const Plan& plan);

@@ -24,7 +24,7 @@ std::string parts_text(const Probe& probe) {
 class Plot {
  public:
   explicit Plot(const Plan& plan) : plan_(plan), by_price_(plan.by_price()) {
-    for (const Finding& each : plan.findings) {
+    for (const FoundFleet& each : plan.findings) {
       if (each.refused.empty()) cost_ = std::max(cost_, 1.1 * cost_of(each));
     }
   }
@@ -34,7 +34,7 @@ class Plot {
   double y(double use) const {
     return kHeight - kBottom - (kHeight - kBottom - kTop) * std::clamp(use, 0.0, 1.1) / 1.1;
   }
-  double cost_of(const Finding& each) const { return by_price_ ? each.price() : each.machines(); }
+  double cost_of(const FoundFleet& each) const { return by_price_ ? each.price() : each.machines(); }
 
   std::string grid() const {
     std::string out;
@@ -54,7 +54,7 @@ class Plot {
   // Each in the colour of its machine, the best of all joined.
   std::string points(const std::vector<std::string>& machines) const {
     std::string front, dots;
-    for (const Finding& each : plan_.findings) {
+    for (const FoundFleet& each : plan_.findings) {
       if (!each.refused.empty()) continue;
       const double at = x(cost_of(each)), up = y(each.probe.use_of(plan_.goal));
       const size_t colour = index_of(machines, each.candidate.machine.name);
@@ -87,7 +87,7 @@ std::string held_table(const Plan& plan) {
       "<table><tr><th class=\"n\">cost</th><th>fleet</th><th>weights, K/V</th><th>strategy</th>"
       "<th class=\"n\">ttft ms</th><th class=\"n\">gap ms</th><th class=\"n\">busy</th>"
       "<th>binds</th><th>one replica less</th></tr>\n";
-  for (const Finding& each : plan.findings) {
+  for (const FoundFleet& each : plan.findings) {
     if (!each.refused.empty()) continue;
     const std::string less =
         !each.fewer ? "–"
@@ -109,7 +109,7 @@ std::string held_table(const Plan& plan) {
 
 std::string refused_table(const Plan& plan) {
   std::string rows;
-  for (const Finding& each : plan.findings) {
+  for (const FoundFleet& each : plan.findings) {
     if (each.refused.empty()) continue;
     rows += "<tr><td>" + html_text(each.candidate.name()) + "</td><td>" + html_text(each.refused) +
             "</td></tr>\n";
@@ -127,7 +127,7 @@ Picture plan_picture(const Plan& plan) {
               .height = kHeight};
   const Plot plot(plan);
   std::vector<std::string> machines;
-  for (const Finding& each : plan.findings) {
+  for (const FoundFleet& each : plan.findings) {
     const std::string& name = each.candidate.machine.name;
     if (Plot::index_of(machines, name) < machines.size()) continue;
     machines.push_back(name);

@@ -38,7 +38,7 @@ class Search {
     out_.memory = replicas.memory();
   }
 
-  Result<Finding> run() {
+  Result<FoundFleet> run() {
     TENON_RETURN_IF_ERROR(alone());
     if (ends()) return std::move(out_);
     TENON_RETURN_IF_ERROR(one_replica());
@@ -156,10 +156,10 @@ class Search {
   Replicas& replicas_;
   const Goal& goal_;
   const SearchLimits& limits_;
-  Finding out_;
+  FoundFleet out_;
 };
 
-double cost_of(const Finding& finding, bool by_price) {
+double cost_of(const FoundFleet& finding, bool by_price) {
   return by_price ? finding.price() : finding.machines();
 }
 
@@ -187,21 +187,21 @@ Bound what_binds(const Probe& probe) {
   return std::ranges::max_element(parts, {}, [](const auto& part) { return part.first; })->second;
 }
 
-Result<Finding> find_replicas(const Candidate& candidate, Replicas& replicas, const Goal& goal,
+Result<FoundFleet> find_replicas(const Candidate& candidate, Replicas& replicas, const Goal& goal,
                               const SearchLimits& limits) {
   return Search(candidate, replicas, goal, limits).run();
 }
 
-bool has_prices(const std::vector<Finding>& findings) {
-  return std::ranges::all_of(findings, [&](const Finding& each) {
+bool has_prices(const std::vector<FoundFleet>& findings) {
+  return std::ranges::all_of(findings, [&](const FoundFleet& each) {
     const sim::Price& price = each.candidate.machine.price;
     return price.hour > 0 && price.currency == findings.front().candidate.machine.price.currency;
   });
 }
 
-void rank_findings(std::vector<Finding>& findings, const Goal& goal) {
+void rank_findings(std::vector<FoundFleet>& findings, const Goal& goal) {
   const bool by_price = has_prices(findings);
-  std::stable_sort(findings.begin(), findings.end(), [&](const Finding& a, const Finding& b) {
+  std::stable_sort(findings.begin(), findings.end(), [&](const FoundFleet& a, const FoundFleet& b) {
     if (a.refused.empty() != b.refused.empty()) return a.refused.empty();
     if (!a.refused.empty()) return false;
     const double cost_a = cost_of(a, by_price), cost_b = cost_of(b, by_price);
@@ -209,7 +209,7 @@ void rank_findings(std::vector<Finding>& findings, const Goal& goal) {
     return a.probe.use_of(goal) < b.probe.use_of(goal);
   });
   double least = std::numeric_limits<double>::infinity();
-  for (Finding& each : findings) {
+  for (FoundFleet& each : findings) {
     if (!each.refused.empty()) break;
     const double use = each.probe.use_of(goal);
     each.best = use < least;

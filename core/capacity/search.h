@@ -68,7 +68,7 @@ struct SearchLimits {
       {};  // asked before each probe; false: the search ends. May be empty.
 };
 
-struct Finding {
+struct FoundFleet {
   Candidate candidate;
   MemoryFit memory = {};
   std::string refused = {};         // why it cannot hold the goal, in a sentence; empty: it does
@@ -87,14 +87,14 @@ struct Finding {
 };
 
 // Errors: those of a probe.
-Result<Finding> find_replicas(const Candidate& candidate, Replicas& replicas, const Goal& goal,
+Result<FoundFleet> find_replicas(const Candidate& candidate, Replicas& replicas, const Goal& goal,
                               const SearchLimits& limits);
 
 // The cheapest first (by price where all have one, else by the number of machines), then those
 // furthest from their bounds; what was refused last, in the order in which it was tried. Marks what
 // no other one dominates.
-void rank_findings(std::vector<Finding>& findings, const Goal& goal);
+void rank_findings(std::vector<FoundFleet>& findings, const Goal& goal);
 // Whether every finding has a price, and all are of one currency.
-bool has_prices(const std::vector<Finding>& findings);
+bool has_prices(const std::vector<FoundFleet>& findings);
 
 }  // namespace tenon::capacity

@@ -87,11 +87,8 @@ Status measure_steps(BoundPlugins& pipeline) {
       const int64_t took = pipeline.clock->now_ns() - before;
       least = run == 0 ? took : std::min(least, took);
     }
-    pipeline.step_costs.push_back({.step_id = rows,
-                                   .rows = rows,
-                                   .sequences = 1,
-                                   .logits_rows = rows,
-                                   .duration_ns = least});
+    pipeline.step_costs.push_back(
+        {.step_id = rows, .rows = rows, .sequences = 1, .logits_rows = rows, .duration_ns = least});
     if (pipeline.clock->now_ns() - begun > kEnoughNs) break;
   }
   pipeline.step_costs_view = pipeline.step_costs;

@@ -20,8 +20,7 @@ void require(bool condition) {
 class MemoryFile {
  public:
   MemoryFile(const uint8_t* data, size_t size) : descriptor_(::memfd_create("head", 0)) {
-    require(descriptor_ >= 0 &&
-            ::write(descriptor_, data, size) == static_cast<ssize_t>(size));
+    require(descriptor_ >= 0 && ::write(descriptor_, data, size) == static_cast<ssize_t>(size));
   }
   MemoryFile(const MemoryFile&) = delete;
   MemoryFile& operator=(const MemoryFile&) = delete;

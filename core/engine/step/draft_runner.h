@@ -35,7 +35,7 @@ inline constexpr size_t kMovesAtOnce = 256;
 
 // All borrowed; they outlive the runner. The executor is loaded with the draft's groups alone.
 struct DraftRunnerParts {
-  Executor* executor = nullptr;  // of a head without layers, the target's
+  Executor* executor = nullptr;       // of a head without layers, the target's
   const ModelShape* shape = nullptr;  // the draft's own
   KvGeometry geometry;                // of its groups
   GroupId first_group = 0;            // their place among all groups of the manager
@@ -170,7 +170,7 @@ class DraftRunner final : public ModelRunner, public ModelTreeRunner, public Mod
   // [max_sequences · groups] tables that go on in spare blocks.
   std::vector<std::vector<BlockId>> lent_;
   std::vector<float> followed_;  // [rows, vocabulary] of `follow`
-  LayerId state_layer_ = 0;                       // after the final norm, or before it
+  LayerId state_layer_ = 0;      // after the final norm, or before it
   bool wants_hidden_ = false;
   std::vector<const float*> found_, found_hidden_;  // [asking rows]
   // [asking rows, …] where one pass was not enough.

@@ -8,8 +8,7 @@
 #include <string>
 
 #include "core/engine/step/draft_runner.h"
-#include "core/exec/medusa.h"
-#include "core/model/tensors/weight_rows.h"
+#include "core/exec/head_products.h"
 
 namespace tenon {
 namespace {
@@ -218,15 +217,12 @@ Status DraftRunner::follow(std::span<const TokenId> before, std::span<const floa
   const Head& head = *parts_.head;
   const uint32_t rank = head.markov_in.k_in;
   try {
-    std::vector<float> embedded(rows * rank);
-    for (size_t row = 0; row < rows && rank > 0; ++row) {
-      read_row(head.markov_in, static_cast<uint32_t>(before[row]), &embedded[row * rank]);
-    }
+    const std::vector<float> embedded = embed_rows(head.markov_in, before);
     for (size_t row = 0; row < rows; ++row) {
-      confidence[row] = !has_confidence() ? 1.0f
-                                          : confidence_of(hidden[row],
-                                                          std::span(embedded).subspan(
-                                                              row * rank, rank));
+      confidence[row] =
+          !has_confidence()
+              ? 1.0f
+              : confidence_of(hidden[row], std::span(embedded).subspan(row * rank, rank));
     }
     if (!follows()) return {};
     followed_.resize(rows * vocabulary());
@@ -239,8 +235,7 @@ Status DraftRunner::follow(std::span<const TokenId> before, std::span<const floa
     const size_t columns = head.markov_out.n_out;
     for (size_t row = 0; row < rows; ++row) {
       for (size_t n = 0; n < columns; ++n) {
-        const size_t id =
-            head.token_ids.empty() ? n : static_cast<size_t>(head.token_ids[n]);
+        const size_t id = head.token_ids.empty() ? n : static_cast<size_t>(head.token_ids[n]);
         followed_[row * vocabulary() + id] += made[row * columns + n];
       }
     }
@@ -254,7 +249,8 @@ float DraftRunner::confidence_of(const float* hidden, std::span<const float> emb
   const std::vector<float>& weights = parts_.head->confidence;
   const uint32_t width = parts_.shape->hidden;
   float logit = parts_.head->confidence_bias + dot_in_lanes(weights.data(), hidden, width);
-  if (weights.size() > width) logit += dot_in_lanes(weights.data() + width, embedded.data(), embedded.size());
+  if (weights.size() > width)
+    logit += dot_in_lanes(weights.data() + width, embedded.data(), embedded.size());
   return 1.0f / (1.0f + std::exp(-logit));
 }
 

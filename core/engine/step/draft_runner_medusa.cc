@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "core/engine/step/draft_runner.h"
-#include "core/exec/medusa.h"
+#include "core/exec/head_products.h"
 
 namespace tenon {
 

@@ -73,8 +73,7 @@ void CpuWorker::store_context(uint32_t layer) {
   const auto write = [&](const KvPlane& plane, uint32_t entry, uint32_t head, BlockId block,
                          std::span<const float> row) {
     std::byte* to = plane.base + static_cast<uint64_t>(block) * plane.block_bytes +
-                    head * plane.head_bytes +
-                    (entry % storage.block_tokens) * plane.token_bytes;
+                    head * plane.head_bytes + (entry % storage.block_tokens) * plane.token_bytes;
     write_kv_row(storage.dtype, row, to);
   };
   const Share mine = share_of(rows_, slice_);

@@ -143,6 +143,7 @@ struct CpuStep {
   const Model* model = nullptr;
   const Head* head = nullptr;  // null: the model is none
   const ModelShape* shape = nullptr;
+  std::span<const KvGroupStorage> kv;  // [group_count]
   Collective* ranks = nullptr;  // null: this process runs the model alone
   ModelCut cut;
   const RowOps* ops = nullptr;
@@ -185,9 +186,6 @@ struct CpuStep {
  private:
   void sort_adapters();
   std::vector<uint32_t> adapter_of_row_, adapter_of_kept_;
-
- public:
-  std::span<const KvGroupStorage> kv;  // [group_count]
 };
 
 }  // namespace tenon

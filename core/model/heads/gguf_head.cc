@@ -123,13 +123,13 @@ Result<HeadConfig> read_config(const GgufParts& files, const std::string& path,
   }
   if (faults.any()) return faults.status(path);
   const uint32_t vocabulary = fields.count(".vocab_size", target.plan.vocabulary, 1, 10'000'000);
-  TENON_ASSIGN_OR_RETURN(GgufConfig layers, gguf_layers_config(file, bytes, path,
-                                                               *find_family("llama"), vocabulary));
+  TENON_ASSIGN_OR_RETURN(GgufConfig layers,
+                         gguf_layers_config(file, bytes, path, *find_family("llama"), vocabulary));
   config.plan = std::move(layers.plan);
   config.plan.tied_embeddings = false;
   const uint64_t ids = fields.tensor_rows("d2t");
-  config.draft_vocabulary = ids > 0 ? static_cast<uint32_t>(std::min<uint64_t>(ids, vocabulary))
-                                    : config.plan.vocabulary;
+  config.draft_vocabulary =
+      ids > 0 ? static_cast<uint32_t>(std::min<uint64_t>(ids, vocabulary)) : config.plan.vocabulary;
   return config;
 }
 
@@ -148,11 +148,9 @@ Result<OpenedHead> open_head_file(const std::string& path, const Model& target) 
   TENON_ASSIGN_OR_RETURN(const GgufParts files, GgufParts::open(path));
   TENON_ASSIGN_OR_RETURN(const HeadConfig config, read_config(files, path, target));
   opened.model->config_json = "{}";
-  TENON_ASSIGN_OR_RETURN(std::unique_ptr<Checkpoint> tensors,
-                         open_gguf_tensors(path, config.plan));
-  TENON_RETURN_IF_ERROR(take_head(config,
-                                  std::make_unique<HeadFileCheckpoint>(std::move(tensors)), target,
-                                  opened));
+  TENON_ASSIGN_OR_RETURN(std::unique_ptr<Checkpoint> tensors, open_gguf_tensors(path, config.plan));
+  TENON_RETURN_IF_ERROR(
+      take_head(config, std::make_unique<HeadFileCheckpoint>(std::move(tensors)), target, opened));
   return opened;
 }
 

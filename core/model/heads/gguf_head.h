@@ -18,7 +18,7 @@ Result<OpenedHead> open_head_file(const std::string& path, const Model& target);
 
 // The tensors of a head, by the names that a model of its layers would have, into `opened`, whose
 // model has its path and whose head its source. Errors: as of open_head.
-Status take_head(const HeadConfig& config, std::unique_ptr<Checkpoint> tensors,
-                 const Model& target, OpenedHead& opened);
+Status take_head(const HeadConfig& config, std::unique_ptr<Checkpoint> tensors, const Model& target,
+                 OpenedHead& opened);
 
 }  // namespace tenon

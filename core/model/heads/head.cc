@@ -133,8 +133,8 @@ class HeadTaker {
     const uint32_t hidden = model_.plan.hidden;
     for (TensorSpec& spec : list_tensors(model_.plan)) {
       if (spec.role == Role::embedding || spec.role == Role::head) continue;
-      const bool reads_both = head_.joins(0) && (spec.role == Role::q || spec.role == Role::k ||
-                                                 spec.role == Role::v);
+      const bool reads_both =
+          head_.joins(0) && (spec.role == Role::q || spec.role == Role::k || spec.role == Role::v);
       if (spec.layer == 0 && reads_both && !spec.bias) spec.columns = 2 * uint64_t{hidden};
       tensors_.take(spec);
     }
@@ -247,7 +247,8 @@ class HeadTaker {
     std::memcpy(values.data(), stored.data, values.size() * sizeof(int64_t));
     // GGUF files have the ids themselves.
     if (is_model_file(model_.path) ? set_ids(values, false) : set_ids(values, true)) return {};
-    if (!is_model_file(model_.path) && std::ranges::is_sorted(values, std::less_equal<>()) && set_ids(values, false)) {
+    if (!is_model_file(model_.path) && std::ranges::is_sorted(values, std::less_equal<>()) &&
+        set_ids(values, false)) {
       log(LogLevel::warning, "model",
           model_.path + ": 'd2t' has ids of tokens, where folders have offsets to them");
       return {};
@@ -294,8 +295,8 @@ bool is_head(const std::string& path) {
   return config.ok() && is_head_config(*config);
 }
 
-Status take_head(const HeadConfig& config, std::unique_ptr<Checkpoint> tensors,
-                 const Model& target, OpenedHead& opened) {
+Status take_head(const HeadConfig& config, std::unique_ptr<Checkpoint> tensors, const Model& target,
+                 OpenedHead& opened) {
   Model& model = *opened.model;
   Head& head = *opened.head;
   TENON_RETURN_IF_ERROR(check_target(config, target, head.source));
@@ -330,8 +331,8 @@ Result<OpenedHead> open_head(const std::string& path, const Model& target) {
     TENON_RETURN_IF_ERROR(take_mtp_folder(std::move(stored), target, opened));
     return opened;
   }
-  TENON_RETURN_IF_ERROR(take_head(config, std::make_unique<HeadCheckpoint>(std::move(stored)),
-                                  target, opened));
+  TENON_RETURN_IF_ERROR(
+      take_head(config, std::make_unique<HeadCheckpoint>(std::move(stored)), target, opened));
   return opened;
 }
 

@@ -26,10 +26,10 @@
 //   and all of each other, and each proposes a token
 //
 // DSpark adds to a row's logits markov_out · markov_in[the token before], and says how likely the
-// row's token is to be kept. Medusa (Cai et al., 2024) has no layers that attend: head k reads g_a-1
-// after the final norm, through layers x + silu(weight · x + bias) and an LM head of its own, and
-// proposes the token at a + 1 + k. P-EAGLE is EAGLE-3 whose rows after the last one have a mask's
-// embedding, and in place of g a vector that was learned.
+// row's token is to be kept. Medusa (Cai et al., 2024) has no layers that attend: head k reads
+// g_a-1 after the final norm, through layers x + silu(weight · x + bias) and an LM head of its own,
+// and proposes the token at a + 1 + k. P-EAGLE is EAGLE-3 whose rows after the last one have a
+// mask's embedding, and in place of g a vector that was learned.
 #pragma once
 
 #include <tenon/drafter.h>
@@ -145,7 +145,8 @@ Result<OpenedHead> open_medusa(const std::string& path, const Model& target);
 // embedding and LM head are the target's where they have none. Of several modules it is the first,
 // which is applied again for each further draft. Errors: not_found where there are none;
 // unsupported for what is not built; invalid_argument for tensors that lack or do not fit.
-// `path`: a GGUF file of that layer alone, which lies next to the target's; empty: the target's own.
+// `path`: a GGUF file of that layer alone, which lies next to the target's; empty: the target's
+// own.
 Result<OpenedHead> open_own_head(const Model& target, const std::string& path = {});
 
 }  // namespace tenon

@@ -96,9 +96,8 @@ Algorithm read_algorithm(const JsonFields& fields) {
   const HeadClass* by_class = named ? class_of_head(classes->front()) : nullptr;
   const auto by_name = std::ranges::find(kAlgorithms, fields.text(kType, ""));
   if (fields.has(kType) && by_name == kAlgorithms.end()) {
-    fields.faults().unsupported("'" + std::string(kType) + "' is " +
-                                describe(*fields.find(kType)) + "; heads of the kinds " +
-                                in_words(kAlgorithms) + " are built");
+    fields.faults().unsupported("'" + std::string(kType) + "' is " + describe(*fields.find(kType)) +
+                                "; heads of the kinds " + in_words(kAlgorithms) + " are built");
     return Algorithm::eagle3;
   }
   if (named && by_class == nullptr) {
@@ -192,8 +191,9 @@ void read_parallel(const JsonFields& fields, Algorithm algorithm, HeadConfig& co
   const char* key = fields.has("mask_token_id") ? "mask_token_id" : "ptd_token_id";
   const std::vector<int32_t> mask = fields.token_ids(key, {}, INT32_MAX);
   if (mask.size() != 1) {
-    return fields.faults().invalid("there is no 'mask_token_id', the token that stands for those "
-                                   "that are not known; expected one");
+    return fields.faults().invalid(
+        "there is no 'mask_token_id', the token that stands for those "
+        "that are not known; expected one");
   }
   config.block = {.tokens = kMostAtOnce, .mask = mask.front(), .mask_state = {}};
 }
@@ -208,8 +208,9 @@ void read_block(const JsonFields& fields, Algorithm algorithm, HeadConfig& confi
   const std::vector<int32_t> mask =
       where("mask_token_id").token_ids("mask_token_id", {}, INT32_MAX);
   if (rows < 2 || mask.size() != 1) {
-    return fields.faults().invalid("'block_size', 2 or more, and 'mask_token_id' are not there; "
-                                   "a head that drafts blocks needs both");
+    return fields.faults().invalid(
+        "'block_size', 2 or more, and 'mask_token_id' are not there; "
+        "a head that drafts blocks needs both");
   }
   const bool from_anchor = fields.flag("sample_from_anchor", algorithm == Algorithm::dspark);
   config.block = {.tokens = from_anchor ? rows : rows - 1,
@@ -221,8 +222,9 @@ void read_block(const JsonFields& fields, Algorithm algorithm, HeadConfig& confi
     config.states = read_states(where("target_layer_ids"), "target_layer_ids", 0);
   }
   if (config.states.empty()) {
-    fields.faults().invalid("there are neither 'aux_hidden_state_layer_ids' nor "
-                            "'target_layer_ids', the states that the head reads; expected one");
+    fields.faults().invalid(
+        "there are neither 'aux_hidden_state_layer_ids' nor "
+        "'target_layer_ids', the states that the head reads; expected one");
   }
   config.markov_rank = where("markov_rank").count("markov_rank", 0, 0, 65'536);
   const std::string type = where("markov_head_type").text("markov_head_type", "vanilla");

@@ -54,8 +54,8 @@ Status check_head_numbers(const Model& model, const Head& head) {
   for (const Weight* weight : matrices) {
     if (!is_finite(*weight, {})) return strange(weight->name);
   }
-  std::vector<const std::vector<float>*> norms = {&head.features_norm, &head.token_norm,
-                                                  &head.state_norm, &head.confidence,
+  std::vector<const std::vector<float>*> norms = {&head.features_norm,    &head.token_norm,
+                                                  &head.state_norm,       &head.confidence,
                                                   &head.block.mask_state, &model.final_norm};
   for (const LayerWeights& layer : model.layers) {
     for (const auto* norm : {&layer.attention_norm, &layer.mlp_norm, &layer.q_norm, &layer.k_norm})

@@ -137,12 +137,11 @@ class MedusaTaker {
 
   Result<Weight> lm_head(uint32_t head, const MedusaConfig& config) const {
     std::string name;
-    const TensorView* view =
-        config.shares_lm_head
-            ? find({"lm_head.weight", "lm_heads.0.weight"}, name)
-            : find({number(head) + "." + number(config.layers) + ".weight",
-                    "lm_heads." + number(head) + ".weight"},
-                   name);
+    const TensorView* view = config.shares_lm_head
+                                 ? find({"lm_head.weight", "lm_heads.0.weight"}, name)
+                                 : find({number(head) + "." + number(config.layers) + ".weight",
+                                         "lm_heads." + number(head) + ".weight"},
+                                        name);
     if (view == nullptr && config.shares_lm_head && head_.token_ids.empty()) {
       TENON_RETURN_IF_ERROR(readable_by_rows(target_.head));
       return target_.head;
@@ -194,9 +193,8 @@ Result<OpenedHead> open_medusa(const std::string& path, const Model& target) {
   TENON_ASSIGN_OR_RETURN(model.config_json, read_text_file(head.source, kMaxConfigBytes));
   TENON_ASSIGN_OR_RETURN(const MedusaConfig config, parse(model, target, head.source));
   const auto is_there = [&](const char* file) { return std::filesystem::exists(path + file); };
-  Result<std::unique_ptr<Checkpoint>> stored = is_there(kOwnFile)
-                                                   ? open_safetensors(path + kOwnFile)
-                                                   : open_safetensors_folder(path);
+  Result<std::unique_ptr<Checkpoint>> stored =
+      is_there(kOwnFile) ? open_safetensors(path + kOwnFile) : open_safetensors_folder(path);
   if (!stored.ok() && is_there(kPickle)) {
     return unsupported(path +
                        ": 'medusa_lm_head.pt' is a pickle, which may run programs when it is "

@@ -289,11 +289,10 @@ Result<OpenedHead> open_own_head(const Model& target, const std::string& path) {
 Status take_mtp_folder(std::unique_ptr<Checkpoint> stored, const Model& target,
                        OpenedHead& opened) {
   if (opened.model->plan.hidden != target.plan.hidden) {
-    return invalid_argument(opened.model->path + ": its states have " +
-                            std::to_string(opened.model->plan.hidden) +
-                            " numbers, but the target's have " +
-                            std::to_string(target.plan.hidden) +
-                            "; it was made for another target");
+    return invalid_argument(
+        opened.model->path + ": its states have " + std::to_string(opened.model->plan.hidden) +
+        " numbers, but the target's have " + std::to_string(target.plan.hidden) +
+        "; it was made for another target");
   }
   return take_module(std::move(stored), speculators_layout(), target, opened);
 }

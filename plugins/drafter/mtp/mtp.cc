@@ -33,7 +33,9 @@ constexpr Fact kNeeds[] = {
 class Mtp : public sdk::HeadDrafts {
  public:
   Mtp(const HostServices& host, const PipelineFacts& facts, const Options& options)
-      : HeadDrafts(host, "mtp", "use a model whose folder has layers for drafts, or set drafter.model to a folder of them",
+      : HeadDrafts(host, "mtp",
+                   "use a model whose folder has layers for drafts, or set drafter.model to a "
+                   "folder of them",
                    options.max_draft_tokens, options.adaptive,
                    sdk::agreed_tree(facts, options.tree, options.max_draft_tokens)) {}
 };

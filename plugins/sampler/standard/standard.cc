@@ -131,10 +131,7 @@ Status validate(const void* options) noexcept {
 }
 
 constexpr Fact kProvides[] = {
-    {.key = "sampler.verify",
-     .op = FactOp::in,
-     .number = 0,
-     .words = "exact rejection typical"},
+    {.key = "sampler.verify", .op = FactOp::in, .number = 0, .words = "exact rejection typical"},
     {.key = "sampler.trees", .op = FactOp::in, .number = 0, .words = "none exact rejection"},
     {.key = "sampler.stages",
      .op = FactOp::in,
@@ -148,8 +145,9 @@ constexpr PluginDescriptor kStandard = [] {
       sdk::descriptor<Sampler, StandardSampler, Options>(
           {.id = "standard",
            .version = "1.0.0",
-           .summary = "every sampling parameter; verifies drafts exactly, by rejection or by typical "
-                      "acceptance",
+           .summary =
+               "every sampling parameter; verifies drafts exactly, by rejection or by typical "
+               "acceptance",
            .license = "Apache-2.0"},
           kOptions),
       kProvides);

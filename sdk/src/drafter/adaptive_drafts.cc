@@ -75,8 +75,7 @@ void AdaptiveDrafts::choose(std::span<const DraftRequest> requests, std::span<ui
 
 // Those that learn in the shadow need no try.
 void AdaptiveDrafts::try_rested(std::span<const DraftRequest> requests,
-                                std::span<const uint32_t> available,
-                                std::span<uint32_t> offered) {
+                                std::span<const uint32_t> available, std::span<uint32_t> offered) {
   Known* longest = nullptr;
   size_t who = 0;
   for (size_t i = 0; i < requests.size() && !shadowed_; ++i) {

@@ -199,13 +199,11 @@ TEST_P(BlockGoldens, tokens_follow_the_ones_before_them_as_the_head_says) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Folders, BlockGoldens,
-                         testing::Combine(testing::ValuesIn(executor_cases()),
-                                          testing::Values("dflash", "dspark", "dflash_plain",
-                                                          "peagle")),
-                         [](const auto& one) {
-                           return std::get<0>(one.param).name() + "_" + std::get<1>(one.param);
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Folders, BlockGoldens,
+    testing::Combine(testing::ValuesIn(executor_cases()),
+                     testing::Values("dflash", "dspark", "dflash_plain", "peagle")),
+    [](const auto& one) { return std::get<0>(one.param).name() + "_" + std::get<1>(one.param); });
 
 }  // namespace
 }  // namespace tenon::test

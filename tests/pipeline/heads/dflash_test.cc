@@ -90,10 +90,9 @@ TEST_P(DFlashPipelines, drafts_are_the_same_alone_in_batches_and_in_chunks) {
 }
 
 TEST_P(DFlashPipelines, fewer_tokens_of_a_block_are_the_same_ones) {
-  const Outcome one =
-      run(with_head({"kv_cache.plugin=paged", "drafter.options.max_draft_tokens=1",
-                     "kv_cache.block_tokens=1"}),
-          requests());
+  const Outcome one = run(with_head({"kv_cache.plugin=paged", "drafter.options.max_draft_tokens=1",
+                                     "kv_cache.block_tokens=1"}),
+                          requests());
   const Outcome whole = run(with_head({"kv_cache.plugin=paged"}), requests());
   EXPECT_EQ(one.samples, whole.samples);
   EXPECT_GT(one.totals.drafts.accepted, 0u);
@@ -102,8 +101,8 @@ TEST_P(DFlashPipelines, fewer_tokens_of_a_block_are_the_same_ones) {
 
 TEST_P(DFlashPipelines, blocks_end_where_the_head_expects_little) {
   const Outcome all = run(with_head({"kv_cache.plugin=paged"}), requests());
-  const Outcome sure = run(
-      with_head({"kv_cache.plugin=paged", "drafter.options.min_confidence=0.3"}), requests());
+  const Outcome sure =
+      run(with_head({"kv_cache.plugin=paged", "drafter.options.min_confidence=0.3"}), requests());
   EXPECT_EQ(sure.samples, all.samples);
   EXPECT_GT(sure.totals.drafts.tokens, 0u);
   EXPECT_LT(sure.totals.drafts.tokens, all.totals.drafts.tokens);
@@ -118,8 +117,8 @@ TEST_P(DFlashPipelines, the_oracle_drafts_the_same) {
 }
 
 TEST_P(DFlashPipelines, rejection_keeps_drafts_too) {
-  const Outcome outcome = run(
-      with_head({"kv_cache.plugin=paged", "drafter.verify=rejection"}), requests());
+  const Outcome outcome =
+      run(with_head({"kv_cache.plugin=paged", "drafter.verify=rejection"}), requests());
   EXPECT_GT(outcome.totals.drafts.accepted, 0u);
 }
 

@@ -113,9 +113,7 @@ class HeadDriver {
   }
   Executor& executor() { return *executor_; }
   const ModelShape& shape() const { return shape_.shape(); }
-  KvGeometry geometry() const {
-    return {kBlock, 1, shape_.shape().group_count, groups_.data()};
-  }
+  KvGeometry geometry() const { return {kBlock, 1, shape_.shape().group_count, groups_.data()}; }
 
   Row state;
 

@@ -1,4 +1,6 @@
 // Medusa heads: what they compute, in whole pipelines, and damaged.
+#include "core/exec/head_products.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,7 +10,6 @@
 #include <vector>
 
 #include "core/exec/cpu/executor.h"
-#include "core/exec/medusa.h"
 #include "core/exec/ref/executor.h"
 #include "core/model/tensors/tensor_values.h"
 #include "tests/support/recurrent_pipelines.h"

@@ -166,16 +166,14 @@ TEST_P(MtpPipelines, a_whole_model_is_no_layer_for_drafts) {
 }
 
 class MtpTrees : public MtpPipelines {};
-INSTANTIATE_TEST_SUITE_P(Models, MtpTrees,
-                         testing::Values("../mtp/deepseek_v3", "../mtp/glm4_moe"),
+INSTANTIATE_TEST_SUITE_P(Models, MtpTrees, testing::Values("../mtp/deepseek_v3", "../mtp/glm4_moe"),
                          [](const auto& one) { return std::string(one.param + 7); });
 
 TEST_P(MtpTrees, trees_change_no_token) {
   const Outcome all = run({}, asked());
   for (const char* tree : {"2,2", "grow"}) {
     SCOPED_TRACE(tree);
-    const Outcome outcome =
-        run(with_mtp({std::string("drafter.options.tree=") + tree}), asked());
+    const Outcome outcome = run(with_mtp({std::string("drafter.options.tree=") + tree}), asked());
     EXPECT_EQ(outcome.samples, all.samples);
     EXPECT_GT(outcome.totals.drafts.tokens, 100u);
     EXPECT_GT(outcome.totals.drafts.accepted, 0u);

@@ -54,15 +54,15 @@ class Formula final : public Replicas {
   double each_, alone_ttft_ms_, sharing_;
 };
 
-Finding found(Formula& replicas, double rate, SearchLimits limits = {}) {
+FoundFleet found(Formula& replicas, double rate, SearchLimits limits = {}) {
   auto out = find_replicas({.machine = machine("m")}, replicas, goal_of(rate), limits);
   EXPECT_TRUE(out.ok()) << out.status().message();
-  return out.ok() ? *std::move(out) : Finding();
+  return out.ok() ? *std::move(out) : FoundFleet();
 }
 
 TEST(FindReplicas, one_that_holds_all_is_not_searched_further) {
   Formula replicas(30);
-  const Finding one = found(replicas, 20);
+  const FoundFleet one = found(replicas, 20);
   EXPECT_EQ(one.refused, "");
   EXPECT_EQ(one.replicas, 1u);
   EXPECT_EQ(one.broken_rate, 0);
@@ -75,7 +75,7 @@ TEST(FindReplicas, the_number_is_the_least_that_holds_for_any_rate) {
     for (const double rate : {1.1, 2.0, 3.3, 7.0, 12.9, 29.7}) {
       SCOPED_TRACE(testing::Message() << "rate " << rate << ", sharing " << sharing);
       Formula replicas(1, 20, sharing);
-      const Finding least = found(replicas, rate);
+      const FoundFleet least = found(replicas, rate);
       ASSERT_EQ(least.refused, "");
       uint32_t expected = 1;
       while (!Formula(1, 20, sharing).probe(expected, rate)->holds(goal_of(rate))) ++expected;
@@ -91,7 +91,7 @@ TEST(FindReplicas, the_number_is_the_least_that_holds_for_any_rate) {
 
 TEST(FindReplicas, what_is_late_alone_is_refused_with_its_times) {
   Formula replicas(100, 900);
-  const Finding none = found(replicas, 5);
+  const FoundFleet none = found(replicas, 5);
   EXPECT_THAT(none.refused, HasSubstr("even one request at a time: "));
   EXPECT_THAT(none.refused, HasSubstr("ttft 900 ms of 500"));
   EXPECT_EQ(none.probes, 1u);
@@ -100,14 +100,14 @@ TEST(FindReplicas, what_is_late_alone_is_refused_with_its_times) {
 
 TEST(FindReplicas, more_replicas_than_somebody_has_are_refused) {
   Formula replicas(1);
-  const Finding none = found(replicas, 40, {.most_replicas = 8});
+  const FoundFleet none = found(replicas, 40, {.most_replicas = 8});
   EXPECT_THAT(none.refused, HasSubstr("it takes more than 8 replicas (about 4"));
 }
 
 TEST(FindReplicas, time_that_is_up_is_said) {
   Formula replicas(1);
   int left = 3;
-  const Finding cut = found(replicas, 20, {.go_on = [&left] { return left-- > 0; }});
+  const FoundFleet cut = found(replicas, 20, {.go_on = [&left] { return left-- > 0; }});
   EXPECT_TRUE(cut.unfinished);
   EXPECT_EQ(cut.refused, "time was up before this was known");
   EXPECT_EQ(cut.probes, 3u);
@@ -169,8 +169,8 @@ TEST(FitMemory, what_does_not_fit_is_refused_with_numbers) {
               HasSubstr("and K and V of one sequence of 4096 tokens 4.0 GiB, together more than"));
 }
 
-Finding holding(const std::string& name, double price, uint32_t replicas, double ttft_ms) {
-  Finding out{.candidate = {.machine = machine(name, price), .scheduler = "chunked"},
+FoundFleet holding(const std::string& name, double price, uint32_t replicas, double ttft_ms) {
+  FoundFleet out{.candidate = {.machine = machine(name, price), .scheduler = "chunked"},
               .replicas = replicas};
   out.probe = {.replicas = replicas, .requests = 10, .ttft_ms = ttft_ms, .gap_ms = 5, .busy = 0.8};
   return out;
@@ -178,7 +178,7 @@ Finding holding(const std::string& name, double price, uint32_t replicas, double
 
 TEST(RankFindings, the_cheapest_comes_first_and_what_nothing_dominates_is_marked) {
   const Goal goal = goal_of(10);
-  std::vector<Finding> all = {holding("dear", 4, 2, 100),
+  std::vector<FoundFleet> all = {holding("dear", 4, 2, 100),
                               holding("cheap", 1, 3, 400),
                               holding("worse", 5, 1, 450),
                               {.candidate = {.machine = machine("no")}},
@@ -187,7 +187,7 @@ TEST(RankFindings, the_cheapest_comes_first_and_what_nothing_dominates_is_marked
   all[3].candidate.machine.price.hour = 1;
   rank_findings(all, goal);
   std::vector<std::string> names, best;
-  for (const Finding& each : all) {
+  for (const FoundFleet& each : all) {
     names.push_back(each.candidate.machine.name);
     if (each.best) best.push_back(names.back());
   }
@@ -200,7 +200,7 @@ TEST(RankFindings, the_cheapest_comes_first_and_what_nothing_dominates_is_marked
   EXPECT_FALSE(has_prices(all));
 }
 
-Plan plan_of(std::vector<Finding> findings) {
+Plan plan_of(std::vector<FoundFleet> findings) {
   Plan plan{.goal = goal_of(10), .model = "a <model>", .traffic = "10 requests"};
   plan.findings = std::move(findings);
   rank_findings(plan.findings, plan.goal);
@@ -208,7 +208,7 @@ Plan plan_of(std::vector<Finding> findings) {
 }
 
 TEST(PlanReport, text_json_and_page_say_the_same) {
-  Finding refused{.candidate = {.machine = machine("small", 1)}, .refused = "it does not fit"};
+  FoundFleet refused{.candidate = {.machine = machine("small", 1)}, .refused = "it does not fit"};
   const Plan plan = plan_of({holding("dear", 4, 2, 100), holding("cheap", 1, 3, 400), refused});
   const std::string text = plan_text(plan);
   EXPECT_THAT(text, HasSubstr("› 3.00 USD"));
@@ -230,7 +230,7 @@ TEST(PlanReport, text_json_and_page_say_the_same) {
 }
 
 TEST(PlanReport, where_nothing_holds_it_says_so) {
-  Finding refused{.candidate = {.machine = machine("small")}, .refused = "it does not fit"};
+  FoundFleet refused{.candidate = {.machine = machine("small")}, .refused = "it does not fit"};
   const Plan plan = plan_of({refused});
   EXPECT_EQ(plan.cheapest(), nullptr);
   EXPECT_THAT(plan_text(plan), HasSubstr("Nothing that was looked at holds the goal."));

@@ -35,7 +35,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using capacity::Candidate;
-using capacity::Finding;
+using capacity::FoundFleet;
 using capacity::Plan;
 
 constexpr double kSpread = 0.8;       // of the logarithm of drawn lengths
@@ -208,8 +208,8 @@ class Planner {
       : flags_(flags), work_(work), until_ns_(until_ns) {}
 
   // Every candidate is searched by one thread; what is found of it does not depend on which.
-  std::vector<Finding> search(const std::vector<Candidate>& candidates, uint32_t threads) {
-    std::vector<Finding> out(candidates.size());
+  std::vector<FoundFleet> search(const std::vector<Candidate>& candidates, uint32_t threads) {
+    std::vector<FoundFleet> out(candidates.size());
     std::atomic<size_t> next = 0;
     {
       std::vector<std::jthread> workers;
@@ -227,8 +227,8 @@ class Planner {
   const std::string& model_words() const { return model_words_; }
 
  private:
-  Finding search_one(const Candidate& candidate) {
-    Finding refused{.candidate = candidate};
+  FoundFleet search_one(const Candidate& candidate) {
+    FoundFleet refused{.candidate = candidate};
     if (candidate.weights.empty()) refused.candidate.weights = "as they are";
     if (!go_on()) {
       refused.refused = "time was up before it was looked at";
@@ -261,7 +261,7 @@ class Planner {
     model_words_ = replicas.model_words();
   }
 
-  void say_found(const Finding& found) {
+  void say_found(const FoundFleet& found) {
     if (flags_.quiet) return;
     const std::scoped_lock lock(telling_);
     say(found.candidate.name() + ": " +
@@ -337,7 +337,7 @@ Result<int> plan_machines(const PlanFlags& flags, const std::string& command) {
   plan.findings = planner.search(candidates, threads);
   if (interrupted()) return interrupted_status();
   plan.model = planner.model_words().empty() ? work.model : planner.model_words();
-  plan.out_of_time = std::ranges::any_of(plan.findings, &Finding::unfinished);
+  plan.out_of_time = std::ranges::any_of(plan.findings, &FoundFleet::unfinished);
   capacity::rank_findings(plan.findings, plan.goal);
   put(flags.json ? json_text(capacity::plan_json(plan))
                  : printable(capacity::plan_text(plan), size_t{1} << 20));

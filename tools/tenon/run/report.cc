@@ -229,7 +229,7 @@ std::string run_json(const Pipeline& pipeline, const RunOutput& output, const Ru
     out["second_model"] = {{"path", second.model->path},
                            {"parameters", second.model->parameter_count()},
                            {"weight_bytes", second.runs_layers() ? second.executor->weight_bytes()
-                                                                    : second.model->weight_bytes()},
+                                                                 : second.model->weight_bytes()},
                            {"rows_computed", figures.second_rows}};
   }
   out["requests"] = Json::array();

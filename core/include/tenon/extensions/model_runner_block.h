@@ -34,8 +34,7 @@ class ModelBlockRunner {
   // logits[i] becomes [vocabulary], f32, and hidden[i] the state that they were made of, f32
   // [hidden], both valid until the next call of this or of ModelRunner::forward. Errors:
   // invalid_argument for hidden states that are missing, and more tokens than there is room for.
-  virtual Status forward_blocks(std::span<const RunnerBlock> blocks,
-                                std::span<const float*> logits,
+  virtual Status forward_blocks(std::span<const RunnerBlock> blocks, std::span<const float*> logits,
                                 std::span<const float*> hidden) noexcept = 0;
   // Whether a token depends on the one before it after all, by what `follow` adds to its logits.
   virtual bool follows() const noexcept = 0;

@@ -3,8 +3,8 @@
 // A draft that is kept saves a step; one that is not has cost a row. With acceptance a of a
 // sequence's drafts, k of them are expected to bring a + a² + … + a^k tokens. The cost of a step as
 // a function of its rows is learned from the steps themselves. Drafts are given to the sequences in
-// the order of what they are expected to bring, as many as make the most tokens a second. A sequence
-// that gets none is tried again now and then.
+// the order of what they are expected to bring, as many as make the most tokens a second. A
+// sequence that gets none is tried again now and then.
 #pragma once
 
 #include <tenon/drafter.h>
@@ -80,7 +80,8 @@ class AdaptiveDrafts {
   // Takes what the host measured of steps before the first one, where it has done so.
   void ask_costs(const HostServices& host) {
     if (!adaptive_ || host.extension == nullptr) return;
-    costs_ = static_cast<const std::span<const StepCost>*>(host.extension(host.context, kStepCosts));
+    costs_ =
+        static_cast<const std::span<const StepCost>*>(host.extension(host.context, kStepCosts));
   }
 
   void begin(SeqId seq) {

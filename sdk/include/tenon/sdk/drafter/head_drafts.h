@@ -55,8 +55,9 @@ class HeadDrafts {
     adaptive_.ask_costs(host);
     if (blocks_ != nullptr) {
       if (trees_) {
-        throw std::runtime_error("the head drafts a block in one pass, which is a chain; remove "
-                                 "drafter.options.tree");
+        throw std::runtime_error(
+            "the head drafts a block in one pass, which is a chain; remove "
+            "drafter.options.tree");
       }
       max_draft_tokens_ = std::min<int64_t>(max_draft_tokens_, blocks_->block_tokens());
     }
@@ -163,8 +164,7 @@ class HeadDrafts {
     first_of_.clear();
     size_t wanted = 0;
     for (size_t i = 0; i < rows_.size(); ++i) {
-      const uint32_t tokens =
-          std::min(requests[who_[i]].max_tokens, blocks_->block_tokens());
+      const uint32_t tokens = std::min(requests[who_[i]].max_tokens, blocks_->block_tokens());
       block_rows_.push_back({rows_[i].seq, rows_[i].history, rows_[i].hidden, tokens});
       first_of_.push_back(wanted);
       wanted += tokens;
@@ -304,14 +304,14 @@ class HeadDrafts {
   std::vector<const float*> logits_, states_;
   std::vector<float> own_;  // [rows, head_hidden_]
   std::vector<RunnerDraw> draws_;
-  std::vector<RunnerBlock> block_rows_;   // [who_]
-  std::vector<size_t> first_of_;          // [who_] of block_logits_
-  std::vector<double> chance_;            // [who_] that all tokens so far are kept
+  std::vector<RunnerBlock> block_rows_;  // [who_]
+  std::vector<size_t> first_of_;         // [who_] of block_logits_
+  std::vector<double> chance_;           // [who_] that all tokens so far are kept
   std::vector<const float*> block_logits_, block_states_;
-  std::vector<TokenId> before_;           // [drawn_]
-  std::vector<size_t> going_;             // [drawn_] index in who_
-  std::vector<uint32_t> drawing_;         // [drawn_] index of the request
-  std::vector<float> confidence_;         // [drawn_]
+  std::vector<TokenId> before_;    // [drawn_]
+  std::vector<size_t> going_;      // [drawn_] index in who_
+  std::vector<uint32_t> drawing_;  // [drawn_] index of the request
+  std::vector<float> confidence_;  // [drawn_]
 };
 
 }  // namespace tenon::sdk

@@ -1,4 +1,4 @@
-#include "core/exec/medusa.h"
+#include "core/exec/head_products.h"
 
 #include <cmath>
 
@@ -17,6 +17,14 @@ float dot_in_lanes(const float* a, const float* b, size_t count) {
   for (; i < count; ++i) sum += a[i] * b[i];
   for (const float lane : lanes) sum += lane;
   return sum;
+}
+
+std::vector<float> embed_rows(const Weight& table, std::span<const TokenId> ids) {
+  std::vector<float> rows(ids.size() * table.k_in);
+  for (size_t i = 0; i < ids.size() && table.n_out > 0; ++i) {
+    read_row(table, static_cast<uint32_t>(ids[i]), &rows[i * table.k_in]);
+  }
+  return rows;
 }
 
 void multiply_rows(Executor& executor, const Weight& weight, std::span<const float> x,

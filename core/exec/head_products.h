@@ -14,6 +14,9 @@ namespace tenon {
 // Σ a·b, always in the same order, whatever the compiler makes of it.
 float dot_in_lanes(const float* a, const float* b, size_t count);
 
+// Rows of a table, one after the other: [ids, k_in]; empty where the table is.
+std::vector<float> embed_rows(const Weight& table, std::span<const TokenId> ids);
+
 // y[i] = weight · x[i]: x [count, k_in] → y [count, n_out]. The weight is readable by rows
 // (core/model/tensors/weight_rows.h).
 void multiply_rows(Executor& executor, const Weight& weight, std::span<const float> x,
