@@ -262,7 +262,8 @@ TEST(PipelineConfig, says_what_a_value_should_have_been) {
             "threads, or \"auto\" – change it or leave it out");
   EXPECT_EQ(error_of("[executor]\nisa = 'avx1024'\n"),
             "p.toml:3:1: 'executor.isa' is the text \"avx1024\"; expected one of \"portable\", "
-            "\"avx2\", \"avx512\", \"avx512_vnni\", \"avx512_bf16\", or \"auto\"");
+            "\"avx2\", \"avx_vnni\", \"avx512\", \"avx512_vnni\", \"avx512_bf16\", \"neon\", "
+            "\"neon_dotprod\", \"neon_i8mm\", \"neon_bf16\", or \"auto\"");
   EXPECT_THAT(error_of("[limits]\nmax_sequences = 0\n"),
               HasSubstr("max_sequences is 0 – it must be a whole number from 1 to 4096 sequences"));
   EXPECT_THAT(error_of("[limits]\nmax_sequences = 'auto'\n"),
