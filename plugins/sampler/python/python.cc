@@ -140,7 +140,7 @@ class PythonSampler {
     bool any = false;
     for (uint32_t i = 0; i < row.vocabulary; ++i) {
       logits[i] = is_allowed(row, i) ? logit_of(row.logits[i]) : kNever;
-      any = any || logits[i] > kNever;
+      any = any || std::isfinite(logits[i]);
     }
     if (!any) return kNoToken;
     const Locked locked(plugin_.api());
