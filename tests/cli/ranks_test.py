@@ -176,8 +176,8 @@ class Ranks(unittest.TestCase):
             return json.loads(done.stdout)
         alone = report()
         two = report("--launch", "2", "--set", "parallel.reduce=true")
-        self.assertIn("+reduce2 ", two["numerics"] + " ")
-        self.assertNotIn("reduce", alone["numerics"])
+        self.assertIn("+reduce2", two["pipeline"]["numerics"])
+        self.assertNotIn("reduce", alone["pipeline"]["numerics"])
         self.assertEqual(two["requests"][0]["tokens"], alone["requests"][0]["tokens"])
         again = self.mpirun(2, "run", *TEXT, "--json", "--set", "parallel.tensor=2", "--set", "parallel.reduce=true",
                             TENON_RANKS_OVER_MPI="1")
