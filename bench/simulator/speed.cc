@@ -93,8 +93,7 @@ Status measure(const Asked& asked) {
   const int64_t began_ns = clock.now_ns();
   TENON_ASSIGN_OR_RETURN(
       const MeasuredPiece piece,
-      compare::replay_cluster(machines, {.routing = Routing::least_load}, work,
-                              {.salt = 1}));
+      compare::replay_cluster(machines, {.routing = Routing::least_load}, work, {.salt = 1}));
   const Usage after = usage();
   const double cpu = after.seconds - before.seconds;
   const double wall = static_cast<double>(clock.now_ns() - began_ns) * 1e-9;

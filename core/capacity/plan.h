@@ -21,7 +21,7 @@ struct Plan {
   std::string command = {}, version = {}, date = {};
   uint64_t seed = 0;
   double memory_share = 0.9;
-  bool out_of_time = false;            // some candidates were not searched to their end
+  bool out_of_time = false;               // some candidates were not searched to their end
   std::vector<FoundFleet> findings = {};  // ranked
 
   const FoundFleet* cheapest() const;  // null: nothing holds the goal

@@ -34,7 +34,9 @@ class Plot {
   double y(double use) const {
     return kHeight - kBottom - (kHeight - kBottom - kTop) * std::clamp(use, 0.0, 1.1) / 1.1;
   }
-  double cost_of(const FoundFleet& each) const { return by_price_ ? each.price() : each.machines(); }
+  double cost_of(const FoundFleet& each) const {
+    return by_price_ ? each.price() : each.machines();
+  }
 
   std::string grid() const {
     std::string out;

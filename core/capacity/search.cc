@@ -188,7 +188,7 @@ Bound what_binds(const Probe& probe) {
 }
 
 Result<FoundFleet> find_replicas(const Candidate& candidate, Replicas& replicas, const Goal& goal,
-                              const SearchLimits& limits) {
+                                 const SearchLimits& limits) {
   return Search(candidate, replicas, goal, limits).run();
 }
 

@@ -88,7 +88,7 @@ struct FoundFleet {
 
 // Errors: those of a probe.
 Result<FoundFleet> find_replicas(const Candidate& candidate, Replicas& replicas, const Goal& goal,
-                              const SearchLimits& limits);
+                                 const SearchLimits& limits);
 
 // The cheapest first (by price where all have one, else by the number of machines), then those
 // furthest from their bounds; what was refused last, in the order in which it was tried. Marks what

@@ -114,8 +114,8 @@ Result<Comparison> parse_comparison(std::string_view text, const std::string& na
 Status add_arm(std::string_view text, Comparison& comparison);
 // "ttft=500ms,gap=50ms,share=0.99,probes=8": the search of the highest rate that keeps the bounds.
 Status set_goodput(std::string_view text, Comparison& comparison);
-// What makes no sense of it whatever the machines are: no machine left for answers, a failure of one
-// that is not there. Error: invalid_argument.
+// What makes no sense of it whatever the machines are: no machine left for answers, a failure of
+// one that is not there. Error: invalid_argument.
 Status check_cluster(const ClusterOf& cluster);
 // Takes settings that begin with "cluster." out of `set` and into `out`. Error: invalid_argument, a
 // key or a value that is none.

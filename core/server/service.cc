@@ -67,9 +67,8 @@ void Service::start_engine(ServedModel& engine, ModelMetrics& metrics, Replicas&
                        .on_step = [&metrics](const StepRecord& step) { metrics.add(step); },
                        .observer = engine.feed.get(),
                        .on_kv_events = kv_event_sink(),
-                       .on_end = [this, &group, rank = engine.rank](const std::string& problem) {
-                         lose(group, rank, problem);
-                       }});
+                       .on_end = [this, &group, rank = engine.rank](
+                                     const std::string& problem) { lose(group, rank, problem); }});
 }
 
 void Service::lose(Replicas& group, uint32_t rank, const std::string& problem) {

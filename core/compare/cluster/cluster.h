@@ -7,8 +7,8 @@
 
 #include <vector>
 
-#include "core/routing/router.h"
 #include "core/compare/replay.h"
+#include "core/routing/router.h"
 
 namespace tenon::compare {
 

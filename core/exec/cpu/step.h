@@ -144,7 +144,7 @@ struct CpuStep {
   const Head* head = nullptr;  // null: the model is none
   const ModelShape* shape = nullptr;
   std::span<const KvGroupStorage> kv;  // [group_count]
-  Collective* ranks = nullptr;  // null: this process runs the model alone
+  Collective* ranks = nullptr;         // null: this process runs the model alone
   ModelCut cut;
   const RowOps* ops = nullptr;
   WorkerPool* pool = nullptr;

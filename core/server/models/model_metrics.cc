@@ -99,7 +99,8 @@ void add_counts(const EngineTotals& more, EngineTotals& sum) {
 // Of a replica, which engine it is as well.
 MetricsText::Labels labels_of(const std::string& name, const ServedModel* model) {
   MetricsText::Labels labels = {{"model_name", name}};
-  if (model != nullptr && model->replicas > 1) labels.emplace_back("engine", std::to_string(model->rank));
+  if (model != nullptr && model->replicas > 1)
+    labels.emplace_back("engine", std::to_string(model->rank));
   return labels;
 }
 
@@ -298,7 +299,8 @@ void write_tiers(const MetricsText::Labels& labels, const Tiers& tiers, MetricsT
 }
 
 // Of what goes to other workers, and comes from them.
-void write_transfer(const MetricsText::Labels& labels, const KvTransfer& transfer, MetricsText& out) {
+void write_transfer(const MetricsText::Labels& labels, const KvTransfer& transfer,
+                    MetricsText& out) {
   const TransferTotals totals = transfer.totals();
   const auto put = [&](std::string_view name, const char* type, std::string_view help,
                        uint64_t value) {

@@ -88,8 +88,8 @@ class ModelMetrics {
   void write_histograms(const MetricsText::Labels& labels, MetricsText& out) const;
   void write_adapters(const MetricsText::Labels& labels, size_t adapters, MetricsText& out) const;
 
-  void write_engine(const MetricsText::Labels& labels, const ServedModel& served, const PartTimes& times,
-                    MetricsText& out) const;
+  void write_engine(const MetricsText::Labels& labels, const ServedModel& served,
+                    const PartTimes& times, MetricsText& out) const;
 
   mutable std::mutex mutex_;
   EngineTotals carried_;  // of engines that ended

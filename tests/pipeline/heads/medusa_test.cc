@@ -1,6 +1,4 @@
 // Medusa heads: what they compute, in whole pipelines, and damaged.
-#include "core/exec/head_products.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,6 +8,7 @@
 #include <vector>
 
 #include "core/exec/cpu/executor.h"
+#include "core/exec/head_products.h"
 #include "core/exec/ref/executor.h"
 #include "core/model/tensors/tensor_values.h"
 #include "tests/support/recurrent_pipelines.h"

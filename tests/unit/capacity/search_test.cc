@@ -171,7 +171,7 @@ TEST(FitMemory, what_does_not_fit_is_refused_with_numbers) {
 
 FoundFleet holding(const std::string& name, double price, uint32_t replicas, double ttft_ms) {
   FoundFleet out{.candidate = {.machine = machine(name, price), .scheduler = "chunked"},
-              .replicas = replicas};
+                 .replicas = replicas};
   out.probe = {.replicas = replicas, .requests = 10, .ttft_ms = ttft_ms, .gap_ms = 5, .busy = 0.8};
   return out;
 }
@@ -179,10 +179,10 @@ FoundFleet holding(const std::string& name, double price, uint32_t replicas, dou
 TEST(RankFindings, the_cheapest_comes_first_and_what_nothing_dominates_is_marked) {
   const Goal goal = goal_of(10);
   std::vector<FoundFleet> all = {holding("dear", 4, 2, 100),
-                              holding("cheap", 1, 3, 400),
-                              holding("worse", 5, 1, 450),
-                              {.candidate = {.machine = machine("no")}},
-                              holding("middle", 2, 2, 200)};
+                                 holding("cheap", 1, 3, 400),
+                                 holding("worse", 5, 1, 450),
+                                 {.candidate = {.machine = machine("no")}},
+                                 holding("middle", 2, 2, 200)};
   all[3].refused = "it does not fit";
   all[3].candidate.machine.price.hour = 1;
   rank_findings(all, goal);

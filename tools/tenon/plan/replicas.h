@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "core/capacity/search.h"
-#include "core/routing/router.h"
 #include "core/compare/replay.h"
 #include "core/llm/open/open_pipeline.h"
+#include "core/routing/router.h"
 #include "core/workload/prompts.h"
 
 namespace tenon {

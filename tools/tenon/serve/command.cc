@@ -135,12 +135,12 @@ Result<std::unique_ptr<server::KvEventPublisher>> open_kv_events(const ServeFlag
                             " has no effect without --kv-events – give the endpoint to publish at");
   }
   if (const auto& first = models.sources.front().loaded; first != nullptr && first->replicas > 1) {
-    return invalid_argument(
-        "--kv-events tells of one engine, and " +
-        std::string(first->pipeline->config.data_replicas.value > 1 ? "parallel.data"
-                                                                    : "parallel.pipeline") +
-        " is " + std::to_string(first->replicas) +
-        " – start a server for each, or leave one of the two out");
+    return invalid_argument("--kv-events tells of one engine, and " +
+                            std::string(first->pipeline->config.data_replicas.value > 1
+                                            ? "parallel.data"
+                                            : "parallel.pipeline") +
+                            " is " + std::to_string(first->replicas) +
+                            " – start a server for each, or leave one of the two out");
   }
   if (models.sources.size() > 1) {
     return invalid_argument("--kv-events tells of one model, and " +
