@@ -41,7 +41,8 @@ TEST(RouterTest, of_a_lost_machine_the_sessions_move_and_all_others_stay) {
   for (int i = 0; i < 200; ++i) {
     const size_t now = Router::of_session("session " + std::to_string(i), loads);
     EXPECT_NE(now, 2u);
-    if (before[i] != 2) EXPECT_EQ(now, before[i]) << i;
+    if (before[i] == 2) continue;
+    EXPECT_EQ(now, before[i]) << i;
   }
 }
 
