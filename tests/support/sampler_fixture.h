@@ -62,6 +62,7 @@ struct Story {
 
 class StandardFixture : public testing::Test {
  protected:
+  // The row looks at the history of `before`, which must outlive it where it has any.
   static SampleRow row_of(const std::vector<float>& logits, const SamplingParams& params,
                           const Before& before) {
     SampleRow row;
@@ -74,8 +75,6 @@ class StandardFixture : public testing::Test {
     row.allowed = before.allowed;
     return row;
   }
-  // A row looks at the history of its `before`, which must outlive it.
-  static SampleRow row_of(const std::vector<float>&, const SamplingParams&, Before&&) = delete;
 
   Drawn draw(const std::vector<float>& logits, const SamplingParams& params,
              const Before& before = {}) {

@@ -105,9 +105,9 @@ class HeadDriver {
     Rows out;
     for (size_t i = 0; output.ok() && i < wanted.size(); ++i) {
       const float *logits = output->logits + i * output->vocabulary,
-                  *state = output->hidden[0] + i * shape_.shape().hidden;
+                  *hidden = output->hidden[0] + i * shape_.shape().hidden;
       out.logits.emplace_back(logits, logits + output->vocabulary);
-      out.states.emplace_back(state, state + shape_.shape().hidden);
+      out.states.emplace_back(hidden, hidden + shape_.shape().hidden);
     }
     return out;
   }

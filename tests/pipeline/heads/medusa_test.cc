@@ -183,7 +183,9 @@ TEST_P(MedusaPipelines, typical_acceptance_has_a_numerics_id_of_its_own) {
   size_t changed = 0;
   for (size_t i = 0; i < all.samples.size(); ++i) {
     // Every other request is greedy: its tokens stay.
-    if (i % 2 == 0) EXPECT_EQ(outcome.samples[i], all.samples[i]) << i;
+    if (i % 2 == 0) {
+      EXPECT_EQ(outcome.samples[i], all.samples[i]) << i;
+    }
     changed += outcome.samples[i] == all.samples[i] ? 0 : 1;
   }
   EXPECT_GE(outcome.totals.drafts.accepted, all.totals.drafts.accepted);

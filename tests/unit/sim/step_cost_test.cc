@@ -31,7 +31,7 @@ Shaped shaped(const std::string& name, const std::string& format = "", uint32_t 
   auto model = open_without_weights(name, {}, format);
   EXPECT_TRUE(model.ok()) << model.status().message();
   out.model = *std::move(model);
-  if (ranks > 1) out.cut = cut_heads(*out.model, 0, ranks);
+  if (ranks > 1) out.cut = cut_model(*out.model, {.ranks = ranks});
   out.shape = std::make_unique<ModelShapeStorage>(out.model->plan, kContext);
   const ModelShape& shape = out.shape->shape();
   out.groups.resize(shape.group_count);
