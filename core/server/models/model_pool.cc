@@ -3,6 +3,7 @@
 #include <malloc.h>
 
 #include <algorithm>
+#include <cstdio>
 
 #include "core/base/quote.h"
 #include "core/base/saturating.h"

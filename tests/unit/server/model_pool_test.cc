@@ -191,7 +191,7 @@ TEST_F(ModelPools, say_who_is_in_use_once_the_wait_is_over) {
   const Answer a = use(*pool, "a");
   const Answer b = use(*pool, "b");
   EXPECT_EQ(b.status, 503u);
-  EXPECT_THAT(b.problem, HasSubstr("there is no room for the model \"b\": a is in use"));
+  EXPECT_THAT(b.problem, HasSubstr("there is no room for the model 'b': a is in use"));
   EXPECT_THAT(diary_.lines(), ElementsAre("load a"));
 }
 
@@ -203,7 +203,7 @@ TEST_F(ModelPools, refuse_what_never_fits_and_unload_nothing_for_it) {
   use(*pool, "a");
   const Answer giant = use(*pool, "giant");
   EXPECT_EQ(giant.status, 503u);
-  EXPECT_THAT(giant.problem, HasSubstr("\"giant\" needs 101 B, and 100 B are free even if"));
+  EXPECT_THAT(giant.problem, HasSubstr("'giant' needs 101 B, and 100 B are free even if"));
   EXPECT_EQ(state(*pool, "a"), ModelState::loaded);
   EXPECT_THAT(pool->facts(*pool->find("giant")).problem, HasSubstr("needs 101 B"));
 }
@@ -245,7 +245,7 @@ TEST_F(ModelPools, answer_with_the_reason_where_a_model_cannot_be_loaded) {
   for (int i = 1; i <= 2; ++i) {
     const Answer bad = use(*pool, "bad");
     EXPECT_EQ(bad.status, 503u);
-    EXPECT_EQ(bad.problem, "the model \"bad\" cannot be loaded: its file ends early");
+    EXPECT_EQ(bad.problem, "the model 'bad' cannot be loaded: its file ends early");
     EXPECT_EQ(tries, i);  // it is tried again
   }
   EXPECT_EQ(pool->facts(*pool->find("bad")).problem, "its file ends early");
@@ -300,12 +300,12 @@ TEST_F(ModelPools, unload_on_request_what_is_not_in_use_or_kept) {
     return said;
   };
   Answer a = use(*pool, "a");
-  EXPECT_THAT(unload("a"), HasSubstr("409 the model \"a\" is in use"));
+  EXPECT_THAT(unload("a"), HasSubstr("409 the model 'a' is in use"));
   a.lease.reset();
   EXPECT_EQ(unload("a"), "done");
   EXPECT_EQ(unload("a"), "done");  // it is not there already
   EXPECT_EQ(state(*pool, "a"), ModelState::unloaded);
-  EXPECT_THAT(unload("kept"), HasSubstr("400 the model \"kept\" is kept in memory"));
+  EXPECT_THAT(unload("kept"), HasSubstr("400 the model 'kept' is kept in memory"));
 }
 
 TEST_F(ModelPools, tell_who_waits_that_the_server_ends) {
