@@ -15,9 +15,11 @@
 
 namespace tenon {
 
+// `const AttentionChunks*`, of a kernel that can do so.
 inline constexpr std::string_view kAttentionChunks = "attention_chunks/1";
+// How it is told.
 struct AttentionChunks {
-  void* self = nullptr;
+  void* self = nullptr;  // first argument of `set`
   // The groups of the next `bind` whose windows are chunks; those of an earlier call are forgotten.
   void (*set)(void* self, std::span<const GroupId> groups) noexcept = nullptr;
 };

@@ -19,6 +19,7 @@ namespace tenon {
 // `ModelBlockRunner* const*`: of a head that drafts blocks (P-EAGLE, DFlash, DSpark).
 inline constexpr std::string_view kModelRunnerBlock = "model_runner_block/1";
 
+// What one sequence asks for.
 struct RunnerBlock {
   SeqId seq = kNoSeq;
   std::span<const TokenId> history;  // as RunnerRow::history, without drafts
@@ -26,6 +27,7 @@ struct RunnerBlock {
   uint32_t tokens = 0;  // wanted: at most block_tokens(), and at most the slots that were granted
 };
 
+// [step]
 class ModelBlockRunner {
  public:
   // The most tokens that a block proposes.
@@ -45,6 +47,7 @@ class ModelBlockRunner {
   virtual Status follow(std::span<const TokenId> before, std::span<const float*> logits,
                         std::span<const float* const> hidden,
                         std::span<float> confidence) noexcept = 0;
+  // Whether the head says how likely its tokens are to be kept.
   virtual bool has_confidence() const noexcept = 0;
 
  protected:

@@ -5,6 +5,7 @@
 
 namespace tenon {
 
+// What a processor must have for code of each set.
 inline constexpr CpuFeatures kCpuAvxVnni = {CpuFeature::avx2, CpuFeature::avx_vnni};
 inline constexpr CpuFeatures kCpuNeon = {CpuFeature::neon};
 inline constexpr CpuFeatures kCpuNeonDotprod = {CpuFeature::neon, CpuFeature::dotprod};
