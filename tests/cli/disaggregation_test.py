@@ -102,7 +102,7 @@ class Apart(unittest.TestCase):
         for (path, body), expected in zip(REQUESTS, self.expected):
             with self.subTest(path=path, body=body):
                 self.assertEqual(said(apart(prefill, decode, path, body)), expected)
-        self.assertGreater(decode.figure("found_tokens_total"), 150)
+        self.assertGreater(decode.figure("found_tokens_total"), 50)
         self.assertEqual(decode.figure("partial_total"), 0)
         self.assertEqual(decode.figure("received_bytes_total"), prefill.figure("sent_bytes_total"))
         # What was fetched is freed, on both sides.
@@ -148,7 +148,7 @@ class Apart(unittest.TestCase):
                     first = ask(prefill, path, body, **both)
                     self.assertEqual(first[2]["usage"]["completion_tokens"], body.get("n", 1))
                     self.assertEqual(said(later.result()), expected)
-        self.assertGreater(decode.figure("found_tokens_total"), 150)
+        self.assertGreater(decode.figure("found_tokens_total"), 50)
         prefill.settle("leases", 0)
 
     def test_several_prompts_have_a_room_each(self):
@@ -264,7 +264,7 @@ class Apart(unittest.TestCase):
         for (path, body), expected in zip(REQUESTS, self.expected):
             with self.subTest(path=path, body=body):
                 self.assertEqual(said(apart(prefill, decode, path, body)), expected)
-        self.assertGreater(decode.figure("found_tokens_total"), 150)
+        self.assertGreater(decode.figure("found_tokens_total"), 50)
 
     def test_workers_that_differ_exchange_nothing_and_answer_all_the_same(self):
         prefill, decode = self.worker("prefill", **{"kv_cache.dtype": "i8"}), self.worker("decode")

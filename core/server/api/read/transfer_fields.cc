@@ -115,12 +115,14 @@ void read_bootstrap(Fields& fields, GenerationCall& call) {
   const size_t count = room->is_array() ? room->size() : 1;
   const size_t prompts =
       call.dialect == Dialect::chat ? 1 : std::max<size_t>(call.prompts.size(), 1);
-  if (count != prompts) {
+  // sglang-router sends a room for each sample of a prompt, of which one will do.
+  const size_t samples = count == prompts ? 1 : call.answer.samples.value_or(1);
+  if (count != prompts * samples) {
     return fields.refuse("bootstrap_room", "must be one number for each prompt");
   }
   TransferCall out;
   out.kind = TransferCall::Kind::room;
-  for (size_t i = 0; i < count; ++i) {
+  for (size_t i = 0; i < count; i += samples) {
     TransferCall::Place place;
     const Json& number = nth(*room, i);
     if (!number.is_number_unsigned()) {
