@@ -74,13 +74,17 @@ Planes planes_of(const KvGroup& group, DType dtype, uint32_t block_tokens) {
   return {k, kv_plane(dtype, group.kv_heads, group.v_dim, block_tokens)};
 }
 
-// Whether one of the layers keeps its K and V in that storage of the group.
+// Whether one of the layers keeps its K and V in that storage of the group. What no layer names
+// is used besides K and V (keys of an index), by whichever rank runs such layers.
 bool is_used(const ModelShape& shape, GroupId group, uint32_t storage, LayerRange range) {
+  bool is_named = false;
   for (LayerId layer = 0; layer < shape.layer_count; ++layer) {
     const LayerShape& own = shape.layers[layer];
-    if (range.contains(layer) && own.group == group && own.index_in_group == storage) return true;
+    if (own.group != group || own.index_in_group != storage) continue;
+    if (range.contains(layer)) return true;
+    is_named = true;
   }
-  return false;
+  return !is_named;
 }
 
 }  // namespace
