@@ -94,7 +94,7 @@ class Service(unittest.TestCase):
         file = SOURCE / "configs/pipelines/chunked.toml"
         done = run("serve", file, file)
         self.assertEqual(done.returncode, 1)
-        self.assertIn("two pipelines have the name 'chunked'", done.stderr)
+        self.assertIn("two models have the name 'chunked'", done.stderr)
 
     def test_figures_are_what_happened(self):
         with Server() as server:
