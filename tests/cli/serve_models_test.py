@@ -126,7 +126,7 @@ class Models(unittest.TestCase):
             status, _, refusal = desk.ask("huge")
             self.assertEqual(status, 404)
             self.assertEqual(refusal["error"]["message"],
-                             'there is no model "huge" here, only "big" and "little" – GET /v1/models '
+                             "there is no model 'huge' here, only 'big' and 'little' – GET /v1/models "
                              "lists what there is")
             self.assertEqual(desk.post("/v1/completions", ASK)[0], 400)
 
@@ -154,7 +154,7 @@ class Models(unittest.TestCase):
             self.assertIn("/no/such/model", state["error"])
             self.assertEqual(desk.ask("big")[0], 200)
             self.assertEqual(desk.get("/health")[0], 200)
-            self.assertIn('the model "gone" cannot be loaded as it is', desk.heard)
+            self.assertIn("the model 'gone' cannot be loaded as it is", desk.heard)
 
     def test_where_memory_is_short_the_one_that_was_not_used_for_longest_goes(self):
         names = ("one", "two", "three")
@@ -278,7 +278,7 @@ class Refusals(unittest.TestCase):
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("say --on-demand", done.stderr)
         text = self.refuse("format = 1\n" + entry("a"), "--idle-unload", "soon")
-        self.assertIn('--idle-unload is "soon" – it must be a time such as 10min, or never', text)
+        self.assertIn("--idle-unload is 'soon' – it must be a time such as 10min, or never", text)
 
     def test_kv_events_need_a_model_that_stays(self):
         text = self.refuse("format = 1\n" + entry("a"), "--kv-events", "tcp://127.0.0.1:*")

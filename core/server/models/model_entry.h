@@ -14,6 +14,7 @@ class ModelPool::Entry {
       : source(std::move(from)),
         metrics(source.loaded == nullptr ? 1 : source.loaded->replicas),
         model(std::move(source.loaded)),
+        needs(source.needs),
         created(now_s()) {
     state = model == nullptr ? ModelState::unloaded : ModelState::loaded;
   }

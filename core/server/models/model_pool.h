@@ -45,6 +45,7 @@ struct ModelSource {
   bool keep = false;                          // it is never unloaded
   std::chrono::nanoseconds idle_unload = {};  // unloaded after so long without use; 0 = never
   std::function<Result<ModelNeeds>()> measure = {};  // without loading; may be empty if `keep`
+  std::optional<ModelNeeds> needs = {};              // what `measure` found already
   // `free_bytes` of the host's memory are free for it. May be empty if `keep`.
   std::function<Result<std::unique_ptr<ServedModel>>(uint64_t free_bytes)> load = {};
 };

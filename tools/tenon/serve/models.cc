@@ -213,6 +213,7 @@ Result<server::ModelSource> source_of(Spec spec, const std::shared_ptr<SharedWei
   Result<server::ModelNeeds> needs = source.measure();
   if (needs.ok()) {
     tell_needs(spec.name, *needs);
+    source.needs = *needs;
   } else {
     log(LogLevel::warning, "server",
         "the model " + in_quotes(spec.name) + " cannot be loaded as it is: " +
