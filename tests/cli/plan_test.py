@@ -77,8 +77,6 @@ class Plan(unittest.TestCase):
     def test_a_goal_that_is_impossible_is_a_sentence(self):
         plan = self.plan(slo="gap=1us")
         self.assertIn("even one request at a time: ", plan["findings"][0]["refused"])
-        few = self.plan(rate=4000, most=2, slo="gap=15ms,ttft=100ms")
-        self.assertIn("refused", few["findings"][0])
 
     def test_time_that_is_up_is_said(self):
         plan = self.plan(budget="1ms")
