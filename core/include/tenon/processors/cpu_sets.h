@@ -5,7 +5,8 @@
 
 namespace tenon {
 
-inline constexpr CpuFeatures kCpuAvxVnni = {CpuFeature::avx2, CpuFeature::avx_vnni};  // each set
+// What a processor must have for code of each set.
+inline constexpr CpuFeatures kCpuAvxVnni = {CpuFeature::avx2, CpuFeature::avx_vnni};
 inline constexpr CpuFeatures kCpuNeon = {CpuFeature::neon};
 inline constexpr CpuFeatures kCpuNeonDotprod = {CpuFeature::neon, CpuFeature::dotprod};
 inline constexpr CpuFeatures kCpuNeonI8mm = {CpuFeature::neon, CpuFeature::dotprod,
