@@ -39,6 +39,7 @@ Logits run_rank(const std::string& path, const ExecutorCase& executor_case, Coll
   LoadOptions options;
   options.attention = {kernels->attention()};
   options.attention.prefill.chunks = options.attention.decode.chunks = kernels->chunks();
+  options.attention.prefill.chunks = options.attention.decode.chunks = kernels->chunks();
   options.state = {kernels->state(), "cpu"};
   options.linear = [&](const WeightView&) -> ChosenLinear {
     return {kernels->linear(), kernels->gate_finish()};

@@ -85,6 +85,7 @@ void run_stage(const std::string& path, const ExecutorCase& executor_case, Colle
   LateStage stage(std::move(inner), ranks, *cut, (*model)->plan.hidden);
   LoadOptions options;
   options.attention = {kernels->attention()};
+  options.attention.prefill.chunks = options.attention.decode.chunks = kernels->chunks();
   options.state = {kernels->state(), "cpu"};
   options.linear = [&](const WeightView&) -> ChosenLinear {
     return {kernels->linear(), kernels->gate_finish()};
@@ -97,7 +98,7 @@ void run_stage(const std::string& path, const ExecutorCase& executor_case, Colle
   run.numerics[rank] = stage.numerics();
   if (rank > 0) return follow(ranks, stage);
   if (wants_hidden) {
-    driver.want_hidden({0, 3}, {static_cast<LayerId>((*model)->plan.layers.size())});
+    driver.want_hidden({0}, {static_cast<LayerId>((*model)->plan.layers.size())});
   }
   run.logits = logits_of(driver, **model);
   run.hidden = driver.hidden();
@@ -160,7 +161,7 @@ TEST(StagesTest, hidden_states_of_the_end_come_back_with_the_logits) {
   const auto model = open_model(path);
   const ModelShapeStorage shape((*model)->plan, kContext);
   Loaded alone(best_case(1), **model, shape.shape());
-  alone->want_hidden({0, 3}, {static_cast<LayerId>((*model)->plan.layers.size())});
+  alone->want_hidden({0}, {static_cast<LayerId>((*model)->plan.layers.size())});
   logits_of(*alone.operator->(), **model);
   ASSERT_FALSE(run.hidden.empty());
   EXPECT_EQ(run.hidden, alone->hidden());

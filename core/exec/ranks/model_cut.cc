@@ -272,8 +272,10 @@ ModelCut cut_model(Model& model, const CutWish& wish) {
       cut_layer(model, index, heads_of(model.plan.layers[index], rank, ranks), cut.orders);
     }
     cut_sums(model, index, made, rank, cut.orders);
-    const uint32_t count = model.plan.layers[index].experts.count;
-    if (experts && count >= ranks) made.experts = cut_columns(count, 1, ranks);
+    // Results of experts that do nothing are nobody's, so their layers have columns of all.
+    const ExpertsPlan& plan = model.plan.layers[index].experts;
+    const bool can_share = plan.idle == 0 && plan.count >= ranks;
+    if (experts && can_share) made.experts = cut_columns(plan.count, 1, ranks);
   }
   return cut;
 }

@@ -18,6 +18,8 @@ uint64_t bytes_of_weight(const Weight& weight) {
 
 // Whether a stage may begin with the layer.
 bool may_begin(const ModelPlan& plan, size_t first) {
+  // What experts of the layer before made is kept by who runs that layer.
+  if (first < plan.layers.size() && plan.layers[first].joins_aside) return false;
   bool mixes = false, chooses = false;
   for (size_t i = first; i < plan.layers.size(); ++i) {
     const LayerPlan& layer = plan.layers[i];

@@ -63,7 +63,8 @@ class BadMedusa : public testing::Test {
  protected:
   BadMedusa() {
     std::filesystem::copy(kHeads + "medusa", folder_.path(),
-                          std::filesystem::copy_options::overwrite_existing);
+                          std::filesystem::copy_options::recursive |
+                              std::filesystem::copy_options::overwrite_existing);
   }
   std::string refusal(const Model& of = target()) {
     const auto opened = open_head(folder_.path(), of);
@@ -194,7 +195,7 @@ TEST_P(MedusaPipelines, typical_acceptance_has_a_numerics_id_of_its_own) {
 
 TEST_P(MedusaPipelines, heads_of_another_target_are_refused) {
   EXPECT_THAT(refusal({"drafter.plugin=medusa", "drafter.model=" + kHeads + "medusa"}),
-              HasSubstr("it was made for another target"));
+              HasSubstr("the head was made for another target"));
 }
 
 }  // namespace
