@@ -124,7 +124,11 @@ SEEDED = {*delta_cases.CASES, *dense_cases.CASES, *conv_cases.CASES, "cohere_nor
           "granitemoeshared_stacked", "llama_shared_kv_biases", "mixtral_stacked", "olmo2_biases",
           "olmo_biases", "qwen2_moe_sparse", "stablelm", "smollm3_window", "gpt_oss_plain",
           "gpt2_scaled", "deepseek_v3_halves", "llama_shared_kv", "olmoe_clipped", "granite_biases",
-          "qwen3_moe_stacked", "phi_norms", "starcoder2_plain", *router_cases.CASES,
+          "qwen3_moe_stacked", "phi_norms", "starcoder2_plain", "deepseek_v3_one_group",
+          "falcon_one_norm", "gpt_neox_serial", "granite4_rope", "granitemoe", "granitemoe_biases",
+          "llama_head_dim", "llama_rope_llama3_new", "mistral_window", "mixtral_window",
+          "mpt_scaled", "nemotron_biases", "qwen2_sliding_layers", "qwen3_moe_biases",
+          *router_cases.CASES,
           *attention_cases.CASES, *gemma4_cases.CASES, *mixer_cases.CASES,
           *index_cases.CASES, *stream_cases.CASES, *chunk_cases.CASES} - chunk_cases.STORED
 
