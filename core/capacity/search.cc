@@ -59,8 +59,8 @@ class Search {
       return std::optional<Probe>();
     }
     ++out_.probes;
-    TENON_ASSIGN_OR_RETURN(Probe found, replicas_.probe(replicas, rate));
-    return std::optional(std::move(found));
+    TENON_ASSIGN_OR_RETURN(const Probe found, replicas_.probe(replicas, rate));
+    return std::optional(found);
   }
 
   void take(const Probe& found) {

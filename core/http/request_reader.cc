@@ -5,6 +5,7 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/beast/http/read.hpp>
 
+#include "core/base/ascii.h"
 #include "core/http/head_lines.h"
 
 namespace tenon::http {
@@ -153,10 +154,7 @@ Request RequestReader::head() const {
   set_target(text_of(message.target()), request);
   request.is_1_0 = message.version() == 10;
   for (const auto& field : message) {
-    std::string name = text_of(field.name_string());
-    std::transform(name.begin(), name.end(), name.begin(),
-                   [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
-    request.fields.push_back({std::move(name), text_of(field.value())});
+    request.fields.push_back({lower_ascii(text_of(field.name_string())), text_of(field.value())});
   }
   return request;
 }

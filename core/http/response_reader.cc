@@ -1,10 +1,11 @@
 #include "core/http/response_reader.h"
 
-#include <algorithm>
 #include <boost/asio/buffer.hpp>
 #include <boost/beast/http/basic_parser.hpp>
 #include <boost/beast/http/error.hpp>
 #include <optional>
+
+#include "core/base/ascii.h"
 
 namespace tenon::http {
 namespace {
@@ -14,13 +15,6 @@ using Error = beast::error_code;
 
 // Heads with a status of 1xx, before the one that counts.
 constexpr int kMostInformation = 8;
-
-std::string lower_case(beast::string_view text) {
-  std::string out(text.data(), text.size());
-  std::transform(out.begin(), out.end(), out.begin(),
-                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
-  return out;
-}
 
 // One head and its body, as Beast reads them.
 class OneMessage final : public beast::http::basic_parser<false> {
@@ -37,7 +31,8 @@ class OneMessage final : public beast::http::basic_parser<false> {
     status_ = static_cast<unsigned>(code);
   }
   void on_field_impl(beast::http::field, View name, View value, Error&) override {
-    fields_.push_back({lower_case(name), std::string(value.data(), value.size())});
+    fields_.push_back(
+        {lower_ascii({name.data(), name.size()}), std::string(value.data(), value.size())});
   }
   void on_header_impl(Error&) override {
     if (!is_information()) sink_.head(status_, fields_);

@@ -59,9 +59,7 @@ void Service::server_info(const Call& call, const http::Request& request) {
 void Service::load(const Call& call, const http::Request&) {
   uint64_t requests = 0;
   for (const Lease& model : loaded_models()) {
-    for (uint32_t rank = 0; rank < model->replicas; ++rank) {
-      requests += model->engine(rank).host->live_requests();
-    }
+    for (const ServedModel* engine : model->engines()) requests += engine->host->live_requests();
   }
   call->answer_json(api::to_text({{"server_load", requests}}));
 }
@@ -94,9 +92,7 @@ void Service::kv_event_sources(const Call& call, const http::Request&) {
 void Service::get_load(const Call& call, const http::Request&) {
   api::Json loads = api::Json::array();
   for (const Lease& model : loaded_models()) {
-    for (uint32_t rank = 0; rank < model->replicas; ++rank) {
-      loads.push_back(load_json(model->engine(rank)));
-    }
+    for (const ServedModel* engine : model->engines()) loads.push_back(load_json(*engine));
   }
   call->answer_json(api::to_text(loads));
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/base/ascii.h"
 #include "core/base/machine/cpu_cores.h"
 #include "core/base/quote.h"
 #include "core/base/text.h"
@@ -24,10 +25,7 @@ std::string_view media_type(std::string_view content_type) {
 bool is_json(const http::Request& request) {
   const std::string* type = request.find("content-type");
   if (type == nullptr) return false;
-  std::string lower(media_type(*type));
-  std::transform(lower.begin(), lower.end(), lower.begin(),
-                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
-  return lower == "application/json";
+  return lower_ascii(media_type(*type)) == "application/json";
 }
 
 api::ApiError key_needed() {
@@ -99,7 +97,7 @@ Service::~Service() {
 void Service::drain() {
   draining_ = true;
   for (const Lease& model : loaded_models()) {
-    for (uint32_t rank = 0; rank < model->replicas; ++rank) model->engine(rank).feed->close();
+    for (ServedModel* engine : model->engines()) engine->feed->close();
   }
 }
 

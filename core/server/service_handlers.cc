@@ -242,7 +242,7 @@ void Service::generate(const Call& call, api::Outcome<api::GenerationCall> parse
     noted.stream = parsed->stream;
   });
   const auto asked = std::make_shared<api::GenerationCall>(*std::move(parsed));
-  with_model(call, entry, [this, call, asked, &entry](const Lease& model) {
+  with_model(call, entry, [this, call, asked](const Lease& model) {
     if (const auto missing = not_built(*asked, *model, generation_)) return call->refuse(*missing);
     std::make_shared<Generation>(std::move(*asked), model, call, pool_, generation_)->start();
   });
@@ -307,7 +307,7 @@ void Service::embeddings(const Call& call, const http::Request& request) {
   if (!found.ok()) return call->refuse(found.error());
   Entry& entry = **found;
   call->note([&](LogEntry& noted) { noted.model = models_.name(entry); });
-  with_model(call, entry, [this, call, asked = *parsed, &entry](const Lease& model) {
+  with_model(call, entry, [this, call, asked = *parsed](const Lease& model) {
     std::make_shared<EmbeddingJob>(asked, model, call, pool_)->start();
   });
 }

@@ -9,6 +9,7 @@
 #include <functional>
 #include <optional>
 
+#include "core/base/ascii.h"
 #include "core/base/quote.h"
 
 namespace tenon {
@@ -35,14 +36,6 @@ bool is_plain(std::string_view host) {
   return !host.empty() && host.size() <= kMostHost && std::ranges::all_of(host, [](char c) {
     return c > ' ' && c <= '~' && c != '/' && c != ',' && c != '[' && c != ']';
   });
-}
-
-std::string lower(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return out;
 }
 
 // An address's bits, and how many of them count. IPv4 addresses are those that IPv6 has for them.
@@ -142,12 +135,12 @@ Result<TrustedPeers> TrustedPeers::parse(std::string_view list) {
                             "commas between them, or \"*\" for any");
   }
   TrustedPeers peers;
-  peers.list_ = lower(list);
+  peers.list_ = lower_ascii(list);
   return peers;
 }
 
 bool TrustedPeers::has(std::string_view host) const {
-  const std::string wanted = lower(host);
+  const std::string wanted = lower_ascii(host);
   if (!is_plain(wanted)) return false;  // such as a network
   const auto address = network_of(wanted);
   return any_entry(list_, [&](std::string_view entry) {

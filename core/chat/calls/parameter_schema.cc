@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/ascii.h"
 #include "core/base/json_pointer.h"
 #include "core/chat/calls/allowed_values.h"
 #include "core/jinja/json_values.h"
@@ -21,8 +22,8 @@ constexpr size_t kMostSteps = 100'000;
 constexpr size_t kDeepest = 200;  // of schemas that refer to each other
 
 // Names that tools use for the types besides those of JSON Schema: Python's and OpenAPI's.
-JsonTypes types_called(std::string name) {
-  for (char& c : name) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c;
+JsonTypes types_called(std::string_view written) {
+  const std::string name = lower_ascii(written);
   const auto of = [](auto... types) {
     return static_cast<JsonTypes>((static_cast<unsigned>(types) | ...));
   };
@@ -112,11 +113,13 @@ class SchemaWalk {
   Found own_value(const ordered_json& schema) {
     AllowedValues allowed;
     const ordered_json* type = json_member(schema, "type");
-    if (type != nullptr && type->is_string()) allowed.types = types_called(*type);
+    if (type != nullptr && type->is_string()) {
+      allowed.types = types_called(type->get_ref<const std::string&>());
+    }
     if (type != nullptr && type->is_array()) {
       allowed.types = 0;
       for (const ordered_json& one : *type) {
-        if (one.is_string()) allowed.types |= types_called(one);
+        if (one.is_string()) allowed.types |= types_called(one.get_ref<const std::string&>());
       }
     }
     if (const ordered_json* value = json_member(schema, "const")) {

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/ascii.h"
 #include "core/base/utf8.h"
 #include "core/chat/calls/call_reader.h"
 #include "core/chat/calls/python_number.h"
@@ -21,12 +22,6 @@ constexpr uint32_t kMostDepth = 64;
 
 bool is_quote(char c) {
   return c == '"' || c == '\'';
-}
-
-std::string lower_case(std::string_view text) {
-  std::string lower(text);
-  for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c;
-  return lower;
 }
 
 // Python's source has one kind of line end.
@@ -92,7 +87,7 @@ class LiteralReader {
   std::optional<std::string> text_prefix() const {
     for (size_t letters = 0; letters < 3 && letters < left_.size(); ++letters) {
       if (!is_quote(left_[letters])) continue;
-      const std::string prefix = lower_case(left_.substr(0, letters));
+      const std::string prefix = lower_ascii(left_.substr(0, letters));
       for (const std::string_view known : {"", "r", "u", "b", "br", "rb"}) {
         if (prefix == known) return prefix;
       }

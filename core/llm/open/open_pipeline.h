@@ -15,6 +15,9 @@
 
 namespace tenon::llm {
 
+// Loading::memory_bytes with which planning refuses nothing: more than any machine has.
+inline constexpr uint64_t kBoundlessMemory = uint64_t{1} << 50;
+
 struct PipelineSource {
   std::string file = {};                      // a pipeline file; empty = the bundled one
   std::optional<std::string> text = {};       // TOML instead; its paths start at the current folder

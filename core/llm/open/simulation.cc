@@ -90,11 +90,10 @@ Result<uint32_t> simulated_ranks(const PipelineConfig& config, const sim::Machin
 // A pipeline that is only shown needs no more of a model than its shape, whose memory nobody has
 // here. Where there is no shape of that name, the error is that of a model that is not there.
 void show_shape(PipelineRequest& request, const Loading& loading) {
-  constexpr uint64_t kEnough = uint64_t{1} << 50;
   const std::string path = request.config.model_path.value;
   if (path.empty() || !named_shape(std::filesystem::path(path).filename().string()).ok()) return;
   if (loading.memory_bytes == 0) {
-    request.available_memory_bytes = request.total_memory_bytes = kEnough;
+    request.available_memory_bytes = request.total_memory_bytes = kBoundlessMemory;
   }
   request.open = [format = request.config.simulated_weights.value](const std::string& shape,
                                                                    std::string_view as) {

@@ -157,4 +157,9 @@ Picture sweep_chart(const std::vector<Sweep>& sweeps, SweepLatency latency) {
   return picture;
 }
 
+std::vector<Picture> sweep_charts(const std::vector<Sweep>& sweeps) {
+  return {sweep_chart(sweeps, SweepLatency::ttft), sweep_chart(sweeps, SweepLatency::latency),
+          sweep_chart(sweeps, SweepLatency::gap)};
+}
+
 }  // namespace tenon

@@ -15,5 +15,7 @@ enum class SweepLatency : uint8_t { ttft, latency, gap };
 // where values spread over more than a factor of ten. A band is the interval of 95 % over requests
 // (gaps have none). Rings with a word mark the knee and the first saturated point.
 Picture sweep_chart(const std::vector<Sweep>& sweeps, SweepLatency latency);
+// One of each latency.
+std::vector<Picture> sweep_charts(const std::vector<Sweep>& sweeps);
 
 }  // namespace tenon

@@ -335,16 +335,25 @@ std::string markdown_report(const MeasuredComparison& measured, const Analysis& 
 }
 
 std::string csv_report(const Analysis& analysis) {
-  std::string out =
-      "arm,metric,unit,base,arm_value,ratio,low,high,confidence,pairs,dropped,verdict\n";
+  return csv_columns() + csv_rows(analysis);
+}
+
+std::string csv_columns(std::string_view lead) {
+  return std::string(lead) +
+         "arm,metric,unit,base,arm_value,ratio,low,high,confidence,pairs,dropped,verdict\n";
+}
+
+std::string csv_rows(const Analysis& analysis, std::string_view lead) {
+  const std::string begin(lead);
+  std::string out;
   for (const ArmResult& arm : analysis.arms) {
     if (arm.different_answers) {
-      out += csv_field(arm.arm->name) + ",,,,,,,,,,,different answers\n";
+      out += begin + csv_field(arm.arm->name) + ",,,,,,,,,,,different answers\n";
     }
     for (const MetricResult& result : arm.metrics) {
       if (!result.absent.empty()) continue;
       const Interval& ratio = result.log_ratio;
-      out += csv_field(arm.arm->name) + "," + std::string(result.metric->name) + "," +
+      out += begin + csv_field(arm.arm->name) + "," + std::string(result.metric->name) + "," +
              std::string(result.metric->unit) + "," + csv_number(result.base) + "," +
              csv_number(result.arm) + "," + csv_number(std::exp(ratio.estimate)) + "," +
              (std::isfinite(ratio.low) ? csv_number(std::exp(ratio.low)) : "") + "," +

@@ -14,6 +14,10 @@ std::string text_report(const MeasuredComparison& measured, const Analysis& anal
 std::string markdown_report(const MeasuredComparison& measured, const Analysis& analysis);
 // A line for each arm and metric, led by the names of columns.
 std::string csv_report(const Analysis& analysis);
+// Its two parts. Each line begins with `lead`, which is what further columns before these hold
+// ("4,"), or what they are called ("load,").
+std::string csv_columns(std::string_view lead = {});
+std::string csv_rows(const Analysis& analysis, std::string_view lead = {});
 
 // What A against A came to, and the smallest difference that `planned_pairs` can show (0: as many
 // as were run).

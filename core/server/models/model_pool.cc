@@ -84,18 +84,17 @@ void ModelPool::stop() {
 // Requests that run end with the engine, and look at the rest of the model meanwhile.
 void ModelPool::end(std::unique_ptr<ServedModel> model) {
   if (model == nullptr) return;
-  for (uint32_t rank = 0; rank < model->replicas; ++rank) {
-    ServedModel& engine = model->engine(rank);
-    if (engine.feed != nullptr) engine.feed->close();
-    engine.host.reset();
+  for (ServedModel* engine : model->engines()) {
+    if (engine->feed != nullptr) engine->feed->close();
+    engine->host.reset();
   }
 }
 
 // Engines of one model find each other before any of them begins.
 void ModelPool::begin(Entry& entry, ServedModel& model) {
   std::vector<Replica> all;
-  for (uint32_t rank = 0; rank < model.replicas; ++rank) {
-    all.push_back({&model.engine(rank), &entry.metrics[rank]});
+  for (ServedModel* engine : model.engines()) {
+    all.push_back({engine, &entry.metrics[engine->rank]});
   }
   const bool finds_prefixes = model.pipeline != nullptr &&
                               model.pipeline->kv_cache.extension<KvEvents>(kKvEvents) != nullptr;
@@ -213,11 +212,14 @@ ModelPool::Facts ModelPool::facts(Entry& entry) const {
 void ModelPool::write_metrics(MetricsText& out) {
   for (auto& entry : entries_) {
     const Lease lease = look(*entry);
-    if (lease == nullptr) entry->metrics.front().write(entry->source.name, nullptr, out);
-    for (uint32_t rank = 0; lease != nullptr && rank < lease->replicas; ++rank) {
-      entry->metrics[rank].write(entry->source.name, &lease->engine(rank), out);
+    if (lease == nullptr) {
+      entry->metrics.front().write(entry->source.name, nullptr, out);
+    } else {
+      for (const ServedModel* engine : lease->engines()) {
+        entry->metrics[engine->rank].write(entry->source.name, engine, out);
+      }
+      write_replicas(*lease->group, out);
     }
-    if (lease != nullptr) write_replicas(*lease->group, out);
     const std::lock_guard lock(mutex_);
     const MetricsText::Labels labels = {{"model_name", entry->source.name}};
     out.value("tenon:model_loaded", "gauge", "1 while the model is in memory.", labels,
@@ -380,9 +382,7 @@ void ModelPool::unload_now(Entry& entry, const char* reason, Lock& lock) {
   }
   ++entry.unloads[reason];
   lock.unlock();
-  for (uint32_t rank = 0; rank < model->replicas; ++rank) {
-    entry.metrics[rank].carry(model->engine(rank));
-  }
+  for (const ServedModel* engine : model->engines()) entry.metrics[engine->rank].carry(*engine);
   end(std::move(model));
   ::malloc_trim(0);
   const std::string_view why = reason;

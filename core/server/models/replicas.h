@@ -58,7 +58,6 @@ class Replicas {
   // A request's stay with one of them; its load counts there until it is gone.
   class Stay {
    public:
-    // `entry`: its number among those that stay; 0: nothing has to be given back.
     Stay(Replicas& replicas, uint32_t rank, uint64_t tokens)
         : replicas_(replicas), rank_(rank), tokens_(tokens) {}
     ~Stay();

@@ -86,6 +86,12 @@ bool has_chat_template(const Pipeline& pipeline) {
   return ChatTemplate::load(pipeline.model->path).ok();
 }
 
+std::vector<ServedModel*> ServedModel::engines() {
+  std::vector<ServedModel*> all = {this};
+  for (const auto& other : others) all.push_back(other.get());
+  return all;
+}
+
 std::unique_ptr<ServedModel> another_replica(const ServedModel& first, Pipeline& pipeline,
                                              uint32_t rank) {
   auto model = std::make_unique<ServedModel>();

@@ -50,6 +50,7 @@ struct ServedModel {
 
   // Of the first: its engines by rank, itself among them.
   ServedModel& engine(uint32_t of_rank) { return of_rank == 0 ? *this : *others[of_rank - 1]; }
+  std::vector<ServedModel*> engines();
 };
 
 // Another engine of a model, of rank `rank`.

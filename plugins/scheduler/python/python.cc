@@ -36,7 +36,7 @@ class PythonScheduler {
       : options_(options), plugin_("scheduler", source_of(options)), plan_(host, options_) {
     const Locked locked(plugin_.api());
     const Object self(plugin_.api(), plugin_.api().new_capsule(this, kPlanName, nullptr));
-    ask_ = plugin_.api().new_function(&kAsk, self.get(), nullptr);
+    ask_ = plugin_.api().new_function(&ask_method, self.get(), nullptr);
     if (ask_ == nullptr) throw std::runtime_error("Python is out of memory");
   }
   ~PythonScheduler() {
@@ -89,7 +89,7 @@ class PythonScheduler {
     }
     return api.from_int(scheduler->answer(static_cast<Ask>(given[0]), given[1], given[2]));
   }
-  inline static PyMethod kAsk = {"ask", &PythonScheduler::ask, kTakesTuple, nullptr};
+  inline static PyMethod ask_method = {"ask", &PythonScheduler::ask, kTakesTuple, nullptr};
 
   int64_t answer(Ask what, int64_t first, int64_t second) {
     const auto tokens = static_cast<uint32_t>(std::clamp<int64_t>(second, 0, UINT32_MAX));

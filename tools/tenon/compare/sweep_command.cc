@@ -40,20 +40,6 @@ Comparison at_load(Comparison comparison, const SweepRange& range, double load) 
   return comparison;
 }
 
-// A table of a comparison as part of a larger one: its lines led by the load, the names of columns
-// once.
-std::string csv_at_load(const std::string& table, double load, bool first) {
-  std::string out;
-  for (size_t begin = 0, line = 0; begin < table.size(); ++line) {
-    const size_t end = std::min(table.find('\n', begin), table.size());
-    const std::string row = table.substr(begin, end - begin);
-    if (line > 0) out += format("%g,", load) + row + "\n";
-    if (line == 0 && first) out += "load," + row + "\n";
-    begin = end + 1;
-  }
-  return out;
-}
-
 // The loads that were measured so far: a report of each, and a curve of each arm.
 class Loads {
  public:
@@ -73,7 +59,7 @@ class Loads {
     for (const std::string& line : overview_of(measured, analysis)) {
       overview_ += format("%s %g: ", std::string(sweep_word(what_)).c_str(), load) + line + "\n";
     }
-    csv_ += csv_at_load(csv_report(analysis), load, csv_.empty());
+    csv_ += csv_rows(analysis, format("%g,", load));
     reports_.push_back({{"load", load}, {"report", compare::analysis_json(measured, analysis)}});
   }
   const std::vector<Sweep>& curves() const { return curves_; }
@@ -89,7 +75,7 @@ class Loads {
       whole["loads"] = reports_;
       return json_text(whole);
     }
-    if (flags.csv) return csv_;
+    if (flags.csv) return csv_columns("load,") + csv_;
     std::string out = overview_ + "\n";
     for (const Sweep& curve : curves_) out += sweep_text(curve);
     return flags.markdown ? "\n```text\n" + out + "```\n" : "\n" + out;
@@ -121,10 +107,8 @@ void print(const CompareFlags& flags, const Loads& loads) {
 Status draw(const std::vector<Sweep>& curves, const std::string& caption, const std::string& folder,
             const std::string& wanted) {
   if (curves.empty()) return {};
-  return write_pictures(
-             {sweep_chart(curves, SweepLatency::ttft), sweep_chart(curves, SweepLatency::latency),
-              sweep_chart(curves, SweepLatency::gap)},
-             caption, folder, picture_format(wanted).value_or(PictureFormat::svg))
+  return write_pictures(sweep_charts(curves), caption, folder,
+                        picture_format(wanted).value_or(PictureFormat::svg))
       .take_status();
 }
 

@@ -205,7 +205,7 @@ std::string started_by(const fs::path& unit) {
   std::ifstream file(unit);
   for (std::string line; std::getline(file, line);) {
     if (!line.starts_with(kKey)) continue;
-    const std::string command = line.substr(kKey.size(), line.find(' ') - kKey.size());
+    std::string command = line.substr(kKey.size(), line.find(' ') - kKey.size());
     if (command.starts_with('/')) return command;
   }
   return {};

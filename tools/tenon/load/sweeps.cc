@@ -50,9 +50,7 @@ Status write_sweep_charts(const std::vector<Sweep>& sweeps, const std::string& f
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) return failed("cannot make " + path_in_quotes(folder) + ": " + error.message());
-  for (const SweepLatency latency :
-       {SweepLatency::ttft, SweepLatency::latency, SweepLatency::gap}) {
-    const Picture picture = sweep_chart(sweeps, latency);
+  for (const Picture& picture : sweep_charts(sweeps)) {
     TENON_RETURN_IF_ERROR(
         write_file(folder + "/" + picture.name + ".svg", {svg_file(picture, caption)}));
   }

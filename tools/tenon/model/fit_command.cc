@@ -23,8 +23,6 @@ struct FitFlags {
   bool json = false;
 };
 
-// More than any machine has, so that planning refuses nothing.
-constexpr uint64_t kBoundless = uint64_t{1} << 50;
 constexpr uint64_t kShortestContext = 2048;
 
 struct Fit {
@@ -75,9 +73,10 @@ Result<Fit> measure(const PipelineFlags& flags) {
   config.kv_memory_bytes.value.reset();
   config.kv_swap_bytes.value = 0;
   config.max_sequences.value = 1;
-  TENON_ASSIGN_OR_RETURN(const llm::OpenedPipeline opened,
-                         llm::open_pipeline(std::move(config), flags.plugin_path,
-                                            {.weights = false, .memory_bytes = kBoundless}));
+  TENON_ASSIGN_OR_RETURN(
+      const llm::OpenedPipeline opened,
+      llm::open_pipeline(std::move(config), flags.plugin_path,
+                         {.weights = false, .memory_bytes = llm::kBoundlessMemory}));
   const Pipeline& pipeline = *opened.pipeline;
   fit.model = parameters_of(*pipeline.model);
   fit.needs = pipeline.kv_needs;

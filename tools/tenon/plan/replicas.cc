@@ -19,8 +19,6 @@ namespace {
 
 using capacity::Probe;
 
-// More than any machine has, so that what a model needs is known before it is refused.
-constexpr uint64_t kBoundless = uint64_t{1} << 50;
 constexpr size_t kAloneRequests = 16;
 // Fewer say little of a share of nine in ten.
 constexpr size_t kFewestRequests = 200;
@@ -110,7 +108,7 @@ Result<llm::OpenedPipeline> SimulatedReplicas::open_one(const std::vector<std::s
                          llm::read_config({.file = work_.base, .overrides = settings}));
   return llm::open_pipeline(
       std::move(config), work_.plugin_path,
-      {.weights = loaded, .memory_bytes = loaded ? 0 : kBoundless, .moves_clock = true});
+      {.weights = loaded, .memory_bytes = loaded ? 0 : llm::kBoundlessMemory, .moves_clock = true});
 }
 
 Status SimulatedReplicas::measure_memory() {

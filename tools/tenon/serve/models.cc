@@ -19,9 +19,6 @@
 namespace tenon {
 namespace {
 
-// More than any machine has, so that planning refuses nothing.
-constexpr uint64_t kBoundless = uint64_t{1} << 50;
-
 // One model: what is said of it, and what becomes of it.
 struct Spec {
   std::string name = {};  // empty: its model's own
@@ -165,7 +162,7 @@ std::string weights_name(const Pipeline& pipeline) {
 
 Result<server::ModelNeeds> measure(const Spec& spec) {
   TENON_ASSIGN_OR_RETURN(const OpenedPipeline opened,
-                         open_pipeline(spec.flags, false, nullptr, {}, kBoundless));
+                         open_pipeline(spec.flags, false, nullptr, {}, llm::kBoundlessMemory));
   const Pipeline& pipeline = *opened.pipeline;
   const auto& asked = pipeline.config.kv_memory_bytes.value;
   const uint32_t context = pipeline.limits.context_tokens;
