@@ -29,6 +29,7 @@ class ModelPool::Entry {
   Time wanted_since = {};
   std::vector<Then> waiters;
   std::vector<std::function<void(std::optional<api::ApiError>)>> unload_waiters;
+  Time unload_since = {};  // the first of them waits
   std::optional<ModelNeeds> needs;
   std::string problem;
   const int64_t created;

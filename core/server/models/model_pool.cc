@@ -162,22 +162,27 @@ ModelPool::Lease ModelPool::look(Entry& entry) {
   return entry.state == ModelState::loaded && !stopped_ ? lend(entry, false) : nullptr;
 }
 
+api::ApiError ModelPool::in_use(const Entry& entry) {
+  return {.status = 409,
+          .message = "the model " + in_quotes(entry.source.name) +
+                     " is in use – try again when it has answered",
+          .param = "model",
+          .code = "model_in_use"};
+}
+
 void ModelPool::unload(Entry& entry, std::function<void(std::optional<api::ApiError>)> then) {
   std::optional<api::ApiError> fault;
   {
     const std::lock_guard lock(mutex_);
-    const std::string name = in_quotes(entry.source.name);
     if (entry.source.keep) {
-      fault = {.message = "the model " + name +
+      fault = {.message = "the model " + in_quotes(entry.source.name) +
                           " is kept in memory as long as the server runs – only models that are "
                           "loaded on demand are unloaded",
                .param = "model"};
-    } else if (entry.state == ModelState::loading || (entry.model && !entry.is_idle())) {
-      fault = {.status = 409,
-               .message = "the model " + name + " is in use – try again when it has answered",
-               .param = "model",
-               .code = "model_in_use"};
+    } else if (entry.state == ModelState::loading) {
+      fault = in_use(entry);
     } else if (entry.state != ModelState::unloaded) {
+      if (entry.unload_waiters.empty()) entry.unload_since = Clock::now();
       entry.unload_waiters.push_back(std::move(then));
       changed_.notify_all();
       return;
@@ -243,6 +248,7 @@ void ModelPool::run() {
   Lock lock(mutex_);
   while (!stopped_) {
     if (unload_next(lock, Clock::now())) continue;
+    if (refuse_unload(lock, Clock::now())) continue;
     if (load_next(lock)) continue;
     wait(lock);
   }
@@ -256,6 +262,7 @@ void ModelPool::wait(Lock& lock) {
     if (entry->is_idle() && entry->source.idle_unload.count() > 0) {
       at(entry->last_used + entry->source.idle_unload);
     }
+    if (!entry->unload_waiters.empty()) at(entry->unload_since + options_.unload_wait);
   }
   if (!wanted_.empty()) at(Clock::now() + kLookAgain);
   if (due) {
@@ -282,6 +289,25 @@ bool ModelPool::unload_next(Lock& lock, Time now) {
     return true;
   }
   return false;
+}
+
+// Tells who asked for it that a model is not unloaded, since it is still in use.
+bool ModelPool::refuse_unload(Lock& lock, Time now) {
+  for (auto& entry : entries_) {
+    if (entry->unload_waiters.empty() || now < entry->unload_since + options_.unload_wait) continue;
+    tell_unload_waiters(*entry, in_use(*entry), lock);
+    return true;
+  }
+  return false;
+}
+
+void ModelPool::tell_unload_waiters(Entry& entry, const std::optional<api::ApiError>& fault,
+                                    Lock& lock) {
+  Jobs jobs;
+  for (auto& then : std::exchange(entry.unload_waiters, {})) {
+    jobs.push_back([then = std::move(then), fault] { then(fault); });
+  }
+  post(std::move(jobs), lock);
 }
 
 // The first of those that wait for which something can be done.
@@ -392,11 +418,7 @@ void ModelPool::unload_now(Entry& entry, const char* reason, Lock& lock) {
                          : "somebody asked for it"));
   lock.lock();
   entry.state = ModelState::unloaded;
-  Jobs jobs;
-  for (auto& then : std::exchange(entry.unload_waiters, {})) {
-    jobs.push_back([then = std::move(then)] { then(std::nullopt); });
-  }
-  post(std::move(jobs), lock);
+  tell_unload_waiters(entry, std::nullopt, lock);
 }
 
 void ModelPool::refuse(Entry& entry, const api::ApiError& error, Lock& lock) {

@@ -54,6 +54,9 @@ struct ModelPoolOptions {
   std::optional<uint64_t> memory_bytes = {};  // of the host, for all models; null = what is free
   uint32_t max_loaded = 0;                    // models; 0 = as many as fit
   std::chrono::nanoseconds load_wait = std::chrono::minutes(1);
+  // So long an unload that somebody asks for waits for the model's last use to end: a client has
+  // all of an answer a little before its request is gone.
+  std::chrono::nanoseconds unload_wait = std::chrono::seconds(1);
   // Free memory of the host, where the pool's models hold so much of it (of which some may not be
   // backed by memory yet).
   std::function<uint64_t(uint64_t held_bytes)> free_bytes = {};
@@ -102,7 +105,8 @@ class ModelPool {
   // Null where it is not loaded. It does not count as a use of the model, but keeps it loaded.
   // [any thread]
   Lease look(Entry& entry);
-  // Unloads it once it is not in use. Errors: status 400 (kept), 409 (in use). [any thread]
+  // Unloads it, once it is not in use. Errors: status 400 (kept), 409 (being loaded, or still in
+  // use when `unload_wait` is over). [any thread]
   void unload(Entry& entry, std::function<void(std::optional<api::ApiError>)> then);
   Facts facts(Entry& entry) const;  // [any thread]
   const std::vector<std::string>& adapters(const Entry& entry) const;
@@ -124,6 +128,9 @@ class ModelPool {
   void want(Entry& entry);
   bool load_next(Lock& lock);
   bool unload_next(Lock& lock, Time now);
+  bool refuse_unload(Lock& lock, Time now);
+  void tell_unload_waiters(Entry& entry, const std::optional<api::ApiError>& fault, Lock& lock);
+  static api::ApiError in_use(const Entry& entry);
   enum class Room : uint8_t { ready, changed, wait };
   Room make_room(Entry& entry, Lock& lock);
   bool measure(Entry& entry, Lock& lock);

@@ -11,9 +11,11 @@ namespace tenon::server {
 namespace {
 
 using std::chrono::hours;
+using std::chrono::milliseconds;
 using std::chrono::seconds;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 
 // What became of the pool's models, in order; several threads write to it.
 class Diary {
@@ -288,7 +290,8 @@ TEST_F(ModelPools, unload_on_request_what_is_not_in_use_or_kept) {
   sources.push_back(source("kept", 10));
   sources[1].keep = true;
   sources[1].loaded = *sources[1].load(0);
-  const auto pool = pool_of(std::move(sources));
+  const auto pool =
+      pool_of(std::move(sources), {.memory_bytes = 100, .unload_wait = milliseconds(1)});
   const auto unload = [&](const std::string& name) {
     std::string said = "done";
     Gate gate;
@@ -306,6 +309,21 @@ TEST_F(ModelPools, unload_on_request_what_is_not_in_use_or_kept) {
   EXPECT_EQ(unload("a"), "done");  // it is not there already
   EXPECT_EQ(state(*pool, "a"), ModelState::unloaded);
   EXPECT_THAT(unload("kept"), HasSubstr("400 the model 'kept' is kept in memory"));
+}
+
+TEST_F(ModelPools, unload_on_request_what_is_used_a_moment_longer) {
+  std::vector<ModelSource> sources;
+  sources.push_back(source("a", 10));
+  const auto pool = pool_of(std::move(sources), {.memory_bytes = 100, .unload_wait = hours(1)});
+  Answer a = use(*pool, "a");
+  Diary done;
+  pool->unload(*pool->find("a"), [&](const std::optional<api::ApiError>& fault) {
+    done.write(fault ? fault->message : "unloaded");
+  });
+  EXPECT_THAT(done.lines(), IsEmpty());
+  a.lease.reset();
+  done.wait_for(1);
+  EXPECT_THAT(done.lines(), ElementsAre("unloaded"));
 }
 
 TEST_F(ModelPools, tell_who_waits_that_the_server_ends) {
