@@ -22,11 +22,15 @@ plugin = "chunked"
 [kv_cache]
 plugin = "radix"
 """
-# name → (model, settings)
-OF_TEXTS = {"tale": ("configs/models/tale", ""), "ahead": ("configs/models/tale", AHEAD)}
-OF_TOKENS = {"olmoe": ("tests/golden/models/olmoe", ""),
-             "deepseek": ("tests/golden/models/deepseek_v3_experts", ""),
-             "windows": ("tests/golden/models/mistral_window", "")}
+# name → (a model, as one of tests/golden or a bundled one, settings)
+OF_TEXTS = {"tale": ("tale", ""), "ahead": ("tale", AHEAD)}
+OF_TOKENS = {"olmoe": ("models/olmoe", ""),
+             "deepseek": ("models/deepseek_v3_experts", ""),
+             "windows": ("models/mistral_window", "")}
+
+
+def folder_of(tenon, model):
+    return tenon.golden(model) if "/" in model else tenon.bundled(model)
 
 
 class Server:
@@ -54,7 +58,7 @@ class Server:
     def _write(tenon, name, model, settings):
         path = tenon.folder / f"{name}.toml"
         threads = "threads = 2\n" if tenon.executor == "cpu" else ""
-        path.write_text(f"format = 1\n[model]\npath = {json.dumps(str(tenon.source / model))}\n"
+        path.write_text(f"format = 1\n[model]\npath = {json.dumps(str(folder_of(tenon, model)))}\n"
                         f'[executor]\nplugin = "{tenon.executor}"\n{threads}{settings}')
         return path
 
@@ -114,7 +118,7 @@ class ServerCheck:
                 yield name, i, request, answers[i, 0]["tokens"]
         for name, (model, _) in OF_TOKENS.items():
             requests = mixed_token_requests(temperature=0.8, seed=3, top_p=0.9)
-            answers = self.tenon.run(self.tenon.source / model, requests)
+            answers = self.tenon.run(folder_of(self.tenon, model), requests)
             for i, request in enumerate(requests):
                 yield name, i, request, answers[i, 0]["tokens"]
 
