@@ -138,11 +138,12 @@ std::vector<std::string> why_they_differ(std::span<const MeasuredPiece* const> b
     if (sentences.size() == kMostSentences || std::abs(change) < kLeastShare * whole) break;
     const Interval share = share_of_a_piece(base, arm, each);
     if (share.holds(0)) continue;
-    std::string sentence =
-        format("%s spends %s in %s of steps that %s: %.1f instead of %.1f ms a piece, %s of one",
-               other.name.c_str(), relative_text(each.base_seconds, each.arm_seconds).c_str(),
-               named(each.part, base_arm, other).c_str(), each.phase.c_str(),
-               1e3 * each.arm_seconds, 1e3 * each.base_seconds, share_text(share).c_str());
+    std::string sentence = format(
+        "%s spends %s time in %s in steps that %s: %.1f ms a piece instead of %.1f ms, which "
+        "is %s of a piece",
+        other.name.c_str(), relative_text(each.base_seconds, each.arm_seconds).c_str(),
+        named(each.part, base_arm, other).c_str(), each.phase.c_str(), 1e3 * each.arm_seconds,
+        1e3 * each.base_seconds, share_text(share).c_str());
     sentences.push_back(std::move(sentence) + reason_of(each, base, arm));
   }
   return sentences;

@@ -302,7 +302,7 @@ TEST(Why, names_the_part_and_the_counter_that_says_so) {
   world.pairs(4, 0.5);
   const Analysis found = analyse(world.measured);
   ASSERT_FALSE(found.arms[0].why.empty());
-  EXPECT_THAT(found.arms[0].why[0], HasSubstr("in executor of steps that decode"));
+  EXPECT_THAT(found.arms[0].why[0], HasSubstr("in executor in steps that decode"));
   EXPECT_THAT(found.arms[0].why[0], HasSubstr("(50 steps instead of 100)"));
 }
 
@@ -313,7 +313,7 @@ TEST(Why, blames_the_plugin_whose_time_grew) {
     piece.decode[1] = piece.arm == "b" ? 0.15 : 0.05;
   EXPECT_THAT(
       analyse(world.measured).arms[0].why[0],
-      HasSubstr("b spends 200 % more in scheduler (static → chunked) of steps that decode"));
+      HasSubstr("b spends 200 % more time in scheduler (static → chunked) in steps that decode"));
 }
 
 TEST(Why, says_what_share_of_a_piece_it_is_with_an_interval) {
@@ -326,8 +326,8 @@ TEST(Why, says_what_share_of_a_piece_it_is_with_an_interval) {
   EXPECT_EQ(
       analyse(world.measured).arms[0].why,
       std::vector<std::string>{
-          "b spends 41 times as much in scheduler (static → chunked) of steps that decode: 205.0 "
-          "instead of 5.0 ms a piece, +20.0 % [+20.0, +20.0] of one"});
+          "b spends 41 times as much time in scheduler (static → chunked) in steps that decode: "
+          "205.0 ms a piece instead of 5.0 ms, which is +20.0 % [+20.0, +20.0] of a piece"});
 }
 
 TEST(Why, says_what_a_configured_part_costs_itself_however_little) {
