@@ -127,7 +127,8 @@ void name_family(const WholeModel& whole, json& text, Faults& faults) {
 
 void add_defaults(std::string_view defaults, json& text) {
   if (defaults.empty()) return;
-  for (const auto& [key, value] : json::parse(defaults).items()) {
+  const json all = json::parse(defaults);
+  for (const auto& [key, value] : all.items()) {
     if (!text.contains(key)) text[key] = value;
   }
 }
