@@ -2,7 +2,7 @@
 what came with them, for make_model_goldens.py. Sizes are odd on purpose."""
 import torch
 from transformers import (AXK1Config, Cohere2MoeConfig, Dots1Config, Ernie4_5_MoeConfig, ExaoneMoeConfig,
-                          Glm4MoeConfig, Glm4MoeLiteConfig, HunYuanMoEV1Config, HYV3Config,
+                          Glm4MoeConfig, Glm4MoeLiteConfig, GraniteMoeSWAConfig, HunYuanMoEV1Config, HYV3Config,
                           Kimi_K25Config, MellumConfig, MiniMaxM2Config, Ministral3Config,
                           Mistral3Config, Mistral4Config, SolarOpenConfig, YoutuConfig)
 
@@ -20,6 +20,8 @@ YARN = dict(rope_type="yarn", rope_theta=1000.0, factor=16.0, beta_fast=32, beta
 GROWING = {**YARN, "mscale": 1.0, "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.3}
 EXPERTS = dict(moe_intermediate_size=10, num_experts_per_tok=2)
 ROUTED = dict(**EXPERTS, n_routed_experts=5, n_shared_experts=1)
+GRANITE = dict(attention_multiplier=0.2, residual_multiplier=0.6, embedding_multiplier=1.7,
+               logits_scaling=2.0)
 VISION = dict(patch_size=8, hidden_size=8, intermediate_size=8, num_hidden_layers=1,
               num_attention_heads=1)
 PIXTRAL = dict(model_type="pixtral", **VISION, head_dim=8, image_size=16)
@@ -122,6 +124,14 @@ CASES = {
         shared_expert_combination_strategy="sum", prefix_dense_sliding_window_pattern=2,
         mlp_layer_types=["dense", "sparse", "sparse"], sliding_window=7,
         layer_types=["full_attention", "sliding_attention", "full_attention"]),
+    "granitemoe_swa": GraniteMoeSWAConfig(
+        **small(num_hidden_layers=3), **GRANITE, intermediate_size=10, num_local_experts=5,
+        num_experts_per_tok=2, shared_intermediate_size=14, sliding_window=7,
+        layer_rope_theta=[0, 500.0, 100.0]),
+    # Every fourth layer has no window, and all turn alike.
+    "granitemoe_swa_stacked": GraniteMoeSWAConfig(
+        **small(num_hidden_layers=2, tie_word_embeddings=True), **GRANITE, intermediate_size=6,
+        num_local_experts=3, num_experts_per_tok=1, attention_bias=True, sliding_window=5),
     # transformers clears the row of the padding token while loading, and with it a tied head's.
     "youtu": YoutuConfig(**small(pad_token_id=None) | LATENT, intermediate_size=30, tie_word_embeddings=True),
 }

@@ -1,4 +1,5 @@
 // The rotary settings of a GGUF file.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -107,6 +108,7 @@ void apply_gguf_rope_factors(const GgufSource& source, std::vector<float> factor
                              ModelPlan& plan) {
   if (factors.empty() || source.faults().any() || plan.ropes.empty()) return;
   RopePlan& rope = plan.ropes.front();
+  factors.resize(std::min<size_t>(factors.size(), rope.dim / 2));
   if (rope.scaling.kind != RopeScalingKind::llama3) {
     rope.factors = std::move(factors);
     return;

@@ -24,7 +24,15 @@ struct WholeModel {
   const char* overlooked =
       nullptr;  // key of the text model that transformers overlooks in the whole
   std::string_view published_class = {};  // that other folders name instead
+  // Keys that the text model has where they are missing, other than its family by itself.
+  std::string_view defaults = {};
 };
+constexpr std::string_view kQwen2Defaults =
+    R"({"vocab_size": 152064, "hidden_size": 8192, "intermediate_size": 29568,
+        "num_hidden_layers": 80, "num_attention_heads": 64, "num_key_value_heads": 8,
+        "rms_norm_eps": 1e-5, "rope_theta": 1e6, "max_window_layers": 80})";
+constexpr std::string_view kQwen3Defaults =
+    R"({"max_position_embeddings": 128000, "rope_theta": 5e5})";
 constexpr WholeModel kWholeModels[] = {
     {"gemma3", "Gemma3ForConditionalGeneration", "gemma3_text", Ties::whole_or_tied,
      "final_logit_softcapping"},
@@ -40,11 +48,29 @@ constexpr WholeModel kWholeModels[] = {
     {"llava", "LlavaForConditionalGeneration", "llama", Ties::either},
     {"llava_next", "LlavaNextForConditionalGeneration", "llama", Ties::either},
     {"mistral3", "Mistral3ForConditionalGeneration", "mistral", Ties::whole_or_tied},
-    {"qwen2_vl", "Qwen2VLForConditionalGeneration", "qwen2", Ties::either},
-    {"qwen2_5_vl", "Qwen2_5_VLForConditionalGeneration", "qwen2", Ties::either},
+    {"qwen2_vl",
+     "Qwen2VLForConditionalGeneration",
+     "qwen2",
+     Ties::either,
+     nullptr,
+     {},
+     kQwen2Defaults},
+    {"qwen2_5_vl",
+     "Qwen2_5_VLForConditionalGeneration",
+     "qwen2",
+     Ties::either,
+     nullptr,
+     {},
+     kQwen2Defaults},
     {"qwen3_5", "Qwen3_5ForConditionalGeneration", "qwen3_5_text", Ties::whole_or_not},
     {"qwen3_5_moe", "Qwen3_5MoeForConditionalGeneration", "qwen3_5_moe_text", Ties::whole_or_not},
-    {"qwen3_vl", "Qwen3VLForConditionalGeneration", "qwen3", Ties::whole_or_not},
+    {"qwen3_vl",
+     "Qwen3VLForConditionalGeneration",
+     "qwen3",
+     Ties::whole_or_not,
+     nullptr,
+     {},
+     kQwen3Defaults},
     {"step3p7", "Step3p7ForConditionalGeneration", "step3p5", Ties::whole_or_not},
 };
 
@@ -97,6 +123,14 @@ void name_family(const WholeModel& whole, json& text, Faults& faults) {
                        nearest_family(own));
   }
   text["model_type"] = whole.text_type;
+}
+
+void add_defaults(std::string_view defaults, json& text) {
+  if (defaults.empty()) return;
+  const json all = json::parse(defaults);
+  for (const auto& [key, value] : all.items()) {
+    if (!text.contains(key)) text[key] = value;
+  }
 }
 
 bool is_true(const json& object, const char* key) {
@@ -212,6 +246,7 @@ TextPart find_text_part(const json& config, Faults& faults) {
   name_family(*whole, part.config, faults);
   if (whole->overlooked != nullptr) part.config.erase(whole->overlooked);
   drop_axes(part.config);
+  add_defaults(whole->defaults, part.config);
   settle_ties(config, *whole, part.config);
   constexpr const char* kHow = "quantization_config";
   if (apart && config.contains(kHow) && part.config.contains(kHow) &&

@@ -77,11 +77,15 @@ Status add_scaling(const RopePlan& rope, const std::string& arch, GgufMetadata& 
   return {};
 }
 
+const SelfAttentionPlan& attention_of(const ModelPlan& plan);
+
 Status add_rope(const ModelPlan& plan, const std::string& arch, GgufMetadata& out) {
   if (plan.ropes.empty()) return {};
   const RopePlan& rope = plan.ropes.front();
   TENON_RETURN_IF_ERROR(add_real(arch + ".rope.freq_base", rope.theta, out));
-  out.add_count(arch + ".rope.dimension_count", rope.dim);
+  const uint32_t whole = attention_of(plan).head_dim;
+  const bool half = family_of(plan).gguf_half_rotation;
+  out.add_count(arch + ".rope.dimension_count", half ? std::min(2 * rope.dim, whole) : rope.dim);
   return add_scaling(rope, arch, out);
 }
 
@@ -241,6 +245,10 @@ void add_stored_factors(const ModelPlan& plan, GgufPlanner& planner) {
     // Other programs turn by all frequencies, of which these leave nothing.
     factors.assign(rope.dim / 2, 1e30f);
     std::fill_n(factors.begin(), rope.turning, 1.0f);
+  }
+  if (family_of(plan).gguf_half_rotation && !factors.empty()) {
+    // One a pair of whole heads, which turn in the other layers by theirs.
+    factors.resize(attention_of(plan).head_dim / 2, 1.0f);
   }
   planner.add_factors("rope_freqs.weight", factors);
   planner.add_factors("rope_factors_short.weight", rope.scaling.short_factors);

@@ -10,7 +10,7 @@ namespace cohere_family {
 
 constexpr TensorName kNames[] = {{Role::mlp_norm, ""}};
 
-LayerPlan read_layer(const JsonFields& config, ModelPlan& plan) {
+LayerPlan read_layer(const JsonFields& config, double theta, ModelPlan& plan) {
   const Shape shape = read_shape(config,
                                  {.vocabulary = 256000,
                                   .hidden = 8192,
@@ -31,13 +31,13 @@ LayerPlan read_layer(const JsonFields& config, ModelPlan& plan) {
   layer.mlp.activation = read_activation(config, {"hidden_act"}, "silu");
   plan.logit_scale = static_cast<float>(config.number("logit_scale", 0.0625));
   plan.ropes = {
-      read_rope(config, {.theta = 500000.0, .pairs = true}, shape.head_dim, plan.context_tokens)};
+      read_rope(config, {.theta = theta, .pairs = true}, shape.head_dim, plan.context_tokens)};
   plan.layers.resize(shape.layers);
   return layer;
 }
 
 void read(const JsonFields& config, ModelPlan& plan) {
-  LayerPlan layer = read_layer(config, plan);
+  LayerPlan layer = read_layer(config, 500000.0, plan);
   if (config.flag("use_qk_norm", false)) {
     layer.attention.qk_norm = layer.attention_norm;
     layer.attention.qk_norm_extent = QkNormExtent::own_head;
@@ -47,7 +47,7 @@ void read(const JsonFields& config, ModelPlan& plan) {
 
 // Without a window nothing turns.
 void read_cohere2(const JsonFields& config, ModelPlan& plan) {
-  std::ranges::fill(plan.layers, read_layer(config, plan));
+  std::ranges::fill(plan.layers, read_layer(config, 10000.0, plan));
   const uint32_t period = config.count("sliding_window_pattern", 4, 1, kMaxLayers);
   std::vector<bool> sliding = read_sliding_layers(config, plan.layers.size());
   for (size_t i = sliding.size(); i < plan.layers.size(); ++i) {

@@ -86,13 +86,47 @@ void read(const JsonFields& config, ModelPlan& plan) {
   }
 }
 
+// The general width is that of dense layers, and factors are sigmoids.
+void from_gguf(const GgufFields& fields, nlohmann::ordered_json& config) {
+  config["prefix_dense_intermediate_size"] = config["intermediate_size"];
+  experts_from_gguf(fields,
+                    {.count = "num_experts",
+                     .width = "intermediate_size",
+                     .normalised = "norm_topk_prob",
+                     .shared_count = "num_shared_experts",
+                     .dense = "first_k_dense_replace",
+                     .types = "mlp_layer_types",
+                     .gating = kGgufSigmoid},
+                    config);
+  config["expert_selection_fn"] = "sigmoid";
+  config["logit_scale"] = fields.number(".logit_scale", 0.0625, 1e-6, 1e6);
+  if (fields.has(".attention.layer_norm_rms_epsilon")) {
+    config["rms_norm_eps"] = config["layer_norm_eps"];
+  }
+  windows_from_gguf(fields, config);
+}
+
+// No key says the mean of the two sums, nor factors other than sigmoids.
+void to_gguf(const ModelPlan& plan, const std::string& architecture, GgufMetadata& out) {
+  ModelPlan whole = plan;
+  for (LayerPlan& layer : whole.layers) {
+    layer.experts.scale = 1.0f;
+    layer.experts.scoring = ExpertScoring::sigmoid;
+  }
+  router_to_gguf(whole, architecture, out);
+  out.add_real(architecture + ".logit_scale", plan.logit_scale);
+}
+
 }  // namespace cohere_moe_family
 
-// GGUF files do not say how wide the dense layers are.
 const Family kCohere2Moe{.model_type = "cohere2_moe",
                          .class_stem = "Cohere2Moe",
-                         .architecture = "",
+                         .architecture = "cohere2moe",
                          .read = cohere_moe_family::read,
-                         .tensors = {.names = cohere_moe_family::kNames}};
+                         .tensors = {.names = cohere_moe_family::kNames},
+                         .gguf_windows = GgufWindows::by_family,
+                         .gguf_eps_key = "layer_norm_eps",
+                         .from_gguf = cohere_moe_family::from_gguf,
+                         .to_gguf = cohere_moe_family::to_gguf};
 
 }  // namespace tenon

@@ -58,6 +58,8 @@ struct Family {
   bool gguf_partial_rotation = false;  // whether less than whole heads may turn
   GgufWindows gguf_windows = GgufWindows::by_pattern;
   GgufAttention gguf_attention = GgufAttention::in_all_layers;
+  // Half of what `rope.dimension_count` says turns in layers without a window.
+  bool gguf_half_rotation = false;
   std::string_view gguf_eps_key = "rms_norm_eps";  // what config.json calls the norms' epsilon
   double gguf_theta = 10000.0;                     // where there is no rope.freq_base
   // What general keys do not say (core/model/checkpoint/gguf_config.cc): keys of config.json from

@@ -1,8 +1,9 @@
 // Granite with windows in three of four layers, sinks of scores in all, and a base of the rotation
-// for each layer.
+// for each layer; with an MLP, or with experts and an MLP that sees every token.
 #include <algorithm>
 
 #include "core/model/families/families.h"
+#include "core/model/families/reading/experts.h"
 #include "core/model/families/reading/granite.h"
 
 namespace tenon {
@@ -41,6 +42,16 @@ void read_thetas(const JsonFields& config, ModelPlan& plan) {
   }
 }
 
+// What all layers have besides `layer`.
+void set_layers(const JsonFields& config, LayerPlan layer, uint32_t layers, ModelPlan& plan) {
+  layer.attention.sinks = true;
+  plan.layers.assign(layers, layer);
+  std::vector<bool> sliding = read_sliding_layers(config, layers);
+  for (size_t i = sliding.size(); i < layers; ++i) sliding.push_back(i % 4 != 0);
+  set_windows(sliding, config.count("sliding_window", 128, 1, kMaxWidth), plan);
+  read_thetas(config, plan);
+}
+
 void read(const JsonFields& config, ModelPlan& plan) {
   const Shape shape = read_shape(config,
                                  {.vocabulary = 100352,
@@ -55,15 +66,28 @@ void read(const JsonFields& config, ModelPlan& plan) {
                                   .tied = true},
                                  plan);
   LayerPlan layer = read_granite_layer(config, shape, plan, 1e-5);
-  layer.attention.sinks = true;
   layer.mlp.activation = read_activation(config, {"hidden_act"}, "silu");
   layer.mlp.bias = config.flag("mlp_bias", false);
-  plan.layers.assign(shape.layers, layer);
-  std::vector<bool> sliding = read_sliding_layers(config, shape.layers);
-  for (size_t i = sliding.size(); i < shape.layers; ++i) sliding.push_back(i % 4 != 0);
-  set_windows(sliding, config.count("sliding_window", 128, 1, kMaxWidth), plan);
-  read_thetas(config, plan);
+  set_layers(config, layer, shape.layers, plan);
 }
+
+void read_moe(const JsonFields& config, ModelPlan& plan) {
+  const Shape shape = read_shape(config, {.bos = 1, .eos = 2}, plan);
+  LayerPlan layer = read_granite_layer(config, shape, plan);
+  const uint32_t shared = config.count("shared_intermediate_size", 0, 0, kMaxWidth);
+  layer.experts = read_granite_experts(config, shape.intermediate, shared);
+  if (!layer.experts) {
+    config.faults().invalid("a model of experts has some; 'num_local_experts' is 0");
+  }
+  layer.mlp.activation = layer.experts.activation;
+  set_layers(config, layer, shape.layers, plan);
+}
+
+constexpr FamilyTensors kExpertTensors = [] {
+  FamilyTensors tensors = kGraniteExpertTensors;
+  tensors.names = kGraniteExpertNames;
+  return tensors;
+}();
 
 }  // namespace granite_swa_family
 
@@ -71,5 +95,10 @@ const Family kGraniteSwa{.model_type = "granite_swa",
                          .class_stem = "GraniteSWA",
                          .architecture = "",
                          .read = granite_swa_family::read};
+const Family kGraniteMoeSwa{.model_type = "granitemoe_swa",
+                            .class_stem = "GraniteMoeSWA",
+                            .architecture = "",
+                            .read = granite_swa_family::read_moe,
+                            .tensors = granite_swa_family::kExpertTensors};
 
 }  // namespace tenon

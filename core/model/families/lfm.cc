@@ -366,6 +366,8 @@ const Family kLfm3{.model_type = "lfm3",
                    .class_stem = "Lfm3",
                    .architecture = "",
                    .read = lfm_family::read_lfm3,
-                   .tensors = {.names = lfm_family::kLfm3Names}};
+                   .tensors = {.names = lfm_family::kLfm3Names,
+                               .part = "self_attn.gate_proj",
+                               .newer_part = "self_attn.g_proj"}};
 
 }  // namespace tenon

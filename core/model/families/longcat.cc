@@ -83,7 +83,7 @@ void read(const JsonFields& config, ModelPlan& plan) {
                                    "; at most " + std::to_string(kMaxLayers / 2));
   }
   shape.layers *= 2;
-  read_latent_layers(config, shape, {.eps = 1e-5}, true, plan);
+  read_latent_layers(config, shape, {.eps = 1e-5, .theta = 1e7}, true, plan);
   const LatentAttentionPlan& latent = plan.layers.front().latent;
   if (latent.q_rank == 0) {
     return config.faults().unsupported("'q_lora_rank' is null; this family makes q in two steps");

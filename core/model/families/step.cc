@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "core/base/quote.h"
+#include "core/model/checkpoint/gguf_config.h"
 #include "core/model/families/families.h"
 #include "core/model/families/reading/experts.h"
 
@@ -317,17 +318,98 @@ void read(const JsonFields& config, ModelPlan& plan) {
   }
 }
 
+// Heads of layers that have others than the first, and V as wide as they are.
+void heads_from_gguf(const GgufFields& fields, json::size_type layers,
+                     nlohmann::ordered_json& config) {
+  const char* kv_key = ".attention.head_count_kv";
+  const double kv_heads = config["num_key_value_heads"].get<double>();
+  const std::vector<double> all_kv = fields.numbers(kv_key, layers);
+  if (!std::ranges::all_of(all_kv, [&](double own) { return own == kv_heads; })) {
+    fields.faults().unsupported(fields.name(kv_key) + " is " + fields.find(kv_key)->describe() +
+                                "; this family runs with one number of KV heads in all layers");
+  }
+  if (config["v_head_dim"] != config["head_dim"]) {
+    fields.faults().unsupported(fields.name(".attention.value_length") + " is " +
+                                config["v_head_dim"].dump() + "; this family runs with heads of " +
+                                config["head_dim"].dump() + " in V as well");
+  }
+  config.erase("v_head_dim");
+  const std::vector<double> heads = fields.numbers(".attention.head_count", layers);
+  for (size_t i = 0; i < heads.size(); ++i) {
+    if (heads[i] == heads.front()) continue;
+    config["per_layer_config"][std::to_string(i)] = {
+        {"num_attention_heads", static_cast<int64_t>(heads[i])}};
+  }
+}
+
+void limits_from_gguf(const GgufFields& fields, json::size_type layers,
+                      nlohmann::ordered_json& config) {
+  for (const auto& [stored, key] : {std::pair(".swiglu_clamp_exp", "swiglu_limits"),
+                                    std::pair(".swiglu_clamp_shexp", "swiglu_limits_shared")}) {
+    if (!fields.has(stored)) continue;
+    auto list = nlohmann::ordered_json::array();
+    for (const double limit : fields.numbers(stored, layers)) {
+      list.push_back(shortest_double(static_cast<float>(limit)));
+    }
+    config[key] = std::move(list);
+  }
+}
+
+void from_gguf(const GgufFields& fields, nlohmann::ordered_json& config) {
+  experts_from_gguf(fields,
+                    {.count = "n_routed_experts",
+                     .width = "moe_intermediate_size",
+                     .shared_width = "share_expert_dim",
+                     .scale = "moe_router_scaling_factor",
+                     .types = "mlp_layer_types",
+                     .gating = kGgufSigmoid},
+                    config);
+  if (!fields.flag(".expert_weights_norm", true)) {
+    fields.faults().unsupported(fields.name(".expert_weights_norm") +
+                                " is false; this family divides factors by their sum");
+  }
+  const auto layers = config["num_hidden_layers"].get<size_t>();
+  heads_from_gguf(fields, layers, config);
+  limits_from_gguf(fields, layers, config);
+  windows_from_gguf(fields, config);
+  if (!config.contains("layer_types")) {
+    config["layer_types"] = std::vector<std::string>(layers, kFull);
+  }
+  kind_ropes_from_gguf(fields, config);
+  auto& part = config["rope_parameters"][kFull]["partial_rotary_factor"];
+  part = part.get<double>() / 2.0;
+}
+
+void to_gguf(const ModelPlan& plan, const std::string& architecture, GgufMetadata& out) {
+  router_to_gguf(plan, architecture, out);
+  kind_ropes_to_gguf(plan, architecture, out);
+  std::vector<float> routed, shared;
+  for (const LayerPlan& layer : plan.layers) {
+    routed.push_back(layer.experts.limit);
+    shared.push_back(layer.experts ? layer.experts.shared_limit : layer.mlp.limit);
+  }
+  const auto any = [](float limit) { return limit > 0.0f; };
+  if (std::ranges::any_of(routed, any)) out.add_reals(architecture + ".swiglu_clamp_exp", routed);
+  if (std::ranges::any_of(shared, any)) out.add_reals(architecture + ".swiglu_clamp_shexp", shared);
+}
+
 }  // namespace step_family
 
 const Family kStep{.model_type = "step3p5",
                    .class_stem = "Step3p5",
-                   .architecture = "",
+                   .architecture = "step35",
                    .read = step_family::read,
                    .tensors = {.names = step_family::kNames,
                                .experts = ExpertLayout::by_matrix,
                                .part = "moe.router_bias",
                                .newer_part = "mlp.gate.e_score_correction_bias",
                                .more_parts = step_family::kMoreParts},
-                   .other_stem = "Step3p7Text"};
+                   .other_stem = "Step3p7Text",
+                   .gguf_adds_one = true,
+                   .gguf_layer_heads = true,
+                   .gguf_partial_rotation = true,
+                   .gguf_half_rotation = true,
+                   .from_gguf = step_family::from_gguf,
+                   .to_gguf = step_family::to_gguf};
 
 }  // namespace tenon

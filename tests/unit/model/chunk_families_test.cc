@@ -154,6 +154,60 @@ TEST(ChunkFamilies, minimax_adds_halves_to_what_norms_make) {
               HasSubstr("'hidden_act' is not \"silu\""));
 }
 
+// As llama.cpp's converter writes them, with a layer for drafts behind.
+TEST(ChunkFamilies, a_gguf_file_of_step_says_heads_limits_and_half_a_rotation_by_layer) {
+  const auto file_with = [](bool normed, const std::vector<int32_t>& kv) {
+    RouterFile file("step35", true, false);
+    file.count("block_count", 3);
+    file.count("nextn_predict_layers", 1);
+    file.integers("attention.head_count", {2, 3, 2});
+    file.integers("attention.head_count_kv", kv);
+    file.count("attention.key_length", 4);
+    file.count("attention.value_length", 4);
+    file.count("attention.sliding_window", 16);
+    file.flags("attention.sliding_window_pattern", {false, true, false});
+    file.count("expert_shared_feed_forward_length", 5);
+    file.count("expert_gating_func", 2);
+    file.flag("expert_weights_norm", normed);
+    file.real("expert_weights_scale", 3.0f);
+    file.real("rope.freq_base", 500.0f);
+    file.real("rope.freq_base_swa", 100.0f);
+    file.reals("swiglu_clamp_exp", {0.0f, 7.0f, 0.0f});
+    file.reals("swiglu_clamp_shexp", {0.5f, 16.0f, 0.0f});
+    file.layer(0, "ffn_norm", false);
+    file.layer(1, "ffn_norm", true, true, {.count = 3});
+    file.layer(2, "ffn_norm", false);
+    file.add("blk.0.attn_gate.weight", {2, 8});
+    file.add("blk.1.attn_gate.weight", {3, 8});
+    for (const char* norm : {"0.attn_q_norm", "0.attn_k_norm", "1.attn_q_norm", "1.attn_k_norm"}) {
+      file.add("blk." + std::string(norm) + ".weight", {4});
+    }
+    file.add("output.weight", {5, 8});
+    return file.open();
+  };
+  const auto model = file_with(true, {1, 1, 1});
+  ASSERT_TRUE(model.ok()) << model.status().message();
+  const ModelPlan& plan = (*model)->plan;
+  EXPECT_EQ(plan.architecture, "step3p5");
+  ASSERT_EQ(plan.layers.size(), 2u);
+  EXPECT_EQ(plan.layers[0].attention.heads, 2u);
+  EXPECT_EQ(plan.layers[1].attention.heads, 3u);
+  EXPECT_THAT(windows(plan), ElementsAre(0, 16));
+  EXPECT_THAT(sparse(plan), ElementsAre(false, true));
+  EXPECT_EQ(plan.ropes.at(0).dim, 2u);
+  EXPECT_EQ(plan.ropes.at(0).theta, 500.0);
+  EXPECT_EQ(plan.ropes.at(1).dim, 4u);
+  EXPECT_EQ(plan.ropes.at(1).theta, 100.0);
+  EXPECT_EQ(plan.layers[0].mlp.limit, 0.5f);
+  EXPECT_EQ(plan.layers[1].experts.limit, 7.0f);
+  EXPECT_EQ(plan.layers[1].experts.shared_limit, 16.0f);
+  EXPECT_EQ(plan.layers[1].experts.scale, 3.0f);
+  EXPECT_THAT(std::string(file_with(false, {1, 1, 1}).status().message()),
+              HasSubstr("'step35.expert_weights_norm' is false"));
+  EXPECT_THAT(std::string(file_with(true, {1, 3, 1}).status().message()),
+              HasSubstr("one number of KV heads in all layers"));
+}
+
 TEST(ChunkFamilies, a_layer_of_longcat_is_two) {
   const ModelPlan plan = plan_with("longcat_flash", R"("num_layers":2,"hidden_size":64,
       "q_lora_rank":16,"kv_lora_rank":4,"n_routed_experts":6,"zero_expert_num":3,"moe_topk":8)");
@@ -161,6 +215,7 @@ TEST(ChunkFamilies, a_layer_of_longcat_is_two) {
   EXPECT_THAT(sparse(plan), ElementsAre(true, false, true, false));
   EXPECT_TRUE(plan.layers[0].has_dense_mlp() && plan.layers[0].experts.aside);
   EXPECT_FALSE(plan.layers[0].joins_aside);
+  EXPECT_EQ(plan.ropes[0].theta, 1e7);
   EXPECT_TRUE(plan.layers[1].joins_aside && plan.layers[1].has_dense_mlp());
   EXPECT_EQ(plan.layers[0].experts.routed(), 9u);
   EXPECT_EQ(plan.layers[3].latent.kv_scale, 4.0f);

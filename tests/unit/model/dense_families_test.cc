@@ -51,6 +51,8 @@ TEST(DenseFamilies, command_r7b_turns_layers_with_a_window_alone) {
   const std::string sizes = R"({"model_type":"cohere2","num_hidden_layers":5,)";
   EXPECT_THAT(ropes(plan_of(sizes + R"("sliding_window":8})")), ElementsAre(0, 0, 0, -1, 0));
   EXPECT_THAT(ropes(plan_of(sizes + R"("sliding_window":null})")), ElementsAre(-1, -1, -1, -1, -1));
+  // Another than Cohere's where nothing says it.
+  EXPECT_EQ(plan_of(sizes + R"("sliding_window":8})").ropes[0].theta, 10000.0);
 }
 
 TEST(DenseFamilies, hunyuan_stretches_the_base_by_alpha) {

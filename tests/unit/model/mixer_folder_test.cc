@@ -1,4 +1,4 @@
-// Folders and configs of models that mix kinds of layers: Kimi Linear, OLMo Hybrid, Bamba
+// Folders and configs of models that mix kinds of layers: Kimi Linear, OLMo Hybrid, LFM3, Bamba
 // and Nemotron-H.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -41,6 +41,10 @@ const Keys kOlmo = {{"model_type", "\"olmo_hybrid\""},
                     {"num_attention_heads", "2"},
                     {"rope_parameters", R"({"rope_theta":null})"},
                     {"layer_types", R"(["linear_attention","full_attention"])"}};
+const Keys kLfm3 = {{"model_type", "\"lfm3\""},   {"hidden_size", "8"},
+                    {"intermediate_size", "6"},   {"num_hidden_layers", "3"},
+                    {"vocab_size", "16"},         {"num_attention_heads", "2"},
+                    {"num_key_value_heads", "1"}, {"head_dim", "4"}};
 const Keys kNemotron = {{"model_type", "\"nemotron_h\""},
                         {"hidden_size", "8"},
                         {"intermediate_size", "6"},
@@ -129,6 +133,17 @@ TEST(MixedFolders, olmo_hybrid_has_either_name_of_the_norm_after_attention) {
     EXPECT_EQ((*model)->layers[0].mlp_norm.size(), 8u);
     EXPECT_EQ((*model)->layers[1].attention_post_norm.size(), 8u);
     EXPECT_TRUE((*model)->layers[1].mlp_norm.empty());
+  }
+}
+
+TEST(MixedFolders, lfm3_has_either_name_of_the_gate_after_attention) {
+  MixedFolder folder(kLfm3);
+  for (const bool newer : {false, true}) {
+    if (newer) folder.rename("self_attn.gate_proj", "self_attn.g_proj");
+    folder.write();
+    const auto model = open_model(folder.path());
+    ASSERT_TRUE(model.ok()) << model.status().message();
+    EXPECT_EQ((*model)->layers[2].output_gate.n_out, 2u);
   }
 }
 

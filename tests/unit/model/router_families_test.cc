@@ -197,6 +197,35 @@ TEST(RouterFamilies, command_a_counts_windows_anew_behind_its_dense_layers) {
               HasSubstr("'expert_selection_fn' is 'tanh'; there are \"softmax\" and"));
 }
 
+TEST(RouterFamilies, a_gguf_file_of_command_a_plus_says_how_wide_dense_layers_and_experts_are) {
+  RouterFile file("cohere2moe");
+  file.count("block_count", 2);
+  file.count("leading_dense_block_count", 1);
+  file.count("expert_shared_count", 1);
+  file.count("expert_shared_feed_forward_length", 5);
+  file.count("expert_gating_func", 2);
+  file.flag("expert_weights_norm", true);
+  file.count("attention.sliding_window", 16);
+  file.flags("attention.sliding_window_pattern", {false, true});
+  file.real("attention.layer_norm_epsilon", 1e-5f);
+  file.real("logit_scale", 0.25f);
+  file.layer(0, nullptr, false);
+  file.layer(1, nullptr, true, true);
+  const auto model = file.open();
+  ASSERT_TRUE(model.ok()) << model.status().message();
+  const ModelPlan& plan = (*model)->plan;
+  EXPECT_EQ(plan.architecture, "cohere2_moe");
+  EXPECT_EQ(plan.layers[0].mlp.width, 6u);
+  EXPECT_EQ(plan.layers[1].experts.width, 5u);
+  EXPECT_EQ(plan.layers[1].experts.shared_width, 5u);
+  EXPECT_EQ(plan.layers[1].experts.scoring, ExpertScoring::sigmoid);
+  EXPECT_TRUE(plan.layers[1].experts.normalised);
+  EXPECT_EQ(plan.layers[1].experts.scale, 0.5f);  // the mean with the shared one
+  EXPECT_EQ(plan.layers[0].attention_norm.kind, NormKind::layer);
+  EXPECT_THAT(ropes(plan), ElementsAre(0, 0));
+  EXPECT_EQ(plan.logit_scale, 0.25f);
+}
+
 TEST(RouterFamilies, tensors_of_layers_for_drafts_in_a_folder_are_left_out) {
   for (const std::string name :
        {"glm4_moe/model.layers.3.eh_proj.weight",

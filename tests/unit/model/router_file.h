@@ -82,6 +82,12 @@ class RouterFile {
   void integers(const std::string& key, const std::vector<int32_t>& values) {
     metadata_.add_integers(architecture_ + "." + key, values);
   }
+  void reals(const std::string& key, const std::vector<float>& values) {
+    metadata_.add_reals(architecture_ + "." + key, values);
+  }
+  void flag(const std::string& key, bool value) {
+    metadata_.add_flag(architecture_ + "." + key, value);
+  }
   void flags(const std::string& key, const std::vector<bool>& values) {
     metadata_.add_flags(architecture_ + "." + key, values);
   }
@@ -94,12 +100,13 @@ class RouterFile {
     };
     tensors_.push_back({name, kGgufF32, std::move(extents), fill});
   }
-  // A layer's attention, and its MLP or its experts; `norm`: the second norm's name.
+  // A layer's attention, and its MLP or its experts; `norm`: the second norm's name. Null: both
+  // halves read through one, and no correction chooses experts.
   void layer(uint32_t index, const char* norm, bool experts, bool shared = false,
              const FileHeads& heads = {}) {
     const std::string own = "blk." + std::to_string(index) + ".";
     add(own + "attn_norm.weight", {8});
-    add(own + norm + ".weight", {8});
+    if (norm != nullptr) add(own + norm + ".weight", {8});
     add(own + "attn_q.weight", {heads.count * heads.dim, 8});
     add(own + "attn_k.weight", {heads.kv * heads.dim, 8});
     add(own + "attn_v.weight", {heads.kv * heads.v_dim, 8});
@@ -117,7 +124,7 @@ class RouterFile {
     }
     if (!experts) return;
     add(own + "ffn_gate_inp.weight", {3, 8});
-    add(own + "exp_probs_b.bias", {3});
+    if (norm != nullptr) add(own + "exp_probs_b.bias", {3});
   }
   Result<std::unique_ptr<Model>> open() {
     const std::string path = folder_.path("m.gguf");

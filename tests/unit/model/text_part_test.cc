@@ -36,6 +36,24 @@ TEST(TextPart, the_plan_is_that_of_the_text_model_and_names_the_whole) {
   EXPECT_THAT(plan.ignored_keys, testing::ElementsAre("my_key"));
 }
 
+TEST(TextPart, keys_that_are_missing_are_those_of_the_whole_and_not_of_the_family_by_itself) {
+  for (const std::string whole : {"qwen2_vl", "qwen2_5_vl"}) {
+    SCOPED_TRACE(whole);
+    const ModelPlan plan = plan_of(R"({"model_type":")" + whole + R"(","text_config":
+        {"hidden_size":128,"num_hidden_layers":2,"use_sliding_window":true,
+         "rope_scaling":{"type":"mrope","mrope_section":[1,1,1]}}})");
+    EXPECT_EQ(plan.final_norm.eps, 1e-5f);
+    EXPECT_EQ(plan.ropes[0].theta, 1e6);
+    EXPECT_EQ(plan.layers[0].attention.heads, 64u);
+    EXPECT_EQ(plan.layers[0].attention.kv_heads, 8u);
+  }
+  const ModelPlan plan = plan_of(R"({"model_type":"qwen3_vl","text_config":{"hidden_size":64}})");
+  EXPECT_EQ(plan.ropes[0].theta, 5e5);
+  EXPECT_EQ(plan.context_tokens, 128000u);
+  const ModelPlan alone = plan_of(R"({"model_type":"qwen3","hidden_size":64})");
+  EXPECT_EQ(alone.ropes[0].theta, 1e4);
+}
+
 // What transformers 5 makes of the flag of the whole and of the text model's, each missing, false
 // or true.
 TEST(TextPart, each_family_says_which_flag_ties_embeddings) {

@@ -22,7 +22,7 @@ void check_kv_heads(const JsonFields& config, const Shape& shape) {
 
 RopePlan read_latent_rope(const JsonFields& config, const LatentAttentionPlan& latent,
                           const LatentDefaults& defaults, bool pairs, uint32_t context_tokens) {
-  RopeDefaults rope{.pairs = pairs, .settings = defaults.rope_settings};
+  RopeDefaults rope{.theta = defaults.theta, .pairs = pairs, .settings = defaults.rope_settings};
   if (!defaults.rope_of_heads) return read_rope(config, rope, latent.rope_dim, context_tokens);
   rope.partial = PartialRotation::by_key;
   rope.partial_factor = static_cast<double>(latent.rope_dim) / latent.q_dim();

@@ -13,6 +13,7 @@ struct LatentDefaults {
   uint32_t rope_dim = 64;
   uint32_t v_dim = 128;
   double eps = 1e-6;  // of the norms of the stream
+  double theta = 10000.0;
   // The rotary settings count from whole heads, of which "partial_rotary_factor" says how much
   // turns; they say as much as "qk_rope_head_dim".
   bool rope_of_heads = false;
