@@ -240,10 +240,13 @@ void Composition::apply_option(std::string_view section, Setting setting) {
   const ComponentConfig* component = config_.component(section);
   if (component == nullptr) {
     const std::string name(section);
-    const std::string missing =
-        section == "drafter" ? "there is no drafter" : "there is no such kernel";
+    const bool is_tier = section.starts_with("kv_cache.tiers.");
+    const std::string missing = section == "drafter" ? "there is no drafter"
+                                : is_tier            ? "the tier's kind is not \"plugin\""
+                                                     : "there is no such kernel";
     return error(setting.origin, in_quotes(name + ".options." + setting.key) + " is set, but " +
-                                     missing + "; set " + name + ".plugin too");
+                                     missing + "; set " + name + (is_tier ? ".kind" : ".plugin") +
+                                     " too");
   }
   const_cast<ComponentConfig*>(component)->options.push_back(std::move(setting));
 }
@@ -285,7 +288,8 @@ void Composition::check_drafter_keys() {
   }
 }
 
-// Each tier says how much may lie in it, and one on a disk where. They are numbered without gaps.
+// Each tier of our own says how much may lie in it, and one on a disk where; a plugin has options
+// for that. They are numbered without gaps.
 void Composition::check_tiers() {
   const TierConfig* before = nullptr;
   for (size_t i = 0; i < config_.kv_tiers.size(); ++i) {
@@ -295,9 +299,10 @@ void Composition::check_tiers() {
     const auto unused = [&](const char* key, const Origin& origin) {
       if (!origin.file.empty() && tier.kind.origin.file.empty()) {
         error(origin, in_quotes(name + "." + key) + " is set, but the tier has no kind; set " +
-                          name + ".kind to \"host\" or \"disk\"");
+                          name + ".kind to \"host\", \"disk\" or \"plugin\"");
       }
     };
+    unused("plugin", tier.plugin.origin);
     unused("path", tier.path.origin);
     unused("memory", tier.memory_bytes.origin);
     if (is_there && i > 0 && before == nullptr) {
@@ -306,7 +311,9 @@ void Composition::check_tiers() {
                                   "kv_cache.tiers." +
                                   std::to_string(i) + " first");
     }
-    if (is_there && tier.memory_bytes.value == 0) {
+    const bool is_plugin = tier.kind.value == TierKind::plugin;
+    if (is_plugin) check_plugin_tier(tier, name);
+    if (is_there && !is_plugin && tier.memory_bytes.value == 0) {
       error(tier.kind.origin, in_quotes(name) + " has no memory; set " + name +
                                   ".memory to how much may lie there, such as \"8 GiB\"");
     }
@@ -322,6 +329,22 @@ void Composition::check_tiers() {
     }
     before = is_there ? &tier : nullptr;
   }
+}
+
+void Composition::check_plugin_tier(const TierConfig& tier, const std::string& name) {
+  if (tier.plugin.value.empty()) {
+    error(tier.kind.origin, in_quotes(name) + " is kept by a plugin and names none; set " + name +
+                                ".plugin to one that `tenon plugins list kv_store` shows");
+  }
+  const auto not_ours = [&](const char* key, const Origin& origin) {
+    if (origin.file.empty()) return;
+    error(origin, in_quotes(name + "." + key) +
+                      " is set, but a tier of kind \"plugin\" says such things by options of its "
+                      "own; remove it, and set " +
+                      name + ".options");
+  };
+  not_ours("path", tier.path.origin);
+  not_ours("memory", tier.memory_bytes.origin);
 }
 
 void Composition::check_disaggregation() {

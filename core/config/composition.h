@@ -38,6 +38,7 @@ class Composition {
   void check_tables(FlatToml& flat);
   void check_drafter_keys();
   void check_tiers();
+  void check_plugin_tier(const TierConfig& tier, const std::string& name);
   void check_disaggregation();
   void find_models();
   void apply(const Setting& setting);

@@ -20,6 +20,10 @@ const ComponentConfig* PipelineConfig::component(std::string_view section) const
   if (section == "drafter") return given(drafter);
   if (section == "attention.prefill") return given(attention_prefill);
   if (section == "attention.decode") return given(attention_decode);
+  for (size_t i = 0; i < kv_tiers.size(); ++i) {
+    if (section != "kv_cache.tiers." + std::to_string(i + 1)) continue;
+    return kv_tiers[i].kind.value == TierKind::plugin ? &kv_tiers[i] : nullptr;
+  }
   return nullptr;
 }
 

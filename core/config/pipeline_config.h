@@ -54,8 +54,9 @@ enum class DraftVerify : uint8_t { exact = 0, rejection = 1, typical = 2 };
 enum class GuardLevel : uint8_t { off = 0, checks = 1, isolate = 2 };
 
 // [[kv_cache.tiers]]: a place below the cache where K/V lies that outlives its sequence.
-enum class TierKind : uint8_t { none = 0, host = 1, disk = 2 };
-struct TierConfig {
+// A tier of kind plugin has that plugin, and its options.
+enum class TierKind : uint8_t { none = 0, host = 1, disk = 2, plugin = 3 };
+struct TierConfig : ComponentConfig {
   Configured<TierKind> kind;  // none = there is no such tier
   Configured<std::string> path;
   Configured<uint64_t> memory_bytes;  // how much may lie there; 0 = nobody said

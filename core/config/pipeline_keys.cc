@@ -19,7 +19,7 @@ constexpr std::string_view kIsas[] = {"portable",    "avx2",        "avx_vnni", 
 constexpr std::string_view kVerifies[] = {"exact", "rejection", "typical"};
 constexpr std::string_view kPolicies[] = {"open", "locked", "signed"};
 constexpr std::string_view kGuards[] = {"off", "checks", "isolate"};
-constexpr std::string_view kTierKinds[] = {"none", "host", "disk"};
+constexpr std::string_view kTierKinds[] = {"none", "host", "disk", "plugin"};
 constexpr std::string_view kRoles[] = {"none", "prefill", "decode", "both"};
 constexpr std::string_view kDTypes[] = {"f32", "f16", "bf16", "i8", "i4"};
 
@@ -113,6 +113,8 @@ void add_tier_keys(std::vector<ConfigKey>& keys) {
   kind.spec.choices = kTierKinds;
   kind.spec.choice_count = std::size(kTierKinds);
   keys.push_back(kind);
+  keys.push_back(tier_key<index, &TierConfig::plugin>(
+      "plugin", OptionType::text, "keeps K/V of a tier of kind plugin, as it likes"));
   keys.push_back(tier_key<index, &TierConfig::path>("path", OptionType::path,
                                                     "folder of a tier of kind disk"));
   ConfigKey memory = tier_key<index, &TierConfig::memory_bytes>("memory", OptionType::bytes,

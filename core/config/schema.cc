@@ -10,9 +10,13 @@
 namespace tenon {
 namespace {
 
-constexpr std::string_view kSections[] = {
-    "scheduler", "kv_cache", "attention", "attention.prefill", "attention.decode", "state",
-    "linear",    "sampler",  "drafter"};
+constexpr std::string_view kSections[] = {"scheduler",        "kv_cache",
+                                          "kv_cache.tiers.1", "kv_cache.tiers.2",
+                                          "kv_cache.tiers.3", "kv_cache.tiers.4",
+                                          "attention",        "attention.prefill",
+                                          "attention.decode", "state",
+                                          "linear",           "sampler",
+                                          "drafter"};
 
 // Tables and keys directly inside `table` ("" = the top of the file).
 std::vector<std::string> names_inside(std::string_view table) {

@@ -26,7 +26,7 @@ std::span<const ConformanceCase> conformance_cases() {
     for (const CaseList& list :
          {lifecycle_cases(), option_cases(), scheduler_cases(), kv_cache_cases(), sampler_cases(),
           sampler_report_cases(), sampler_verify_cases(), sampler_stage_cases(), drafter_cases(),
-          linear_cases(), attention_cases(), state_cases()}) {
+          linear_cases(), attention_cases(), state_cases(), kv_store_cases()}) {
       made.insert(made.end(), list.begin(), list.end());
     }
     return made;

@@ -35,6 +35,13 @@ bool has_ended(int descriptor, int64_t process) {
   return poll(&asked, 1, 0) > 0;
 }
 
+// A launcher tells its processes to end and waits for them for seconds; one that is stopped hears
+// nothing.
+void end_silent(int descriptor, int64_t process) {
+  if (descriptor < 0 || process == getpid()) return;
+  static_cast<void>(syscall(SYS_pidfd_send_signal, descriptor, SIGKILL, nullptr, 0));
+}
+
 }  // namespace
 
 RankWatch::RankWatch(std::shared_ptr<SharedMemory> memory, uint32_t rank,
@@ -110,6 +117,7 @@ void RankWatch::watch(const std::stop_token& stop) {
       if (rank == rank_) continue;
       const std::string fault = fault_of(rank, seen[rank], now);
       speaks = !fault.empty() && report(fault);
+      if (speaks) end_silent(seen[rank].descriptor, places_[rank].process);
     }
     if (header.fault.load(std::memory_order_acquire) != 0) {
       on_fault_(header.fault_text, speaks);

@@ -1,6 +1,6 @@
 // Watches the ranks of one machine: a thread of each process that raises its own beat and looks at
 // those of the others. A process that ended is seen at once, one that does not run (SIGSTOP, a
-// machine that swaps) after kSilenceNs.
+// machine that swaps) after kSilenceNs; it is ended then, like the run.
 #pragma once
 
 #include <cstdint>

@@ -122,8 +122,9 @@ std::string weight_files(const OpenedModels& pipeline);
 // What tells weights by their content alone, wherever their files lie. Errors: those of reading.
 Result<std::string> weight_contents(const std::string& path);
 
-// Whether K/V of this pipeline can lie in the tiers that are configured, and go to other workers.
-Status check_tiers(const BoundPlugins& pipeline);
+// Whether K/V of this pipeline can lie in the tiers that are configured, and go to other workers;
+// chooses the plugins of those that plugins keep.
+Status check_tiers(const PipelineRequest& request, BoundPlugins& pipeline);
 // Opens them, and what other workers fetch K/V from. The executor is loaded.
 Status open_tiers(Pipeline& pipeline);
 

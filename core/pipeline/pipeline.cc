@@ -405,6 +405,7 @@ std::vector<std::pair<std::string, const PluginObject*>> Pipeline::plugins() con
   for (const auto& kernel : linear) add("linear", kernel);
   add("sampler", sampler);
   add("drafter", drafter);
+  for (const auto& store : kv_stores) add("kv_store", store->plugin);
   return all;
 }
 
@@ -443,7 +444,7 @@ Result<std::unique_ptr<Pipeline>> build_pipeline(PipelineRequest request) {
   TENON_RETURN_IF_ERROR(create_others(*pipeline, chosen));
   pipeline->advice = followed_advice(*pipeline);
   warn_of_unused(pipeline->advice);
-  TENON_RETURN_IF_ERROR(check_tiers(*pipeline));
+  TENON_RETURN_IF_ERROR(check_tiers(request, *pipeline));
   if (request.planned) request.planned(*pipeline);
   if (request.load_weights) {
     TENON_RETURN_IF_ERROR(load_executor(request, *pipeline, chosen));

@@ -2,6 +2,8 @@
 // loaded. What does not fit is refused here, with all reasons, before anything is created.
 #pragma once
 
+#include <tenon/extensions/kv_store.h>
+
 #include <functional>
 #include <map>
 #include <memory>
@@ -9,6 +11,7 @@
 #include <vector>
 
 #include "core/config/pipeline_config.h"
+#include "core/contract/checked_kv_store.h"
 #include "core/engine/engine_parts.h"
 #include "core/pipeline/stages.h"
 #include "core/plugin/registry.h"
@@ -48,15 +51,23 @@ struct PipelineRequest {
       {};
 };
 
+// A plugin that keeps K/V of a tier, and what its answers go through.
+struct StorePlugin {
+  StorePlugin(PluginInstance<KvStore> made, CallChecks checks);
+  PluginInstance<KvStore> plugin;
+  CheckedKvStore checked;
+};
+
 // The last stage: the executors are loaded, unless the request says not to. It ends from the back.
 struct Pipeline : BoundPlugins {
   ~Pipeline();
 
-  GenerationDefaults advice;             // of the model's files, as far as it is followed
-  std::string hash;                      // config_hash
-  std::string numerics;                  // the numerics id
-  std::unique_ptr<Tiers> tiers;          // of K/V; null where none are configured
-  std::unique_ptr<KvTransfer> transfer;  // likewise, to and from other workers
+  GenerationDefaults advice;  // of the model's files, as far as it is followed
+  std::string hash;           // config_hash
+  std::string numerics;       // the numerics id
+  std::vector<std::shared_ptr<StorePlugin>> kv_stores;  // those of `tiers` that are plugins
+  std::unique_ptr<Tiers> tiers;                         // of K/V; null where none are configured
+  std::unique_ptr<KvTransfer> transfer;                 // likewise, to and from other workers
 
   uint64_t kv_bytes() const;
   // Borrowed parts for an engine, its text decoders included.

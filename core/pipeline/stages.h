@@ -132,6 +132,12 @@ struct PlannedMemory : StrategyPlugins {
   DType kv_dtype = DType::f32;
 };
 
+// Of a tier that a plugin keeps.
+struct ChosenStore {
+  PluginRef plugin;
+  FilledOptions options;
+};
+
 // All plugins are made and know what they work with.
 struct BoundPlugins : PlannedMemory {
   std::vector<PluginInstance<LinearKernel>> linear;  // those that a weight asked for
@@ -143,6 +149,7 @@ struct BoundPlugins : PlannedMemory {
   std::unique_ptr<CheckedState> checked_state;
   std::vector<TokenId> draft_text;  // of the file [drafter] text; empty without
   std::span<const TokenId> draft_text_view;
+  std::vector<ChosenStore> chosen_stores;  // in the order of their tiers; made with these
   PluginInstance<Sampler> sampler;
   PluginInstance<Drafter> drafter;     // empty without speculation
   std::vector<LayerId> hidden_layers;  // whose hidden states it asked for

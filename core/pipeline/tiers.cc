@@ -4,10 +4,12 @@
 #include <memory>
 
 #include "core/base/quote.h"
+#include "core/base/text.h"
 #include "core/exec/kv_bytes.h"
 #include "core/pipeline/composing.h"
 #include "core/tiers/disk_store.h"
 #include "core/tiers/host_store.h"
+#include "core/tiers/plugin_store.h"
 
 namespace tenon {
 namespace {
@@ -87,13 +89,54 @@ Result<TierWorld> world_of(const Pipeline& pipeline) {
   return world;
 }
 
-Result<std::unique_ptr<KvStore>> open_store(const TierConfig& tier, const std::string& world) {
+// Those of tiers that plugins keep: found, and their options filled in.
+Status choose_stores(const PipelineRequest& request, BoundPlugins& pipeline) {
+  std::vector<std::string> faults;
+  for (size_t i = 0; i < pipeline.config.kv_tiers.size(); ++i) {
+    const TierConfig& tier = pipeline.config.kv_tiers[i];
+    if (tier.kind.value != TierKind::plugin) continue;
+    const auto choose = [&]() -> Status {
+      TENON_ASSIGN_OR_RETURN(const PluginRef plugin,
+                             request.registry->find_usable(kKvStoreInterface, tier.plugin.value,
+                                                           pipeline.host, tier.plugin.origin));
+      TENON_ASSIGN_OR_RETURN(FilledOptions options, fill_options(*plugin.descriptor, tier.options));
+      const auto items = options.items();
+      pipeline.components.push_back({"kv_cache.tiers." + std::to_string(i + 1),
+                                     std::string(plugin.descriptor->id),
+                                     {items.begin(), items.end()}});
+      pipeline.chosen_stores.push_back({plugin, std::move(options)});
+      return {};
+    };
+    if (const Status status = choose(); !status.ok()) faults.emplace_back(status.message());
+  }
+  return faults.empty() ? Status() : invalid_argument(join(faults, "\n"));
+}
+
+// Seconds that stores are waited for are real ones.
+const Clock& tier_clock() {
+  static const WallClock clock;
+  return clock;
+}
+
+Status make_stores(Pipeline& pipeline) {
+  const bool closely = pipeline.config.guard.value != GuardLevel::off;
+  for (ChosenStore& chosen : std::exchange(pipeline.chosen_stores, {})) {
+    TENON_ASSIGN_OR_RETURN(PluginInstance<KvStore> made,
+                           PluginInstance<KvStore>::create(chosen.plugin, std::move(chosen.options),
+                                                           surroundings_of(pipeline)));
+    pipeline.kv_stores.push_back(std::make_shared<StorePlugin>(
+        std::move(made), closely ? CallChecks::more : CallChecks::usual));
+  }
+  return {};
+}
+
+Result<std::unique_ptr<TierStore>> open_store(const TierConfig& tier, const std::string& world) {
   if (tier.kind.value == TierKind::host) {
-    return std::unique_ptr<KvStore>(std::make_unique<HostStore>(tier.memory_bytes.value));
+    return std::unique_ptr<TierStore>(std::make_unique<HostStore>(tier.memory_bytes.value));
   }
   auto opened = DiskStore::open(tier.path.value, tier.memory_bytes.value, world, make_file_layer());
   if (!opened.ok()) return with_context(tier.path.origin.text(), opened.status());
-  return std::unique_ptr<KvStore>(*std::move(opened));
+  return std::unique_ptr<TierStore>(*std::move(opened));
 }
 
 // Others are told where to fetch K/V: no address that stands for all of a machine's.
@@ -124,7 +167,11 @@ Result<std::unique_ptr<KvTransfer>> open_transfer(const PipelineConfig& config,
 
 }  // namespace
 
-Status check_tiers(const BoundPlugins& pipeline) {
+StorePlugin::StorePlugin(PluginInstance<KvStore> made, CallChecks checks)
+    : plugin(std::move(made)),
+      checked(*plugin, std::string(plugin.object().descriptor().id), checks) {}
+
+Status check_tiers(const PipelineRequest& request, BoundPlugins& pipeline) {
   const PipelineConfig& config = pipeline.config;
   if (!has_tiers(config) && !is_disaggregated(config)) return {};
   const PluginDescriptor& manager = pipeline.kv_cache.object().descriptor();
@@ -143,7 +190,7 @@ Status check_tiers(const BoundPlugins& pipeline) {
                               " does not hand out the bytes of its blocks – remove them, or set "
                               "executor.plugin to \"cpu\"");
   }
-  return {};
+  return choose_stores(request, pipeline);
 }
 
 Status open_tiers(Pipeline& pipeline) {
@@ -154,10 +201,19 @@ Status open_tiers(Pipeline& pipeline) {
     TENON_ASSIGN_OR_RETURN(pipeline.transfer, open_transfer(config, world));
   }
   if (!has_tiers(config)) return {};
-  std::vector<std::unique_ptr<KvStore>> stores;
+  TENON_RETURN_IF_ERROR(make_stores(pipeline));
+  std::vector<std::unique_ptr<TierStore>> stores;
+  auto plugin = pipeline.kv_stores.begin();
   for (const TierConfig& tier : config.kv_tiers) {
     if (tier.kind.value == TierKind::none) continue;
-    TENON_ASSIGN_OR_RETURN(std::unique_ptr<KvStore> store, open_store(tier, world.text));
+    if (tier.kind.value == TierKind::plugin) {
+      const std::shared_ptr<StorePlugin>& made = *plugin++;
+      stores.push_back(std::make_unique<PluginStore>(
+          std::string(made->plugin.object().descriptor().id),
+          std::shared_ptr<KvStore>(made, &made->checked), world.text, tier_clock()));
+      continue;
+    }
+    TENON_ASSIGN_OR_RETURN(std::unique_ptr<TierStore> store, open_store(tier, world.text));
     stores.push_back(std::move(store));
   }
   pipeline.tiers =

@@ -1,5 +1,7 @@
 #include "core/plugin/descriptor_check.h"
 
+#include <tenon/extensions/kv_store.h>
+
 #include <algorithm>
 #include <bit>
 #include <cstddef>
@@ -23,7 +25,7 @@ constexpr uint32_t kLargestAlignment = 4096;
 
 constexpr std::string_view kInterfaces[] = {
     kSchedulerInterface, kKvCacheInterface, kAttentionInterface, kLinearInterface,
-    kSamplerInterface,   kDrafterInterface, kStateInterface};
+    kSamplerInterface,   kDrafterInterface, kStateInterface,     kKvStoreInterface};
 
 // Where the first descriptor and the first table ended.
 constexpr size_t kFirstDescriptorBytes = offsetof(PluginDescriptor, extension);

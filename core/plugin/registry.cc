@@ -86,6 +86,17 @@ uint32_t score_of(const PluginRef& plugin, const HostFacts& host) {
                             : foreign->score(*plugin.descriptor, host);
 }
 
+namespace {
+
+// Why a plugin of an interface cannot have a process of its own.
+std::string_view why_in_process(std::string_view interface) {
+  return interface_word(interface) == "kv_store"
+             ? " open files and sockets, which a process of their own may not"
+             : " share memory with the executor and cannot have a process of their own";
+}
+
+}  // namespace
+
 bool may_be_isolated(std::string_view interface) {
   return interface == kSchedulerInterface || interface == kSamplerInterface ||
          interface == kDrafterInterface;
@@ -275,8 +286,8 @@ Result<PluginRef> PluginRegistry::load(const PluginFile& file, std::string_view 
   if (isolated && !only_looks_ && !may_be_isolated(interface)) {
     return unsupported(file.path + ": engine.guard is \"isolate\", but plugins for " +
                        std::string(interface_word(interface)) +
-                       " share memory with the executor and cannot have a process of their own; "
-                       "install the file where the program's own plugins are if you trust it, or "
+                       std::string(why_in_process(interface)) +
+                       "; install the file where the program's own plugins are if you trust it, or "
                        "set engine.guard = \"checks\"");
   }
   TENON_ASSIGN_OR_RETURN(const LoadedLibrary* library,

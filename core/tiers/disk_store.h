@@ -12,11 +12,11 @@
 #include <vector>
 
 #include "core/tiers/file_layer.h"
-#include "core/tiers/kv_store.h"
+#include "core/tiers/tier_store.h"
 
 namespace tenon {
 
-class DiskStore final : public KvStore {
+class DiskStore final : public TierStore {
  public:
   // The folder is made where there is none. `world` as in root_digest. Errors: failed (no folder
   // can be made there).

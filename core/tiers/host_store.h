@@ -7,11 +7,11 @@
 #include <unordered_map>
 #include <utility>
 
-#include "core/tiers/kv_store.h"
+#include "core/tiers/tier_store.h"
 
 namespace tenon {
 
-class HostStore final : public KvStore {
+class HostStore final : public TierStore {
  public:
   explicit HostStore(uint64_t quota_bytes) : quota_bytes_(quota_bytes) {}
 

@@ -5,7 +5,7 @@
 
 namespace tenon {
 
-Tiers::Tiers(TierWorld world, std::vector<std::unique_ptr<KvStore>> stores, uint64_t budget_bytes)
+Tiers::Tiers(TierWorld world, std::vector<std::unique_ptr<TierStore>> stores, uint64_t budget_bytes)
     : world_(std::move(world)),
       stores_(std::move(stores)),
       budget_bytes_(budget_bytes),
@@ -83,7 +83,8 @@ bool Tiers::wait_for_any(std::chrono::nanoseconds timeout) {
 
 void Tiers::settle() {
   std::unique_lock lock(mutex_);
-  settled_.wait(lock, [this] { return seeks_.empty() && puts_.empty() && !busy_; });
+  settled_.wait(lock,
+                [this] { return seeks_.empty() && puts_.empty() && !busy_ && !stores_busy_; });
 }
 
 TierTotals Tiers::totals() const {
@@ -103,7 +104,8 @@ TierTotals Tiers::totals() const {
 void Tiers::work() {
   std::unique_lock lock(mutex_);
   while (true) {
-    work_there_.wait(lock, [this] { return stop_ || !seeks_.empty() || !puts_.empty(); });
+    work_there_.wait(lock,
+                     [this] { return stop_ || stores_busy_ || !seeks_.empty() || !puts_.empty(); });
     if (!seeks_.empty()) {
       const Seek seek = std::move(seeks_.front());
       seeks_.pop_front();
@@ -128,12 +130,37 @@ void Tiers::work() {
       write(put);
       lock.lock();
       under_way_bytes_ -= put.blob.size();
+    } else if (stores_busy_) {
+      lock.unlock();
+      const bool still_busy = tend_stores();
+      lock.lock();
+      stores_busy_ = still_busy;
+      if (!still_busy) settled_.notify_all();
+      continue;
     } else if (stop_) {
       return;
     }
     busy_ = false;
-    if (seeks_.empty() && puts_.empty()) settled_.notify_all();
+    stores_busy_ = true;  // as far as is known
   }
+}
+
+bool Tiers::tend_stores() {
+  constexpr int64_t kWaitNs = 2'000'000;  // a prompt that comes meanwhile waits as long
+  bool busy = false;
+  for (const auto& store : stores_) busy |= store->tend(kWaitNs);
+  return busy;
+}
+
+// What a seek may ask the stores for.
+void Tiers::announce(const Seek& seek) {
+  std::vector<KvWanted> wanted;
+  for (size_t i = seek.first; i < seek.contents.size(); ++i) {
+    for (const TierGroup& group : world_.groups) {
+      wanted.push_back({{seek.contents[i], group.group}, group.bytes});
+    }
+  }
+  for (const auto& store : stores_) store->look_ahead(wanted);
 }
 
 void Tiers::forget(const KvKey& key) {
@@ -202,6 +229,7 @@ bool Tiers::find_states(const Seek& seek, uint32_t end, FoundKv& found) {
 // The most blocks after which a sequence can go on: all of them are there, and where layers recur,
 // the state after them is. States on the way come along, for those that part there.
 std::unique_ptr<FoundKv> Tiers::find(const Seek& seek) {
+  announce(seek);
   auto found = std::make_unique<FoundKv>();
   found->first = found->end = seek.first;
   const auto most = static_cast<uint32_t>(seek.contents.size());

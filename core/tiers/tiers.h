@@ -25,7 +25,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "core/tiers/kv_store.h"
+#include "core/tiers/tier_store.h"
 
 namespace tenon {
 
@@ -70,7 +70,7 @@ struct TierTotals {
 
 class Tiers {
  public:
-  Tiers(TierWorld world, std::vector<std::unique_ptr<KvStore>> stores, uint64_t budget_bytes);
+  Tiers(TierWorld world, std::vector<std::unique_ptr<TierStore>> stores, uint64_t budget_bytes);
   // Writes what was put before.
   ~Tiers();
   Tiers(const Tiers&) = delete;
@@ -109,6 +109,8 @@ class Tiers {
     KvBlob blob;
   };
   void work();
+  bool tend_stores();
+  void announce(const Seek& seek);
   std::unique_ptr<FoundKv> find(const Seek& seek);
   bool find_block(const Seek& seek, uint32_t block, FoundKv& found);
   bool find_states(const Seek& seek, uint32_t end, FoundKv& found);
@@ -118,7 +120,7 @@ class Tiers {
   void forget(const KvKey& key);
 
   const TierWorld world_;
-  const std::vector<std::unique_ptr<KvStore>> stores_;
+  const std::vector<std::unique_ptr<TierStore>> stores_;
   const uint64_t budget_bytes_;
   bool has_blocks_ = false, has_states_ = false;
 
@@ -128,6 +130,7 @@ class Tiers {
   std::deque<Seek> seeks_;
   std::deque<Put> puts_;
   bool busy_ = false, stop_ = false;
+  bool stores_busy_ = false;        // some store may have work of its own left
   uint64_t current_ = 0;            // the seek at hand
   bool current_abandoned_ = false;  // … whose answer nobody wants
   std::unordered_map<uint64_t, std::unique_ptr<FoundKv>> answers_;

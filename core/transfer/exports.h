@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "core/tiers/kv_key.h"
-#include "core/tiers/kv_store.h"
+#include "core/tiers/tier_store.h"
 #include "core/transfer/wire.h"
 
 namespace tenon {

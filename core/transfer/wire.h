@@ -12,7 +12,7 @@
 
 #include "core/base/result.h"
 #include "core/tiers/kv_key.h"
-#include "core/tiers/kv_store.h"
+#include "core/tiers/tier_store.h"
 #include "core/transfer/stream.h"
 
 namespace tenon {

@@ -236,6 +236,7 @@ class Cluster(unittest.TestCase):
     WORKER = (SOURCE / "packaging/kubernetes/worker.yaml").read_text()
     COMPOSE = (SOURCE / "packaging/container/compose.yaml").read_text()
     APART = (SOURCE / "packaging/container/compose-apart.yaml").read_text()
+    CLUSTER_APART = (SOURCE / "packaging/kubernetes/apart.yaml").read_text()
 
     def test_workers_are_started_with_options_that_exist(self):
         known = options_of(run("serve", "--help").stdout)
@@ -258,19 +259,45 @@ class Cluster(unittest.TestCase):
         for name in addresses:
             self.assertIn(f"\n  {name}:\n", workers)
 
+    def test_prefill_and_decode_pods_find_each_other(self):
+        parts = self.CLUSTER_APART.split("\nkind: ")
+        workers = [part for part in parts if part.startswith("StatefulSet")]
+        self.assertEqual(len(workers), 2)
+        for text in workers:
+            arguments = re.findall(r"^            - (\S+)$", text.split("          env:")[0], re.M)
+            self.assertLessEqual({word for word in arguments if word.startswith("--")},
+                                 set(options_of(run("serve", "--help").stdout)))
+            values = [word.replace("$(POD_NAME)", "pod") for word in arguments if "=" in word]
+            self.assertEqual(run("config", "check", *(part for value in values for part in ("--set", value))).returncode, 0)
+        hosts = {f"{name}-{i}.{service}"
+                 for text in workers
+                 for name, replicas, service in re.findall(r"  name: (\S+)\n(?:.*\n)*?  replicas: (\d)\n  serviceName: (\S+)",
+                                                           text)
+                 for i in range(int(replicas))}
+        self.assertEqual(len(hosts), 4)
+        self.assertEqual(set(re.findall(r"http://(\S+):8000", self.CLUSTER_APART)), hosts)
+        peers = re.search(r"disaggregation.peers=(\S+)", self.CLUSTER_APART).group(1).split(",")
+        self.assertEqual(set(peers), {host for host in hosts if "prefill" in host})
+        services = re.findall(r"Service\nmetadata:\n  name: (\S+)", "".join("kind: " + part for part in parts))
+        for host in hosts:
+            self.assertIn(host.split(".")[1], services)
+
     def test_probes_ask_for_paths_that_are_served(self):
-        paths = set(re.findall(r"^\s+path: (/\S+)$", self.WORKER, re.M))
-        self.assertEqual(paths, {"/health", "/ready"})
+        for text in (self.WORKER, self.CLUSTER_APART):
+            paths = set(re.findall(r"^\s+path: (/\S+)$", text, re.M))
+            self.assertEqual(paths, {"/health", "/ready"})
 
     def test_ports_are_named_and_used_by_their_names(self):
-        named = set(re.findall(r"- name: (\S+)\n\s+containerPort", self.WORKER))
-        self.assertLessEqual(set(re.findall(r"targetPort: (\S+)", self.WORKER)), named)
-        self.assertLessEqual(set(re.findall(r"^\s+port: ([a-z]\S*)$", self.WORKER, re.M)), named)
+        for text in (self.WORKER, self.CLUSTER_APART):
+            named = set(re.findall(r"- name: (\S+)\n\s+containerPort", text))
+            self.assertLessEqual(set(re.findall(r"targetPort: (\S+)", text)), named)
+            self.assertLessEqual(set(re.findall(r"^\s+(?:- )?port: ([a-z]\S*)$", text, re.M)), named)
 
     def test_workers_are_nobody_special_and_write_nowhere(self):
         for words in ("runAsNonRoot: true", "readOnlyRootFilesystem: true", "allowPrivilegeEscalation: false",
                       "drop: [ALL]", "automountServiceAccountToken: false"):
             self.assertIn(words, self.WORKER)
+            self.assertIn(words, self.CLUSTER_APART)
 
     def test_kubernetes_knows_every_field(self):
         try:

@@ -173,6 +173,18 @@ WRONG = {
         "forgets_offsets": ("state.formula", "fail"),
         "takes_memory": ("state.memory", "fail"),
     }),
+    "kv_stores": ("kv_store", {
+        "forgets_groups": ("kv_store.keys", "fail"),
+        "changes_a_bit": ("kv_store.what_was_put", "fail"),
+        "says_more": ("kv_store.what_was_put", "fail"),
+        "removes_nothing": ("kv_store.what_was_put", "fail"),
+        "copies_the_beginning": ("kv_store.room", "fail"),
+        "writes_behind": ("kv_store.room", None),
+        "answers_twice": ("kv_store.answers", "fail"),
+        "loses_answers": ("kv_store.answers", "fail"),
+        "waits_for_nobody": ("kv_store.answers", "hang"),
+        "writes_late": ("kv_store.destroyed", "crash"),
+    }),
     "kernels_delta": ("state", {
         "tiles_heads": ("state.formula", "fail"),
         "adds_plainly": ("state.formula", "fail"),

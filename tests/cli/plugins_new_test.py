@@ -6,7 +6,8 @@ import unittest
 
 from program import MODEL, run
 
-INTERFACES = ["scheduler", "kv_cache", "attention", "state", "linear", "sampler", "drafter"]
+INTERFACES = ["scheduler", "kv_cache", "attention", "state", "linear", "sampler", "drafter",
+              "kv_store"]
 
 
 class New(unittest.TestCase):

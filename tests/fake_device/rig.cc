@@ -68,7 +68,7 @@ Rig::Rig(RigOptions options)
   parts.draft_trees = options_.draft_trees;
   if (options_.tiers) {
     TierWorld world = tier_world();
-    std::vector<std::unique_ptr<KvStore>> stores = options_.tiers(world.text);
+    std::vector<std::unique_ptr<TierStore>> stores = options_.tiers(world.text);
     tiers_ =
         std::make_unique<Tiers>(std::move(world), std::move(stores), options_.tier_budget_bytes);
   }

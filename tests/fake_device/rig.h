@@ -56,7 +56,7 @@ struct RigOptions {
   bool verify_by_rejection = false;
   bool draft_trees = false;
   // Makes the tiers, where there are any; they outlive a rig only in what they write elsewhere.
-  std::function<std::vector<std::unique_ptr<KvStore>>(const std::string& world)> tiers;
+  std::function<std::vector<std::unique_ptr<TierStore>>(const std::string& world)> tiers;
   uint64_t tier_budget_bytes = 1 << 20;
   // Makes the way to other workers, where there is one.
   std::function<std::unique_ptr<KvTransfer>(TierWorld world)> transfer;

@@ -23,7 +23,7 @@ RigOptions options_with_tiers(MemoryDisk& disk) {
   options.kv_cache = "prefix";
   options.block_tokens = 4;
   options.tiers = [&disk](const std::string& world) {
-    std::vector<std::unique_ptr<KvStore>> stores;
+    std::vector<std::unique_ptr<TierStore>> stores;
     stores.push_back(*DiskStore::open("/kv", 1 << 24, world, std::make_unique<MemoryFiles>(disk)));
     return stores;
   };
@@ -144,7 +144,7 @@ TEST(KvTiers, cost_no_token_when_their_files_are_damaged) {
 }
 
 // A store that answers only when it is let.
-class SlowStore final : public KvStore {
+class SlowStore final : public TierStore {
  public:
   struct Gate {
     std::mutex mutex;
@@ -182,7 +182,7 @@ TEST(KvTiers, are_not_waited_for_longer_than_computing_takes) {
   RigOptions options;
   options.kv_cache = "prefix";
   options.tiers = [&gate](const std::string&) {
-    std::vector<std::unique_ptr<KvStore>> stores;
+    std::vector<std::unique_ptr<TierStore>> stores;
     stores.push_back(std::make_unique<SlowStore>(gate));
     return stores;
   };
@@ -203,7 +203,7 @@ TEST(KvTiers, let_others_run_while_one_is_waited_for_and_a_cancelled_one_go) {
   RigOptions options;
   options.kv_cache = "prefix";
   options.tiers = [&gate](const std::string&) {
-    std::vector<std::unique_ptr<KvStore>> stores;
+    std::vector<std::unique_ptr<TierStore>> stores;
     stores.push_back(std::make_unique<SlowStore>(gate));
     return stores;
   };

@@ -127,7 +127,7 @@ TEST(TransferSteps, ask_tiers_before_other_workers) {
   workers.decode_options.kv_tokens = 64;
   workers.decode_options.context_tokens = 64;
   workers.decode_options.tiers = [](const std::string&) {
-    std::vector<std::unique_ptr<KvStore>> stores;
+    std::vector<std::unique_ptr<TierStore>> stores;
     stores.push_back(std::make_unique<HostStore>(1 << 20));
     return stores;
   };

@@ -86,7 +86,7 @@ class World {
     if (drafts_ > 0) decode_options_.drafter = &drafter;
     if (has_tier_) {
       decode_options_.tiers = [](const std::string&) {
-        std::vector<std::unique_ptr<KvStore>> stores;
+        std::vector<std::unique_ptr<TierStore>> stores;
         stores.push_back(std::make_unique<HostStore>(2048));
         return stores;
       };

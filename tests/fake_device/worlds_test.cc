@@ -252,7 +252,7 @@ void add_tiers(RigOptions& options, MemoryDisk& disk, uint64_t number) {
   const bool has_host = random.below(2) == 0;
   options.tier_budget_bytes = 64 + random.below(4096);
   options.tiers = [&disk, has_host, host_bytes, disk_bytes](const std::string& world) {
-    std::vector<std::unique_ptr<KvStore>> stores;
+    std::vector<std::unique_ptr<TierStore>> stores;
     if (has_host) stores.push_back(std::make_unique<HostStore>(host_bytes));
     stores.push_back(
         *DiskStore::open("/kv", disk_bytes, world, std::make_unique<MemoryFiles>(disk)));

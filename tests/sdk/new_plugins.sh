@@ -27,7 +27,7 @@ quietly() {  # runs a command; shows what it said only where it fails
 }
 
 cd "$work"
-for interface in scheduler kv_cache attention state linear sampler drafter; do
+for interface in scheduler kv_cache attention state linear sampler drafter kv_store; do
   quietly "$tenon" plugins new "$interface" "acme.my_$interface"
   cd "my_$interface"
   ! grep -rE '@[A-Z]+@' . || fail "$interface: a placeholder was left"

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Ranks that are killed, stopped, starved or cut off at random, again and again.
+"""Ranks that are killed, stopped, starved, cut off, or have faulty disks, at random, again and again.
 
     TENON_BINARY=build/release/bin/tenon TENON_SOURCE_DIR=$PWD tests/soak/ranks.py
         [--faults 100] [--ranks 3] [--keys parallel.tensor,parallel.pipeline] [--seed 1] [--cut-links]
 
-After each fault every process must end within 10 s, with one sentence that names the rank; none may be left. A
-rank that is starved (a stop of two seconds) must bring nobody down. --cut-links needs root, and `ip` with name
-spaces: ranks are then two hosts on a link, which goes down in the middle of an answer. What the machine lacks is
-said, and skipped.
+After each fault every process must end within 10 s, with one sentence that names the rank; no process may be left,
+and nothing in /dev/shm. A rank that is starved (a stop of two seconds) must bring nobody down. Faults of disks need
+root and mount name spaces: one rank then has a model that is cut off, changed, or gone. --cut-links needs root, and
+`ip` with name spaces: ranks are then two hosts on a link, which goes down or swallows everything, in the middle of an
+answer. What the machine lacks is said, and skipped.
 """
 import argparse
 import os
@@ -19,6 +20,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 BINARY = os.environ.get("TENON_BINARY", "build/dev/bin/tenon")
@@ -29,22 +31,59 @@ LONG = ["--model", str(MODEL), "--threads", "1", "--max-tokens", "200000", "--ig
         "--set", "kv_cache.memory=2GiB", "Once upon a time"]
 PLACE = re.compile(r"rank (\d+) on \S+ \(process (\d+)\): weights")
 PATIENCE_S = 10
+MARK = "TENON_SOAK_RUN"  # in the environment of all processes of a run
 
 
 class Failure(Exception):
     pass
 
 
+def processes(mark):
+    """{process: its environment} of a run, as far as they can be seen."""
+    found = {}
+    for place in pathlib.Path("/proc").iterdir():
+        if not place.name.isdigit():
+            continue
+        try:
+            environment = dict(entry.split("=", 1) for entry in (place / "environ").read_text(errors="replace").split("\0")
+                               if "=" in entry)
+            # One that has ended and waits to be asked for has none.
+            if environment.get(MARK) == mark:
+                found[int(place.name)] = environment
+        except OSError:
+            pass
+    return found
+
+
+def segments():
+    """What lies in /dev/shm and nobody has open."""
+    names = {str(path) for path in pathlib.Path("/dev/shm").rglob("*") if path.is_file()}
+    for maps in pathlib.Path("/proc").glob("[0-9]*/maps"):
+        try:
+            text = maps.read_text(errors="replace")
+        except OSError:
+            continue
+        names = {name for name in names if name not in text}
+    return names
+
+
 class Run:
     """A long answer that several processes make together."""
+    count = 0
 
-    def __init__(self, key, ranks, launcher=None):
+    def __init__(self, key, ranks, launcher=None, program=(BINARY,)):
         command = [BINARY, "run", "--launch", str(ranks), "--set", f"{key}={ranks}", *LONG]
         if launcher:
-            command = [*launcher, BINARY, "run", "--set", f"{key}={ranks}", *LONG]
+            command = [*launcher, *program, "run", "--set", f"{key}={ranks}", *LONG]
+        Run.count += 1
+        self.mark = f"{os.getpid()}-{Run.count}"
+        self.segments = segments()
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                        stderr=subprocess.PIPE, text=True)
-        self.places, self.said = {}, []
+                                        stderr=subprocess.PIPE, text=True, env={**os.environ, MARK: self.mark})
+        self.places, self.said, self.ends = {}, [], {}
+
+    def answers(self, ranks, watched=True):
+        """Waits until an answer is on its way."""
         for line in self.process.stderr:
             self.said.append(line)
             if found := PLACE.search(line):
@@ -53,8 +92,20 @@ class Run:
                 break
         if len(self.places) != ranks:
             raise Failure("the ranks did not come: " + "".join(self.said))
-        self.ends = {} if launcher else {rank: os.pidfd_open(place) for rank, place in self.places.items()}
-        self.process.stdout.read(1)  # an answer is on its way
+        if watched:
+            self.ends = {rank: os.pidfd_open(place) for rank, place in self.places.items()}
+        self.process.stdout.read(1)
+        return self
+
+    def begun(self, rank):
+        """The process of a rank that has just begun."""
+        until = time.monotonic() + 60
+        while time.monotonic() < until:
+            for place, environment in processes(self.mark).items():
+                if environment.get("OMPI_COMM_WORLD_RANK") == str(rank):
+                    return place
+            time.sleep(0.01)
+        raise Failure(f"rank {rank} did not begin")
 
     def is_running(self):
         return self.process.poll() is None
@@ -65,12 +116,20 @@ class Run:
         try:
             _, error = self.process.communicate(timeout=PATIENCE_S + 20)
         except subprocess.TimeoutExpired as slow:
+            for place in processes(self.mark):
+                os.kill(place, signal.SIGKILL)
             raise Failure("the run goes on: nobody noticed") from slow
         for rank, end in self.ends.items():
             if not select.select([end], [], [], 20)[0]:
                 raise Failure(f"the process of rank {rank} is left")
             os.close(end)
-        return error, time.monotonic() - began
+        seconds = time.monotonic() - began
+        until = time.monotonic() + 20
+        while (left := processes(self.mark)) or (kept := segments() - self.segments):
+            if time.monotonic() > until:
+                raise Failure(f"left are the processes {sorted(left)}" if left else f"left is {sorted(kept)}")
+            time.sleep(0.1)
+        return error, seconds
 
     def end(self):
         self.process.send_signal(signal.SIGTERM)
@@ -85,11 +144,68 @@ def named(error, rank):
     return said[0]
 
 
-def fault(key, ranks, numbers):
-    """One fault; what happened, in words."""
+DISK = ("cut off", "changed", "gone", "unreadable")
+
+
+def disk_script(folder, rank, kind):
+    """A script that starts a rank; one of them has a faulty disk below its model."""
+    weights = "model.safetensors"
+    spoil = {"cut off": f"truncate -s $(($(stat -c %s {weights}) / 2)) {weights}", "gone": f"rm {weights}",
+             "changed": f"dd if=/dev/urandom of={weights} bs=4096 seek=$(($(stat -c %s {weights}) / 8192)) "
+                        f"count=$(($(stat -c %s {weights}) / 8192)) conv=notrunc 2> /dev/null",
+             "unreadable": f"rm {weights}; mkdir {weights}"}[kind]
+    script = pathlib.Path(folder) / "rank"
+    script.write_text("#!/bin/sh\n"
+                      f"[ \"$OMPI_COMM_WORLD_RANK\" = {rank} ] || exec {BINARY} \"$@\"\n"
+                      f"exec unshare -m sh -c 'cp -r {MODEL.resolve()} {folder}/model && cd {folder}/model && {spoil} && "
+                      f"cd \"$OLDPWD\" && mount --bind {folder}/model {MODEL.resolve()} && exec {BINARY} \"$@\"' sh \"$@\"\n")
+    script.chmod(0o755)
+    return [str(script)]
+
+
+def why_no_mounts():
+    done = subprocess.run(["unshare", "-m", "true"], capture_output=True, text=True, check=False)
+    return "" if done.returncode == 0 else done.stderr.strip()
+
+
+def disk_fault(key, ranks, rank, kind):
+    with tempfile.TemporaryDirectory(prefix="tenon-ranks-") as folder:
+        mpirun = [shutil.which("mpirun.openmpi") or "mpirun", "-n", str(ranks), "--oversubscribe", "--bind-to", "none",
+                  "--quiet", *(["--allow-run-as-root"] if os.geteuid() == 0 else [])]
+        run = Run(key, ranks, mpirun, disk_script(folder, rank, kind))
+        error, seconds = run.wait()
+    if run.process.returncode == 0:
+        raise Failure(f"the model of rank {rank} was {kind}, and the status is 0")
+    # A rank whose file is wrong may say so itself, or the others that theirs is another one.
+    said = [line for line in error.splitlines() if line.startswith("tenon: ")]
+    if not said or (len(said) > 1 and not any(f"rank {rank}" in line for line in said)):
+        raise Failure(f"the model of rank {rank} was {kind}, and nobody said so: {error}")
+    return f"{key}: the model of rank {rank} was {kind}: {seconds:.1f} s; {said[0]}"
+
+
+def early_fault(key, ranks, rank, kind, numbers):
+    """A rank is lost while it starts, joins the others, or loads."""
     run = Run(key, ranks)
+    place = run.begun(rank)
+    time.sleep(numbers.random() * 0.6)
+    os.kill(place, getattr(signal, kind))
+    error, seconds = run.wait()
+    if run.process.returncode == 0:
+        raise Failure(f"rank {rank} was lost by {kind} as it began, and the status is 0")
+    if seconds > PATIENCE_S:
+        raise Failure(f"rank {rank} was lost by {kind} as it began, and all ended after {seconds:.1f} s")
+    return f"{key}: {kind} of rank {rank} as it began: {seconds:.1f} s; {named(error, rank)}"
+
+
+def fault(key, ranks, numbers, has_mounts):
+    """One fault; what happened, in words."""
     rank = numbers.randrange(ranks)
-    kind = numbers.choice(("SIGKILL", "SIGSTOP", "SIGSEGV", "starved"))
+    kind = numbers.choice(("SIGKILL", "SIGSTOP", "SIGSEGV", "starved", "early", "early", "disk"))
+    if kind == "disk" and has_mounts:
+        return disk_fault(key, ranks, rank, numbers.choice(DISK))
+    if kind in ("early", "disk"):
+        return early_fault(key, ranks, rank, numbers.choice(("SIGKILL", "SIGSTOP")), numbers)
+    run = Run(key, ranks).answers(ranks)
     time.sleep(numbers.random() * 0.5)
     if kind == "starved":
         os.kill(run.places[rank], signal.SIGSTOP)
@@ -136,8 +252,13 @@ class Hosts:
         for name in self.NAMES:
             subprocess.run(["ip", "netns", "del", name], check=False, capture_output=True)
 
-    def cut(self):
-        self.ip("-n", self.NAMES[1], "link", "set", "tn-b", "down")
+    def cut(self, how):
+        if how == "down":
+            self.ip("-n", self.NAMES[1], "link", "set", "tn-b", "down")
+            return
+        for name, device in zip(self.NAMES, ("tn-a", "tn-b")):
+            subprocess.run(["tc", "-n", name, "qdisc", "replace", "dev", device, "root", "netem", "loss", "100%"], check=True,
+                           capture_output=True)
 
     def launcher(self):
         """Open MPI's mpirun in one of them, which starts a rank in each."""
@@ -165,15 +286,15 @@ def cut_links(keys):
     if why := why_no_hosts():
         print(f"skipped: links cannot be cut here, since {why}")
         return
-    for key in keys:
+    for key, how in [(key, how) for key in keys for how in ("down", "silent")]:
         with Hosts(0.1, "10gbit") as hosts:
-            run = Run(key, 2, hosts.launcher())
-            hosts.cut()
+            run = Run(key, 2, hosts.launcher()).answers(2, watched=False)
+            hosts.cut(how)
             error, seconds = run.wait()
             if run.process.returncode == 0:
                 raise Failure("the link was cut, and the status is 0")
             said = [line for line in error.splitlines() if "tenon: " in line or "lost" in line.lower()]
-            print(f"{key}: the link was cut: {seconds:.1f} s; {said[-1] if said else error.strip()[-200:]}")
+            print(f"{key}: the link was {how}: {seconds:.1f} s; {said[-1] if said else error.strip()[-200:]}", flush=True)
 
 
 def main():
@@ -189,9 +310,11 @@ def main():
         return 0
     numbers = random.Random(flags.seed)
     keys = flags.keys.split(",")
+    if why := why_no_mounts():
+        print(f"no rank has a disk of its own here, since {why}")
     try:
         for number in range(flags.faults):
-            print(f"{number + 1}: {fault(numbers.choice(keys), flags.ranks, numbers)}", flush=True)
+            print(f"{number + 1}: {fault(numbers.choice(keys), flags.ranks, numbers, not why)}", flush=True)
         if flags.cut_links:
             cut_links(keys)
     except Failure as failure:

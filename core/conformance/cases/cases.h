@@ -21,5 +21,6 @@ CaseList drafter_cases();
 CaseList linear_cases();
 CaseList attention_cases();
 CaseList state_cases();
+CaseList kv_store_cases();
 
 }  // namespace tenon

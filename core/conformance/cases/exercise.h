@@ -28,6 +28,7 @@ Result<Transcript> exercise_drafter(Subject& subject, uint64_t seed);
 Result<Transcript> exercise_linear(Subject& subject, uint64_t seed);
 Result<Transcript> exercise_attention(Subject& subject, uint64_t seed);
 Result<Transcript> exercise_state(Subject& subject, uint64_t seed);
+Result<Transcript> exercise_kv_store(Subject& subject, uint64_t seed);
 Result<Transcript> exercise_scheduler_widely(Subject& subject, uint64_t seed);
 Result<Transcript> exercise_kv_cache_widely(Subject& subject, uint64_t seed);
 Result<Transcript> exercise_drafter_widely(Subject& subject, uint64_t seed);

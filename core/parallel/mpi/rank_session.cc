@@ -7,9 +7,11 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "core/base/log.h"
+#include "core/parallel/mpi/join_watch.h"
 #include "core/parallel/mpi/mpi_collective.h"
 #include "core/parallel/shared_collective.h"
 
@@ -166,6 +168,10 @@ Result<std::unique_ptr<RankSession>> RankSession::join(Options options) {
   auto session = std::unique_ptr<RankSession>(new RankSession());
   TENON_ASSIGN_OR_RETURN(session->mpi_, load_mpi());
   const MpiLibrary& mpi = *session->mpi_;
+  std::optional<JoinWatch> until_met;
+  if (const int64_t own = own_launched_rank(); own >= 0 && options.on_fault) {
+    until_met.emplace(static_cast<uint32_t>(own), options.on_fault);
+  }
   int granted = 0, rank = 0, size = 1;
   if (mpi.init_thread(nullptr, nullptr, MpiLibrary::kThreadSerialized, &granted) != 0 ||
       granted < MpiLibrary::kThreadSerialized || mpi.comm_rank(mpi.world, &rank) != 0 ||

@@ -178,8 +178,7 @@ std::string said_of_child(const std::function<void(pid_t)>& act) {
     std::unique_lock lock(mutex);
     changed.wait(lock, [&] { return !said.empty(); });
   }
-  kill(child, SIGKILL);
-  waitpid(child, nullptr, 0);
+  waitpid(child, nullptr, 0);  // `act` has ended it, or the watch has
   return said;
 }
 

@@ -7,7 +7,7 @@
 
 #include "core/base/sha256.h"
 #include "core/base/xxh64.h"
-#include "core/tiers/kv_store.h"
+#include "core/tiers/tier_store.h"
 
 namespace tenon {
 namespace {

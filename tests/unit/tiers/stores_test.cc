@@ -29,7 +29,7 @@ std::unique_ptr<DiskStore> open_on(MemoryDisk& disk, uint64_t quota_bytes = 1 <<
   return *std::move(opened);
 }
 
-void expect_all(KvStore& store, uint64_t first, uint64_t end) {
+void expect_all(TierStore& store, uint64_t first, uint64_t end) {
   for (uint64_t number = first; number < end; ++number) {
     EXPECT_EQ(store.read(key_of(number), 200), blob_of(number)) << number;
   }
@@ -198,7 +198,7 @@ class Storm {
   }
 
   void step() {
-    KvStore& store = *stores_[below(2)];
+    TierStore& store = *stores_[below(2)];
     const uint64_t number = below(60);
     switch (below(8)) {
       case 0:

@@ -35,7 +35,7 @@ KvBlob blob(uint32_t number) {
 
 std::unique_ptr<Tiers> host_tier(TierWorld of, uint64_t budget = 1 << 20,
                                  uint64_t quota = 1 << 20) {
-  std::vector<std::unique_ptr<KvStore>> stores;
+  std::vector<std::unique_ptr<TierStore>> stores;
   stores.push_back(std::make_unique<HostStore>(quota));
   return std::make_unique<Tiers>(std::move(of), std::move(stores), budget);
 }
@@ -132,7 +132,7 @@ TEST(Tiers, know_what_was_put_until_it_is_missed) {
 TEST(Tiers, write_down_everything_before_they_end_and_lift_what_they_find) {
   MemoryDisk disk;
   const auto two_tiers = [&disk] {
-    std::vector<std::unique_ptr<KvStore>> stores;
+    std::vector<std::unique_ptr<TierStore>> stores;
     stores.push_back(std::make_unique<HostStore>(1 << 20));
     stores.push_back(
         *DiskStore::open("/kv", 1 << 20, "world", std::make_unique<MemoryFiles>(disk)));

@@ -13,6 +13,7 @@ namespace {
 // "attention.prefill.plugin" → "attention"; empty if the key chooses no plugin of an interface.
 std::string_view interface_of(std::string_view key) {
   if (!key.ends_with(".plugin")) return {};
+  if (key.starts_with("kv_cache.tiers.")) return "kv_store";
   return key.substr(0, key.find('.'));
 }
 

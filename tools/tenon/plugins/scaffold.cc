@@ -33,7 +33,7 @@ constexpr Kind kKinds[] = {
     {"scheduler", "scheduler.h", "Scheduler"}, {"kv_cache", "kv_cache.h", "Cache"},
     {"attention", "attention.h", "Attention"}, {"state", "state.h", "States"},
     {"linear", "linear.h", "Linear"},          {"sampler", "sampler.h", "Sampler"},
-    {"drafter", "drafter.h", "Drafter"},
+    {"drafter", "drafter.h", "Drafter"},       {"kv_store", "extensions/kv_store.h", "Store"},
 };
 
 // A template, and the path that it becomes in the new folder; "" = the plugin's own name.

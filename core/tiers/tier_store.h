@@ -1,4 +1,4 @@
-// KvStore: one tier, a place where K/V lies by its content key. It may lose what it was given at
+// TierStore: one tier, a place where K/V lies by its content key. It may lose what it was given at
 // any time, and may take as long as it needs; what it gives back is what was written, or nothing.
 //
 // Threads: one thread calls, the tiers' own (tiers.h). `totals` may be asked for by any thread.
@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -24,11 +25,17 @@ struct KvStoreTotals {
   uint64_t faults = 0;         // writes and reads that failed
 };
 
-class KvStore {
- public:
-  virtual ~KvStore() = default;
+// An entry that may be asked for, and its size.
+struct KvWanted {
+  KvKey key;
+  uint64_t bytes = 0;
+};
 
-  virtual std::string_view kind() const = 0;  // "host", "disk"
+class TierStore {
+ public:
+  virtual ~TierStore() = default;
+
+  virtual std::string_view kind() const = 0;  // "host", "disk", or a plugin's id
   // Whether it is worth reading; may be wrong either way.
   virtual bool has(const KvKey& key) = 0;
   // The `bytes` bytes of an entry; nothing where there is none of that size.
@@ -36,6 +43,13 @@ class KvStore {
   // Makes room first. Errors: why it could not be written.
   virtual Status write(const KvKey& key, const KvBlob& blob) = 0;
   virtual KvStoreTotals totals() const = 0;  // [any thread]
+
+  // For stores that are far away. `has`, and then `read`, are most likely asked for these next, in
+  // this order: what a store begins with, it waits for only once. Replaces earlier ones.
+  virtual void look_ahead(std::span<const KvWanted> /*wanted*/) {}
+  // Goes on for up to `wait_ns` with what the store began, if anything is left to do; returns
+  // whether something is.
+  virtual bool tend(int64_t /*wait_ns*/) { return false; }
 };
 
 }  // namespace tenon
