@@ -184,8 +184,8 @@ class LLM(OpenModel):
 
     def _alike(self, ones: list, others: list, use_tqdm, lora_request) -> list[ScoringRequestOutput]:
         if len(ones) not in (1, len(others)) or not others:
-            raise InvalidArgumentError(f"there are {len(ones)} and {len(others)} texts to hold against each other – give one and "
-                                       "several, or as many and as many")
+            raise InvalidArgumentError(f"there are {len(ones)} and {len(others)} texts to hold against each other – give one "
+                                       "and several, or as many and as many")
         found = self.embed(ones + others, use_tqdm=use_tqdm, lora_request=lora_request, normalise=True)
         firsts, seconds = found[:len(ones)], found[len(ones):]
         made = []

@@ -41,7 +41,8 @@ class TenonLM(TemplateLM):
         # As the harness counts, a text has one token more; and one of the context is for what is generated after it.
         longest = self._llm.max_model_len - 2
         if max_length is not None and not 1 <= max_length <= longest:
-            raise InvalidArgumentError(f"max_length is {max_length} – it must be from 1 to {longest}, two less than the context")
+            raise InvalidArgumentError(f"max_length is {max_length} – it must be from 1 to {longest}, two less than the "
+                                       "context")
         self.max_length = longest if max_length is None else max_length
         self.max_gen_toks = max_gen_toks
 

@@ -10,7 +10,8 @@ import unittest
 
 from tenon.opening import PREFIX
 
-MISSING = [name for name in ("lm_eval", "torch", "transformers", "accelerate", "peft") if importlib.util.find_spec(name) is None]
+NEEDED = ("lm_eval", "torch", "transformers", "accelerate", "peft")
+MISSING = [name for name in NEEDED if importlib.util.find_spec(name) is None]
 MODELS = PREFIX / "share/tenon/configs/models"
 ENDS = ["the king and the queen", "a big blue", "three times", "of the forest"]
 

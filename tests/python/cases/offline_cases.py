@@ -129,11 +129,13 @@ class Offline(unittest.TestCase):
             king = "king"
             witch = "witch"
 
-        schema = {"type": "object", "properties": {"name": {"type": "string", "maxLength": 8}, "kind": {"$ref": "#/$defs/Kind"}},
+        schema = {"type": "object",
+                  "properties": {"name": {"type": "string", "maxLength": 8}, "kind": {"$ref": "#/$defs/Kind"}},
                   "required": ["name", "kind"], "$defs": {"Kind": {"type": "string", "enum": [one.value for one in Kind]}}}
         grammar = ('root ::= select_statement\nselect_statement ::= "SELECT " column " from " table\n'
                    'column ::= "col_1 " | "col_2 "\ntable ::= "table_1 " | "table_2 "\n')
-        forms = [StructuredOutputsParams(choice=["Positive", "Negative"]), StructuredOutputsParams(regex=r"\w{1,9}@\w{1,9}\.com\n"),
+        forms = [StructuredOutputsParams(choice=["Positive", "Negative"]),
+                 StructuredOutputsParams(regex=r"\w{1,9}@\w{1,9}\.com\n"),
                  StructuredOutputsParams(json=schema), StructuredOutputsParams(grammar=grammar)]
         choice, mail, text, query = (
             self.llm.generate("Write", sampling_params=SamplingParams(
@@ -210,7 +212,8 @@ class Offline(unittest.TestCase):
                 requests = [LoRARequest("one", 1, one), LoRARequest("two", 2, two), None]
                 outputs = llm.generate([PROMPTS[0]] * 3, params, lora_request=requests, use_tqdm=False)
                 found = [output.outputs[0].token_ids for output in outputs]
-                expected = [loaded.generate(PROMPTS[0], params, lora_request=name)[0].outputs[0].token_ids for name in ("a", "b")]
+                expected = [loaded.generate(PROMPTS[0], params, lora_request=name)[0].outputs[0].token_ids
+                            for name in ("a", "b")]
                 self.assertEqual(found, [*expected, plain])
                 self.assertEqual(len({tuple(tokens) for tokens in found}), 3)
                 with self.assertRaisesRegex(ValueError, "another name"):
@@ -218,7 +221,8 @@ class Offline(unittest.TestCase):
                 with self.assertRaises(tenon.TenonError):
                     llm.generate(PROMPTS[0], params, lora_request=LoRARequest("none", 3, f"{folder}/none"))
                 # It still has what it had.
-                self.assertEqual(llm.generate(PROMPTS[0], params, lora_request=requests[0])[0].outputs[0].token_ids, expected[0])
+                again = llm.generate(PROMPTS[0], params, lora_request=requests[0])[0].outputs[0].token_ids
+                self.assertEqual(again, expected[0])
 
     def test_several_adapters_in_a_loop_of_steps(self):
         with tempfile.TemporaryDirectory() as folder:
