@@ -106,7 +106,7 @@ function(tenon_add_plugin target)
   endif()
   target_link_options(
     ${target} PRIVATE -Wl,--version-script=${TENON_PLUGIN_VERSION_SCRIPT}
-    -Wl,-z,nodelete -Wl,-z,now -Wl,-z,relro)
+    -Wl,-z,nodelete -Wl,-z,now -Wl,-z,relro -Wl,--gc-sections)
   if(NOT TENON_SANITIZE)
     target_link_options(${target} PRIVATE -Wl,-z,defs)
   endif()

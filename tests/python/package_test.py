@@ -41,8 +41,12 @@ def stage(package):
     run("cmake", "--build", made, "--parallel", "2")
     run("cmake", "--install", made, "--prefix", package)
     # Those of the tree itself, so that a trace names them.
-    for source in (ROOT / "sdk/python/tenon").glob("*.py*"):
-        (package / "tenon" / source.name).symlink_to(source)
+    sources = ROOT / "sdk/python/tenon"
+    for source in sources.rglob("*.py*"):
+        if source.suffix in (".py", ".pyi"):
+            place = package / "tenon" / source.relative_to(sources)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.symlink_to(source)
 
 
 def launcher():

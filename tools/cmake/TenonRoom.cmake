@@ -12,6 +12,17 @@
 set(TENON_ROOMS_NOT_HOT hub hub_pull request plugin config jinja server_parameters server_api http server
                         server_trace client workload llm_open)
 
+# Where size counts (TENON_SMALL, decision 151), these rooms and those that work once per comparison, plan
+# or model are compiled for size.
+set(TENON_ROOMS_SELDOM compare report capacity conformance pipeline model)
+set(TENON_NOT_HOT -O1)
+if(TENON_SMALL)
+  # A section for each function: the linker leaves out what nothing uses.
+  set(TENON_NOT_HOT -Os -ffunction-sections -fdata-sections)
+  list(APPEND TENON_ROOMS_NOT_HOT ${TENON_ROOMS_SELDOM})
+  add_link_options(-Wl,--gc-sections)
+endif()
+
 function(tenon_target_defaults target)
   target_compile_features(${target} PUBLIC cxx_std_20)
   # Sums keep their order: contraction would let the compiler fuse them differently per build.
@@ -38,7 +49,7 @@ function(tenon_room name)
   add_library(tenon::${name} ALIAS tenon_${name})
   tenon_target_defaults(tenon_${name})
   if(name IN_LIST TENON_ROOMS_NOT_HOT)
-    target_compile_options(tenon_${name} PRIVATE -O1)
+    target_compile_options(tenon_${name} PRIVATE ${TENON_NOT_HOT})
   endif()
   set_target_properties(tenon_${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
   target_link_libraries(tenon_${name} PUBLIC tenon::boundary)

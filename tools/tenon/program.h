@@ -13,3 +13,7 @@ using AddCommands = void (*)(Command app, Action& action);
 int run_program(int argc, char** argv, AddCommands add_commands);
 
 }  // namespace tenon
+
+// The program with all its commands, for main alone. It can be seen from outside, since it lies in
+// libtenon where that is built with TENON_SMALL.
+extern "C" __attribute__((visibility("default"))) int tenon_program(int argc, char** argv);

@@ -11,16 +11,19 @@ docs/python.md explains it.
 
 import atexit
 
-from . import _tenon, plugins
+from . import _tenon, absent, plugins
 from .async_llm import AsyncLLM
 from .comparison import Comparison, compare
+from .distributed import cleanup_dist_env_and_memory
+from .engine import EngineArgs, FlexibleArgumentParser, LLMEngine
 from .errors import (BusyError, FailedError, InternalError, InvalidArgumentError, NotFoundError, OutOfMemoryError,
                      TenonError, UnsupportedError)
 from .hub import pull
+from .inputs import TextPrompt, TokensPrompt
 from .llm import LLM, LoRARequest, Stream, Tokenizer
-from .outputs import (CompletionOutput, Delta, EmbeddingOutput, EmbeddingRequestOutput, Logprob, PromptScore,
-                      RequestOutput)
-from .sampling_params import RequestOutputKind, SamplingParams, StructuredOutputsParams
+from .outputs import (BeamSearchOutput, BeamSearchSequence, CompletionOutput, Delta, EmbeddingOutput,
+                      EmbeddingRequestOutput, Logprob, PromptScore, RequestOutput, ScoringOutput, ScoringRequestOutput)
+from .sampling_params import BeamSearchParams, RequestOutputKind, SamplingParams, StructuredOutputsParams
 
 __version__ = _tenon.version()
 
@@ -36,8 +39,14 @@ def set_log_level(level: str) -> None:
     _tenon.set_log_level(levels.index(level))
 
 
-__all__ = ["LLM", "AsyncLLM", "BusyError", "Comparison", "CompletionOutput", "Delta", "EmbeddingOutput",
-           "EmbeddingRequestOutput", "FailedError", "InternalError", "InvalidArgumentError", "LoRARequest", "Logprob",
+def __getattr__(name: str):
+    absent.refuse_name(name)
+
+
+__all__ = ["LLM", "AsyncLLM", "BeamSearchOutput", "BeamSearchParams", "BeamSearchSequence", "BusyError", "Comparison",
+           "CompletionOutput", "Delta", "EmbeddingOutput", "EmbeddingRequestOutput", "EngineArgs", "FailedError",
+           "FlexibleArgumentParser", "InternalError", "InvalidArgumentError", "LLMEngine", "LoRARequest", "Logprob",
            "NotFoundError", "OutOfMemoryError", "PromptScore", "RequestOutput", "RequestOutputKind", "SamplingParams",
-           "Stream", "StructuredOutputsParams", "TenonError", "Tokenizer", "UnsupportedError", "compare", "plugins",
-           "pull", "set_log_level"]
+           "ScoringOutput", "ScoringRequestOutput", "Stream", "StructuredOutputsParams", "TenonError", "TextPrompt",
+           "TokensPrompt", "Tokenizer", "UnsupportedError", "cleanup_dist_env_and_memory", "compare", "plugins", "pull",
+           "set_log_level"]

@@ -8,7 +8,8 @@ from typing import Any
 
 from . import _tenon
 from .errors import BusyError
-from .llm import OpenModel, Question, _adapter, _embedding_settings
+from .llm import _embedding_settings
+from .open_model import OpenModel, Question, adapter_setting
 from .outputs import CompletionOutput, EmbeddingOutput, EmbeddingRequestOutput, PromptScore, RequestOutput
 from .sampling_params import RequestOutputKind, SamplingParams
 
@@ -91,6 +92,8 @@ class AsyncLLM(OpenModel):
                       request_id: str | None) -> AsyncIterator[RequestOutput]:
         kind = RequestOutputKind.CUMULATIVE if params is None else params.output_kind
         request_id = request_id or self._next_id()
+        if getattr(question.lora, "lora_path", ""):
+            await asyncio.to_thread(self._has_adapters, [question.lora])
         self._ask_answer(question, params, streams=kind is not RequestOutputKind.FINAL_ONLY)
         so_far: dict[int, CompletionOutput] = {}
         async with self._submitted(question, request_id) as (call, news):
@@ -117,7 +120,7 @@ class AsyncLLM(OpenModel):
 
     async def _values(self, question: Question, want: int, settings: list[tuple[str, str]]):
         question.asked.want = want
-        question.asked.settings = settings + _adapter(question.lora)
+        question.asked.settings = settings + adapter_setting(question.lora)
         async with self._submitted(question, self._next_id()) as (call, news):
             ended = False
             while not ended:
@@ -131,14 +134,14 @@ class AsyncLLM(OpenModel):
         listener = self._listeners.get(loop)
         if listener is None:
             listener = self._listeners[loop] = _Listener(loop)
-        return _Submission(self._engine, question, listener, self._running, request_id)
+        return _Submission(self, question, listener, self._running, request_id)
 
 
 class _Submission:
     """A call while it is wanted. No generator: at its end, an event loop closes all of those in any order."""
 
-    def __init__(self, engine, question: Question, listener: _Listener, running: dict, request_id: str):
-        self._engine, self._question, self._listener = engine, question, listener
+    def __init__(self, owner: OpenModel, question: Question, listener: _Listener, running: dict, request_id: str):
+        self._owner, self._question, self._listener = owner, question, listener
         self._running, self._id = running, request_id
         self._number, self._event = listener.add()
         self._call: _tenon.Call | None = None
@@ -149,7 +152,7 @@ class _Submission:
         try:
             while self._call is None:
                 try:
-                    self._call = _tenon.Call(self._engine, self._question.asked, self._listener.bell, self._number)
+                    self._call = self._owner.submit(self._question, self._listener.bell, self._number)
                 except BusyError:
                     await asyncio.sleep(0.01)
         except BaseException:

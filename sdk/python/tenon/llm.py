@@ -1,143 +1,16 @@
 """A model that is open, and what it can be asked."""
 
-import itertools
+import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from . import _tenon, prompts
-from .errors import BusyError, InvalidArgumentError
-from .opening import opening
-from .outputs import (CompletionOutput, Delta, EmbeddingOutput, EmbeddingRequestOutput, PromptLogprobs, PromptScore,
-                      RequestOutput, completion_of)
-from .sampling_params import SamplingParams
-
-
-class LoRARequest:
-    """A low-rank adapter, one of those that the pipeline was opened with: `LLM(adapters={"poems": FOLDER})`."""
-
-    def __init__(self, lora_name: str, lora_int_id: int = 0, lora_path: str = ""):
-        self.lora_name, self.lora_int_id, self.lora_path = lora_name, lora_int_id, lora_path
-
-    def __repr__(self) -> str:
-        return f"LoRARequest({self.lora_name!r})"
-
-
-class Tokenizer:
-    """The model's own tokenizer and chat template."""
-
-    def __init__(self, engine: _tenon.Engine):
-        self._engine = engine
-
-    def encode(self, text: str) -> list[int]:
-        """The tokens of a prompt, with what the model puts around it."""
-        return self._engine.encode(prompts.asked_for(text))
-
-    def decode(self, token_ids: Sequence[int], skip_special_tokens: bool = False) -> str:
-        """Their text. What is no UTF-8 is shown as U+FFFD."""
-        return self._engine.decode(prompts.asked_for(token_ids).tokens, not skip_special_tokens)
-
-    def apply_chat_template(self, messages: Sequence[Mapping], tools: Sequence | None = None,
-                            add_generation_prompt: bool = False, continue_final_message: bool = False,
-                            tokenize: bool = True, **template_data: Any) -> list[int] | str:
-        ids = self._engine.encode(prompts.asked_in_chat(messages, tools, template_data, add_generation_prompt,
-                                                        continue_final_message))
-        return ids if tokenize else self._engine.decode(ids, True)
-
-
-class Question:
-    """A request before it is submitted."""
-
-    def __init__(self, asked: _tenon.Asked, ids: list[int], text: str | None, lora: Any):
-        self.asked, self.ids, self.text, self.lora = asked, ids, text, lora
-        self.params: SamplingParams | None = None
-
-
-class OpenModel:
-    """What `LLM` and `AsyncLLM` share. Any number of threads may use one."""
-
-    def __init__(self, model=None, *, pipeline=None, threads=None, max_calls=None, plugin_path=(), **settings: Any):
-        self._engine = _tenon.Engine(opening(model, pipeline, threads, max_calls, plugin_path, settings))
-        self._facts = self._engine.facts()
-        self._numbers = itertools.count()
-
-    @property
-    def model(self) -> str:
-        """The path that the model was read from."""
-        return self._facts["model"]
-
-    @property
-    def max_model_len(self) -> int:
-        """Tokens that a prompt and its answer can have together."""
-        return self._facts["context_tokens"]
-
-    @property
-    def numerics(self) -> str:
-        """Pipelines of equal numerics give equal bits."""
-        return self._facts["numerics"]
-
-    @property
-    def pipeline_hash(self) -> str:
-        """Of the configuration with every default spelled out."""
-        return self._facts["pipeline_hash"]
-
-    def get_tokenizer(self) -> Tokenizer:
-        return Tokenizer(self._engine)
-
-    def close(self) -> None:
-        """Cancels what has not ended, and frees the model. It may be called twice."""
-        self._engine.close()
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}(model={self.model!r}, max_model_len={self.max_model_len}, numerics={self.numerics!r})"
-
-    def _question(self, prompt: Any, lora: Any) -> Question:
-        asked = prompts.asked_for(prompt)
-        text = asked.text
-        if text is None and isinstance(prompt, Mapping):
-            text = prompt.get("prompt")
-        return self._encoded(asked, text, lora)
-
-    def _encoded(self, asked: _tenon.Asked, text: str | None, lora: Any) -> Question:
-        """As tokens, which outputs have, too."""
-        ids = asked.tokens if asked.tokens is not None else self._engine.encode(asked)
-        made = _tenon.Asked()
-        made.tokens = ids
-        return Question(made, ids, text, lora)
-
-    def _chat_question(self, messages, tools, data, add_generation_prompt, continue_final_message, lora) -> Question:
-        asked = prompts.asked_in_chat(messages, tools, data, add_generation_prompt, continue_final_message)
-        question = self._encoded(asked, None, lora)
-        question.text = self._engine.decode(question.ids, True)
-        return question
-
-    def _ask_answer(self, question: Question, params: SamplingParams | None, streams: bool) -> None:
-        question.params = params
-        room = self.max_model_len - len(question.ids)
-        settings = [] if params is None else params.settings(room)
-        question.asked.settings = settings + _adapter(question.lora)
-        question.asked.streams = streams
-
-    def _text_of(self, token: int) -> str | None:
-        return None if token < 0 else self._engine.decode([token], True)
-
-    def _output(self, question: Question, call: _tenon.Call, request_id: str) -> RequestOutput:
-        """Of a call that has ended. Errors: what it failed with."""
-        call.check_end()
-        params = question.params
-        entries = None if params is None else params.logprobs
-        stops = () if params is None else params.stop_token_ids
-        outputs = [completion_of(call, i, entries, self._text_of, stops) for i in range(call.answer_count())]
-        for one in outputs:
-            one.lora_request = question.lora
-        scored = None
-        if params is not None and params.prompt_logprobs is not None:
-            scored = PromptLogprobs(question.ids[1:], call.alternatives(None), params.prompt_logprobs, self._text_of)
-        cached = call.answer(0)["reused_tokens"] if outputs else None
-        return RequestOutput(request_id, question.text, question.ids, scored, outputs, True, cached, question.lora)
-
-    def _next_id(self) -> str:
-        return str(next(self._numbers))
+from . import _tenon, absent, prompts
+from .errors import BusyError, InvalidArgumentError, UnsupportedError
+from .open_model import LoRARequest, OpenModel, Question, Tokenizer, adapter_setting
+from .outputs import (BeamSearchOutput, BeamSearchSequence, CompletionOutput, Delta, EmbeddingOutput,
+                      EmbeddingRequestOutput, PromptScore, RequestOutput, ScoringOutput, ScoringRequestOutput)
+from .sampling_params import BeamSearchParams, SamplingParams
 
 
 class Stream:
@@ -182,55 +55,147 @@ class LLM(OpenModel):
     """
 
     def generate(self, prompts: Any, sampling_params: SamplingParams | Sequence[SamplingParams] | None = None, *,
-                 use_tqdm: bool = True, lora_request: Any = None) -> list[RequestOutput]:
+                 use_tqdm: Any = True, lora_request: Any = None, priority: Sequence[int] | None = None,
+                 tokenization_kwargs: Mapping | None = None) -> list[RequestOutput]:
         """Answers prompts, all at once, and returns their outputs in the same order.
 
         A prompt is a text, a list of token ids, `{"prompt": …}` or `{"prompt_token_ids": …}`; a list holds several.
         sampling_params: one for all, or one for each; None = what the pipeline and the model say, as `tenon run`.
+        use_tqdm: whether there is a bar of progress, or what makes one. priority and tokenization_kwargs are vLLM's, and
+        refused if they ask for something.
         Errors: `TenonError`; where one prompt is refused, none is answered.
         """
-        return self._answers([self._question(one, lora) for one, lora in _each(_prompts(prompts), lora_request)],
-                             sampling_params, use_tqdm)
+        _nothing_asked(priority=[one for one in priority or () if one], tokenization_kwargs=tokenization_kwargs)
+        pairs = _each(_prompts(prompts), lora_request)
+        self._has_adapters(lora for _, lora in pairs)
+        return self._answers([self._question(one, lora) for one, lora in pairs], sampling_params, use_tqdm)
 
     def chat(self, messages: Sequence, sampling_params: SamplingParams | Sequence[SamplingParams] | None = None,
-             use_tqdm: bool = True, lora_request: Any = None, *, add_generation_prompt: bool = True,
+             use_tqdm: Any = True, lora_request: Any = None, chat_template: str | None = None,
+             chat_template_content_format: str = "auto", add_generation_prompt: bool = True,
              continue_final_message: bool = False, tools: Sequence | None = None,
-             chat_template_kwargs: Mapping | None = None) -> list[RequestOutput]:
+             chat_template_kwargs: Mapping | None = None, tokenization_kwargs: Mapping | None = None,
+             mm_processor_kwargs: Mapping | None = None) -> list[RequestOutput]:
         """Likewise for one conversation or a list of them, through the model's own chat template.
 
-        messages and tools are as OpenAI's API has them. Calls of tools are part of the text.
+        messages and tools are as OpenAI's API has them. Calls of tools are part of the text. chat_template and the last
+        two are vLLM's, and refused if they ask for something.
         """
+        _nothing_asked(chat_template=chat_template, tokenization_kwargs=tokenization_kwargs,
+                       mm_processor_kwargs=mm_processor_kwargs)
+        if chat_template_content_format not in ("auto", "string", "openai"):
+            raise InvalidArgumentError(f"chat_template_content_format is {chat_template_content_format!r} – it must be auto, "
+                                       "string or openai")
         all_messages = [messages] if _one_conversation(messages) else messages
+        pairs = _each(all_messages, lora_request)
+        self._has_adapters(lora for _, lora in pairs)
         questions = [self._chat_question(one, tools, chat_template_kwargs, add_generation_prompt, continue_final_message,
-                                         lora) for one, lora in _each(all_messages, lora_request)]
+                                         lora) for one, lora in pairs]
         return self._answers(questions, sampling_params, use_tqdm)
+
+    def beam_search(self, prompts: Any, params: BeamSearchParams, lora_request: Any = None, use_tqdm: Any = False,
+                    concurrency_limit: int | None = None) -> list[BeamSearchOutput]:
+        """The likeliest answers to each prompt, `params.beam_width` of them.
+
+        Beams are ranked by the log probability of the answer / its length to the power `length_penalty`.
+        concurrency_limit: how many prompts are searched for at once; None = all that have room.
+        """
+        if params.temperature not in (0.0, 1.0):
+            raise UnsupportedError(f"temperature is {params.temperature!r} – beams are searched by the model's own log "
+                                   "probabilities – leave it out")
+        made = SamplingParams(beams=params.beam_width, n=params.beam_width, max_tokens=params.max_tokens,
+                              ignore_eos=params.ignore_eos, length_penalty=params.length_penalty, temperature=1.0, logprobs=0,
+                              include_stop_str_in_output=params.include_stop_str_in_output)
+        given = _prompts(prompts)
+        size = concurrency_limit or len(given) or 1
+        outputs = []
+        for start in range(0, len(given), size):
+            part = lora_request[start:start + size] if isinstance(lora_request, (list, tuple)) else lora_request
+            outputs += self.generate(given[start:start + size], made, use_tqdm=use_tqdm, lora_request=part)
+        return [BeamSearchOutput([BeamSearchSequence(output.prompt_token_ids + one.token_ids, one.cumulative_logprob, one.text,
+                                                     one.logprobs, one.finish_reason, one.stop_reason, one.lora_request)
+                                  for one in output.outputs]) for output in outputs]
 
     def stream(self, prompt: Any, sampling_params: SamplingParams | None = None, *, lora_request: Any = None) -> Stream:
         """One prompt, or one conversation, whose answer comes in pieces."""
+        self._has_adapters([lora_request])
         if isinstance(prompt, Sequence) and prompt and isinstance(prompt[0], Mapping):
             question = self._chat_question(prompt, None, None, True, False, lora_request)
         else:
             question = self._question(prompt, lora_request)
         self._ask_answer(question, sampling_params, streams=True)
-        return Stream(self, question, _tenon.Call(self._engine, question.asked), self._next_id())
+        return Stream(self, question, self.submit(question), self._next_id())
 
-    def embed(self, prompts: Any, *, use_tqdm: bool = True, lora_request: Any = None, pooling: str | None = None,
-              normalise: bool | None = None) -> list[EmbeddingRequestOutput]:
-        """Prompts as vectors. pooling: "last", "mean" or "first"; what is None is as the model's files want it."""
+    def embed(self, prompts: Any, *, use_tqdm: Any = True, lora_request: Any = None, pooling: str | None = None,
+              normalise: bool | None = None, pooling_params: Any = None,
+              tokenization_kwargs: Mapping | None = None) -> list[EmbeddingRequestOutput]:
+        """Prompts as vectors. pooling: "last", "mean" or "first"; what is None is as the model's files want it.
+
+        pooling_params and tokenization_kwargs are vLLM's, and refused if they ask for something.
+        """
+        _nothing_asked(pooling_params=pooling_params, tokenization_kwargs=tokenization_kwargs)
         settings = _embedding_settings(pooling, normalise)
         return [EmbeddingRequestOutput(self._next_id(), EmbeddingOutput(call.values()), question.ids)
                 for question, call in self._values(prompts, _tenon.EMBEDDING, settings, use_tqdm, lora_request)]
 
-    def score(self, prompts: Any, *, use_tqdm: bool = True, lora_request: Any = None) -> list[PromptScore]:
-        """How likely prompts are, token by token."""
+    def score(self, prompts: Any, others: Any = None, *, use_tqdm: Any = True, lora_request: Any = None,
+              pooling_params: Any = None, tokenization_kwargs: Mapping | None = None,
+              chat_template: str | None = None) -> list[PromptScore] | list[ScoringRequestOutput]:
+        """How likely prompts are, token by token.
+
+        With `others`, as in vLLM: how alike each pair of texts is, by the cosine of their vectors. One prompt is held
+        against each of several others, or as many against as many.
+        """
+        _nothing_asked(pooling_params=pooling_params, tokenization_kwargs=tokenization_kwargs, chat_template=chat_template)
+        if others is not None:
+            return self._alike(_prompts(prompts), _prompts(others), use_tqdm, lora_request)
         return [PromptScore(self._next_id(), question.ids, call.values())
                 for question, call in self._values(prompts, _tenon.SCORE, [], use_tqdm, lora_request)]
+
+    def reset_prefix_cache(self) -> bool:
+        """Refused, since nothing depends on it: an answer is the same with a prompt that was computed before."""
+        raise UnsupportedError("reset_prefix_cache is vLLM's, and Tenon has no counterpart of it – a cached prompt changes no "
+                               "answer; open the model again to measure without it")
+
+    def asked(self, prompt: Any, params: SamplingParams | None, lora: Any = None) -> Question:
+        """For `tenon.engine`: one prompt as a request whose answer comes in pieces."""
+        self._has_adapters([lora])
+        question = self._question(prompt, lora)
+        self._ask_answer(question, params, streams=True)
+        return question
+
+    def submitted(self, question: Question, bell: _tenon.Bell, number: int) -> _tenon.Call:
+        """For `tenon.engine`: a request that runs, and rings."""
+        while True:
+            try:
+                return self.submit(question, bell, number)
+            except BusyError:
+                time.sleep(0.01)
+
+    def output_of(self, question: Question, call: _tenon.Call, request_id: str) -> RequestOutput:
+        """For `tenon.engine`: of a request that has ended."""
+        return self._output(question, call, request_id)
 
     def __enter__(self) -> "LLM":
         return self
 
     def __exit__(self, *_: Any) -> None:
         self.close()
+
+    def _alike(self, ones: list, others: list, use_tqdm, lora_request) -> list[ScoringRequestOutput]:
+        if len(ones) not in (1, len(others)) or not others:
+            raise InvalidArgumentError(f"there are {len(ones)} and {len(others)} texts to hold against each other – give one "
+                                       "and several, or as many and as many")
+        found = self.embed(ones + others, use_tqdm=use_tqdm, lora_request=lora_request, normalise=True)
+        firsts, seconds = found[:len(ones)], found[len(ones):]
+        made = []
+        for place, second in enumerate(seconds):
+            first = firsts[place if len(ones) > 1 else 0]
+            cosine = math.fsum(float(a) * float(b) for a, b in zip(first.outputs.embedding, second.outputs.embedding,
+                                                                  strict=True))
+            made.append(ScoringRequestOutput(self._next_id(), ScoringOutput(cosine),
+                                             first.prompt_token_ids + second.prompt_token_ids))
+        return made
 
     def _answers(self, questions, sampling_params, use_tqdm) -> list[RequestOutput]:
         for question, params in zip(questions, _params(sampling_params, len(questions)), strict=True):
@@ -241,12 +206,12 @@ class LLM(OpenModel):
         questions = [self._question(one, lora) for one, lora in _each(_prompts(given), lora_request)]
         for question in questions:
             question.asked.want = want
-            question.asked.settings = settings + _adapter(question.lora)
+            question.asked.settings = settings + adapter_setting(question.lora)
         for question, call in self._run(questions, use_tqdm):
             call.check_end()
             yield question, call
 
-    def _run(self, questions: list[Question], use_tqdm: bool) -> list[tuple[Question, _tenon.Call]]:
+    def _run(self, questions: list[Question], use_tqdm: Any) -> list[tuple[Question, _tenon.Call]]:
         """All of them, ended. If anything is raised meanwhile, the calls are dropped, which cancels them."""
         calls: list[_tenon.Call] = []
         waited = 0  # calls that have ended, from the first on
@@ -254,7 +219,7 @@ class LLM(OpenModel):
             for question in questions:
                 while True:
                     try:
-                        calls.append(_tenon.Call(self._engine, question.asked))
+                        calls.append(self.submit(question))
                         break
                     except BusyError:
                         if waited < len(calls):
@@ -270,11 +235,13 @@ class LLM(OpenModel):
 
 
 class _progress:
-    """tqdm's bar, where tqdm is installed."""
+    """tqdm's bar, where tqdm is installed, or that of a function like it."""
 
-    def __init__(self, total: int, wanted: bool):
+    def __init__(self, total: int, wanted: Any):
         self._bar = None
-        if wanted and total > 1:
+        if callable(wanted):
+            self._bar = wanted(total=total, desc="Processed prompts")
+        elif wanted and total > 1:
             try:
                 from tqdm.auto import tqdm
             except ImportError:
@@ -317,13 +284,19 @@ def _params(given: Any, count: int) -> list[SamplingParams | None]:
     return given
 
 
-def _adapter(lora: Any) -> list[tuple[str, str]]:
-    return [] if lora is None else [("adapter", getattr(lora, "lora_name", lora))]
+def _nothing_asked(**given: Any) -> None:
+    """Parameters of vLLM's that Tenon has no counterpart for."""
+    for name, value in given.items():
+        if value:
+            raise UnsupportedError(f"{name} is {value!r} – Tenon has no counterpart for it (docs/python.md) – leave it out")
 
 
 def _embedding_settings(pooling: str | None, normalise: bool | None) -> list[tuple[str, str]]:
     made = [] if pooling is None else [("pooling", pooling)]
     return made if normalise is None else made + [("normalise", "true" if normalise else "false")]
 
+
+for _name in absent.METHODS:
+    setattr(LLM, _name, absent.refused(_name))
 
 __all__ = ["LLM", "CompletionOutput", "LoRARequest", "Stream", "Tokenizer"]

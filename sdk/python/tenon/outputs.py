@@ -139,6 +139,41 @@ class EmbeddingRequestOutput:
     finished: bool = True
 
 
+@dataclass
+class BeamSearchSequence:
+    """A beam: `tokens` are the prompt's and the answer's, `text` is the answer."""
+
+    tokens: list[int]
+    cum_logprob: float
+    text: str
+    logprobs: Logprobs | None = None
+    finish_reason: str | None = None
+    stop_reason: int | str | None = None
+    lora_request: object | None = None
+
+
+@dataclass
+class BeamSearchOutput:
+    """The beams of one prompt, best first."""
+
+    sequences: list[BeamSearchSequence]
+
+
+@dataclass
+class ScoringOutput:
+    """How alike two texts are: the cosine of their vectors."""
+
+    score: float
+
+
+@dataclass
+class ScoringRequestOutput:
+    request_id: str
+    outputs: ScoringOutput
+    prompt_token_ids: list[int]
+    finished: bool = True
+
+
 @dataclass(eq=False)
 class PromptScore:
     """How likely a prompt is: the log probability of each token after the first, float32 [tokens - 1]."""

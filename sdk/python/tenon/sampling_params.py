@@ -26,8 +26,18 @@ class StructuredOutputsParams:
     choice: list[str] | None = None  # one of these texts
     grammar: str | None = None  # GBNF
     json_object: bool | None = None  # any JSON object
+    # Names of vLLM's, for what is so here.
+    disable_any_whitespace: bool = False
+    disable_additional_properties: bool = False
+    disable_fallback: bool = False
+    whitespace_pattern: str | None = None
+    structural_tag: str | None = None
 
     def __post_init__(self):
+        for name in ("disable_any_whitespace", "disable_additional_properties", "whitespace_pattern", "structural_tag"):
+            if getattr(self, name):
+                raise UnsupportedError(f"{name} is {getattr(self, name)!r} – Tenon has no counterpart for it – write what "
+                                       "you want as a grammar")
         given = [name for name in ("json", "regex", "choice", "grammar", "json_object") if getattr(self, name)]
         if len(given) != 1:
             raise InvalidArgumentError(
@@ -43,6 +53,18 @@ class StructuredOutputsParams:
         if self.choice:
             return "grammar", "root ::= " + " | ".join(json_format.dumps(text, ensure_ascii=False) for text in self.choice)
         return ("grammar", self.grammar) if self.grammar else ("json_object", "true")
+
+
+@dataclass
+class BeamSearchParams:
+    """How `LLM.beam_search` searches."""
+
+    beam_width: int
+    max_tokens: int
+    ignore_eos: bool = False
+    temperature: float = 0.0  # 0 and 1: log probabilities as the model has them
+    length_penalty: float = 1.0
+    include_stop_str_in_output: bool = False
 
 
 # Numbers that are sent whatever they are, so that a model's own advice does not change what is written here.

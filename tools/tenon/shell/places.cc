@@ -11,7 +11,9 @@ namespace tenon {
 namespace fs = std::filesystem;
 
 std::string program_folder() {
-  return fs::path(own_file()).parent_path().string();
+  // This code may lie in libtenon.
+  std::error_code error;
+  return fs::read_symlink("/proc/self/exe", error).parent_path().string();
 }
 
 Result<std::string> chat_pipeline() {

@@ -1,0 +1,5 @@
+"""What programs of vLLM's import from `utils`."""
+
+from ..engine import FlexibleArgumentParser
+
+__all__ = ["FlexibleArgumentParser"]

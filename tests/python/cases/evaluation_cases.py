@@ -1,0 +1,82 @@
+"""lm-evaluation-harness with Tenon: the scores that it gives with transformers, where both are installed."""
+
+import importlib.util
+import json
+import math
+import os
+import pathlib
+import tempfile
+import unittest
+
+from tenon.opening import PREFIX
+
+NEEDED = ("lm_eval", "torch", "transformers", "accelerate", "peft")
+MISSING = [name for name in NEEDED if importlib.util.find_spec(name) is None]
+MODELS = PREFIX / "share/tenon/configs/models"
+ENDS = ["the king and the queen", "a big blue", "three times", "of the forest"]
+
+
+def texts(count):
+    """Pieces of the model's own held-out text."""
+    words = (MODELS / "valid.txt").read_text().split()
+    return [" ".join(words[i * 90:i * 90 + 90]) for i in range(count)]
+
+
+def write_tasks(folder):
+    """A task of each kind: which of four ends is likeliest, how likely texts are, and what follows."""
+    pieces = texts(12)
+    rows = []
+    for i, piece in enumerate(pieces):
+        begin, end = piece.rsplit(" ", 4)[0], " ".join(piece.rsplit(" ", 4)[1:])
+        choices = [*ENDS[:3]]
+        choices.insert(i % 4, end)
+        rows.append({"text": begin, "choices": choices, "answer": i % 4, "whole": piece, "end": end})
+    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    shared = f"dataset_path: json\ndataset_kwargs:\n  data_files: {{test: {folder}/rows.jsonl}}\ntest_split: test\n"
+    (folder / "ends.yaml").write_text(
+        "task: tale_ends\noutput_type: multiple_choice\n" + shared
+        + 'doc_to_text: "{{text}}"\ndoc_to_choice: "{{choices}}"\ndoc_to_target: "{{answer}}"\n'
+        + "metric_list: [{metric: acc}, {metric: acc_norm}]\n")
+    (folder / "texts.yaml").write_text(
+        "task: tale_texts\noutput_type: loglikelihood_rolling\n" + shared + 'doc_to_text: ""\ndoc_to_target: "{{whole}}"\n'
+        + "metric_list: [{metric: word_perplexity}, {metric: bits_per_byte}]\n")
+    (folder / "follows.yaml").write_text(
+        "task: tale_follows\noutput_type: generate_until\n" + shared + 'doc_to_text: "{{text}}"\ndoc_to_target: "{{end}}"\n'
+        + 'generation_kwargs: {until: ["."], max_gen_toks: 12, do_sample: false}\nmetric_list: [{metric: exact_match}]\n')
+
+
+@unittest.skipIf(MISSING, f"{', '.join(MISSING)} not installed")
+class Evaluation(unittest.TestCase):
+    def test_scores_are_those_of_transformers(self):
+        os.environ.update(HF_HUB_OFFLINE="1", HF_DATASETS_OFFLINE="1")
+        import lm_eval
+        import torch
+        import tenon.lm_eval  # noqa: F401  registers the class
+        from lm_eval.tasks import TaskManager
+        torch.set_num_threads(1)  # the models are small, and its threads wait by spinning
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            os.environ["HF_DATASETS_CACHE"] = f"{name}/cache"
+            write_tasks(folder)
+            found = {}
+            for model, settings in (("hf", {"dtype": "float32", "device": "cpu", "batch_size": 1}),
+                                    ("tenon", {"kv_cache": {"dtype": "f32"}})):
+                found[model] = lm_eval.simple_evaluate(
+                    model=model, model_args={"pretrained": str(MODELS / "tale"), "max_length": 512, **settings},
+                    tasks=["tale_ends", "tale_texts", "tale_follows"], task_manager=TaskManager(include_path=name),
+                    bootstrap_iters=0, log_samples=True)
+        theirs, ours = found["hf"], found["tenon"]
+        for metric in ("acc,none", "acc_norm,none"):
+            self.assertEqual(ours["results"]["tale_ends"][metric], theirs["results"]["tale_ends"][metric])
+        self.assertGreater(ours["results"]["tale_ends"]["acc,none"], 0.3)
+        for metric in ("word_perplexity,none", "bits_per_byte,none"):
+            one, other = (results["results"]["tale_texts"][metric] for results in (ours, theirs))
+            self.assertTrue(math.isclose(one, other, rel_tol=1e-4), (metric, one, other))
+        answers = [[sample["resps"] for sample in results["samples"]["tale_follows"]] for results in (ours, theirs)]
+        self.assertEqual(*answers)
+        self.assertEqual(ours["results"]["tale_follows"]["exact_match,none"],
+                         theirs["results"]["tale_follows"]["exact_match,none"])
+
+
+if __name__ == "__main__":
+    unittest.main()
