@@ -37,7 +37,7 @@
 //   attn.alibi        text   yes | no                    a bias that falls with distance
 //   weight.format     text   f32 | f16 | bf16 | q8_0 | …
 //   linear.epilogues  text   store | add | silu_mul | …  what a product can be finished with
-//   sampler.verify    text   none | exact | rejection
+//   sampler.verify    text   none | exact | rejection | typical
 //   sampler.trees     text   none | exact | rejection    how drafts that form a tree are verified
 //   sampler.stages    text   stages requests may ask for, and: bias bans mirostat watermark
 //   sampler.params    text   keys of third parties that requests may set: acme.tilt …

@@ -30,6 +30,12 @@ void check_heads(const GgufSource& source, uint32_t heads, uint32_t kv_heads) {
   }
 }
 
+// A list of the model's layers, or of those for drafts as well, which follow.
+bool counts_layers(const GgufSource& source, size_t entries) {
+  const uint32_t drafts = source.fields.count(".nextn_predict_layers", 0, 0, kMaxLayers);
+  return entries == source.layers || entries == source.layers + drafts;
+}
+
 // KV heads of the layers that attend; the others have none.
 uint32_t read_kv_heads(GgufSource& source, uint32_t heads) {
   constexpr const char* kKey = ".attention.head_count_kv";
@@ -43,8 +49,8 @@ uint32_t read_kv_heads(GgufSource& source, uint32_t heads) {
   }
   if (!list) return fields.count(kKey, heads, 1, kMaxWidth);
   int64_t kv_heads = 0;
-  bool sound = list->size() == source.layers;
-  for (size_t i = 0; i < list->size() && sound; ++i) {
+  bool sound = counts_layers(source, list->size());
+  for (size_t i = 0; i < source.layers && sound; ++i) {
     const int64_t own = (*list)[i];
     if (own == 0) source.config["layer_types"][i] = "linear_attention";
     sound = own >= 0 && own <= kMaxWidth && (own == 0 || kv_heads == 0 || own == kv_heads);
@@ -155,7 +161,7 @@ uint32_t read_mlp_width(const GgufSource& source, const char* key) {
   const auto widths = list ? value->integers() : std::nullopt;
   if (!widths) return source.fields.need_count(key, 1, kMaxWidth);
   const auto first = std::ranges::find_if(*widths, [](int64_t width) { return width != 0; });
-  if (widths->size() == source.layers && first != widths->end() && *first >= 1 &&
+  if (counts_layers(source, widths->size()) && first != widths->end() && *first >= 1 &&
       *first <= kMaxWidth) {
     return static_cast<uint32_t>(*first);
   }
@@ -243,11 +249,7 @@ void read_windows(GgufSource& source) {
     return;
   }
   auto layers = pattern->integers();
-  if (layers && layers->size() > source.layers) {
-    // Those for drafts may be among them.
-    const uint32_t drafts = fields.count(".nextn_predict_layers", 0, 0, kMaxLayers);
-    if (layers->size() == source.layers + drafts) layers->resize(source.layers);
-  }
+  if (layers && counts_layers(source, layers->size())) layers->resize(source.layers);
   if (!layers || layers->size() != source.layers) {
     // A period of the family's own rule, which newer converters write.
     if (pattern->integer() && source.family.gguf_windows == GgufWindows::by_family) return;

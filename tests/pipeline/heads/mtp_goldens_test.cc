@@ -1,5 +1,5 @@
 // Layers for drafts that lie in the model's own folder, on every executor that runs heads: what
-// they draft is what tests/golden/make_mtp_goldens.py computed.
+// they draft is what tests/golden/make_mtp_goldens.py and make_module_goldens.py computed.
 #include <gmock/gmock.h>
 
 #include "tests/pipeline/heads/head_driver.h"
@@ -20,11 +20,14 @@ TEST_P(MtpGoldens, chains_have_the_logits_of_the_published_layouts) {
   EXPECT_LE(worst_of_chains(executor, *head, golden), 1e-4f);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Folders, MtpGoldens,
-    testing::Combine(testing::ValuesIn(executor_cases()),
-                     testing::Values("qwen3_5", "deepseek_v3", "glm4_moe", "qwen2_mimo")),
-    [](const auto& one) { return std::get<0>(one.param).name() + "_" + std::get<1>(one.param); });
+INSTANTIATE_TEST_SUITE_P(Folders, MtpGoldens,
+                         testing::Combine(testing::ValuesIn(executor_cases()),
+                                          testing::Values("qwen3_5", "deepseek_v3", "glm4_moe",
+                                                          "qwen2_mimo", "ernie4_5_moe", "mimo_v2",
+                                                          "nemotron_h", "step3p5", "longcat")),
+                         [](const auto& one) {
+                           return std::get<0>(one.param).name() + "_" + std::get<1>(one.param);
+                         });
 
 class MtpGgufGolden : public testing::TestWithParam<ExecutorCase> {};
 
@@ -57,6 +60,21 @@ TEST(MtpGolden, differ_where_a_norm_an_order_or_an_embedding_is_another) {
   EXPECT_GT(worst_with([&](OpenedHead& head) { head.model->embedding = (*target)->embedding; }),
             1e-2f);
   EXPECT_GT(worst_with([&](OpenedHead& head) { head.model->head = (*target)->head; }), 1e-2f);
+}
+
+// Of families whose programs go on from states before the last norm the head asks for those.
+TEST(MtpGolden, raw_states_are_read_where_the_family_has_them) {
+  for (const char* name : {"mimo_v2", "step3p5", "nemotron_h", "ernie4_5_moe"}) {
+    SCOPED_TRACE(name);
+    const auto target = open_model(golden_models() + "../mtp/" + name);
+    ASSERT_TRUE(target.ok()) << target.status().message();
+    const auto head = open_own_head(**target);
+    ASSERT_TRUE(head.ok()) << head.status().message();
+    const auto layers = static_cast<LayerId>((*target)->plan.layers.size());
+    const bool raw = name == std::string("mimo_v2") || name == std::string("step3p5");
+    EXPECT_EQ(head->head->state_layers, std::vector<LayerId>{raw ? layers - 1 : layers});
+    EXPECT_EQ(head->head->norm_output, !raw);
+  }
 }
 
 TEST(MtpGolden, a_model_without_such_layers_has_none) {
