@@ -128,6 +128,8 @@ SEEDED = {*delta_cases.CASES, *dense_cases.CASES, *conv_cases.CASES, "cohere_nor
           "falcon_one_norm", "gpt_neox_serial", "granite4_rope", "granitemoe", "granitemoe_biases",
           "llama_head_dim", "llama_rope_llama3_new", "mistral_window", "mixtral_window",
           "mpt_scaled", "nemotron_biases", "qwen2_sliding_layers", "qwen3_moe_biases",
+          "mistral_no_window", "llama_rope_linear", "qwen3_biases", "mamba_biases",
+          "mamba2_groups",
           *router_cases.CASES,
           *attention_cases.CASES, *gemma4_cases.CASES, *mixer_cases.CASES,
           *index_cases.CASES, *stream_cases.CASES, *chunk_cases.CASES} - chunk_cases.STORED
