@@ -102,8 +102,9 @@ void read_layers(const JsonFields& config, const ShapeDefaults& defaults, const 
       read_rope(config, {.partial = PartialRotation::by_key, .partial_factor = 0.25, .axes = true},
                 shape.head_dim, plan.context_tokens)};
   const RecurrentPlan delta = read_delta(config, eps);
-  // Whatever config.json calls the MLP's, the convolution's is SiLU.
   add_layers(read_types(config, shape.layers), layer, delta, plan);
+  const auto recurs = [](const LayerPlan& each) { return bool{each.recurrent}; };
+  if (std::ranges::any_of(plan.layers, recurs)) expect_silu(config);  // the convolution's as well
 }
 
 ExpertsPlan read_experts_beside(const JsonFields& config, const ExpertDefaults& defaults) {

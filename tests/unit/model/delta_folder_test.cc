@@ -195,6 +195,12 @@ TEST(DeltaConfigs, say_what_is_wrong_with_the_types_of_layers) {
 }
 
 TEST(DeltaConfigs, refuse_keys_that_change_the_arithmetic) {
+  // The convolution's activation is the MLP's.
+  for (const std::string family : {"qwen3_next", "qwen3_5_text", "qwen3_5_moe_text"}) {
+    EXPECT_THAT(
+        config_refusal(of_type(family, {{"hidden_act", "\"gelu\""}})),
+        HasSubstr("'hidden_act' is \"gelu\"; recurrent layers are built for \"silu\" only"));
+  }
   EXPECT_THAT(config_refusal(of_type("qwen3_5_text", {{"attn_output_gate", "false"}})),
               HasSubstr("'attn_output_gate' is false"));
   EXPECT_THAT(config_refusal(of_type("qwen3_5_moe_text", {{"decoder_sparse_step", "2"}})),
