@@ -22,6 +22,12 @@ constexpr int64_t kSecondNs = 1'000'000'000;
 constexpr int64_t kPatienceNs = 10 * kSecondNs;  // the host's own is far shorter
 constexpr uint32_t kKeys = 24;
 
+// A store may still have what an earlier case put, so each has keys of its own.
+enum class Keys : uint64_t { put_and_got, answers, apart, rooms, destroyed, usage, exercise };
+uint64_t keys_of(Keys which, uint64_t seed) {
+  return seed * 16 + static_cast<uint64_t>(which);
+}
+
 // The same key in every run with that seed, and the only bytes that lie under it.
 KvStoreKey key_of(uint64_t seed, uint32_t number) {
   CaseRandom random(seed * 1000 + number);
@@ -166,7 +172,7 @@ Finding check_got(const Answered& answer, uint32_t number, const std::vector<std
 
 Finding gives_what_was_put(Subject& subject) {
   return with_store(subject, [&](Asker& asker) -> Result<Finding> {
-    const uint64_t seed = subject.seed();
+    const uint64_t seed = keys_of(Keys::put_and_got, subject.seed());
     TENON_RETURN_IF_ERROR(asker.forget(seed, kKeys));
     CaseRandom random(seed);
     std::vector<bool> is_put(kKeys);
@@ -201,7 +207,7 @@ Finding gives_what_was_put(Subject& subject) {
 
 Finding answers_each_once(Subject& subject) {
   return with_store(subject, [&](Asker& asker) -> Result<Finding> {
-    const uint64_t seed = subject.seed() + 1;
+    const uint64_t seed = keys_of(Keys::answers, subject.seed());
     CaseRandom random(seed);
     for (uint32_t round = 0; round < subject.effort(); ++round) {
       std::vector<KvStoreRequest> requests;
@@ -233,7 +239,8 @@ Finding answers_each_once(Subject& subject) {
 
 Finding tells_keys_apart(Subject& subject) {
   return with_store(subject, [&](Asker& asker) -> Result<Finding> {
-    std::vector<KvStoreKey> keys = {key_of(subject.seed(), 0)};
+    const uint64_t seed = keys_of(Keys::apart, subject.seed());
+    std::vector<KvStoreKey> keys = {key_of(seed, 0)};
     for (const size_t byte : {0, 7, 15, 16, 31}) {
       keys.push_back(keys[0]);
       keys.back().content[byte] ^= 1;
@@ -249,11 +256,11 @@ Finding tells_keys_apart(Subject& subject) {
     }
     uint32_t found = 0;
     for (uint32_t i = 0; i < keys.size(); ++i) {
-      const std::vector<std::byte> value = value_of(subject.seed(), i, 50 + i);
+      const std::vector<std::byte> value = value_of(seed, i, 50 + i);
       TENON_RETURN_IF_ERROR(asker.ask(put(keys[i], value)).take_status());
     }
     for (uint32_t i = 0; i < keys.size(); ++i) {
-      const std::vector<std::byte> value = value_of(subject.seed(), i, 50 + i);
+      const std::vector<std::byte> value = value_of(seed, i, 50 + i);
       std::vector<std::byte> room(value.size());
       TENON_ASSIGN_OR_RETURN(const Answered got, asker.ask(get(keys[i], room)));
       const Finding finding = check_got(got, i, value, room);
@@ -271,10 +278,11 @@ Finding tells_keys_apart(Subject& subject) {
 
 Finding keeps_to_the_room(Subject& subject) {
   return with_store(subject, [&](Asker& asker) -> Result<Finding> {
+    const uint64_t seed = keys_of(Keys::rooms, subject.seed());
     uint32_t found = 0;
     for (uint32_t i = 0; i < 6; ++i) {
-      const KvStoreKey key = key_of(subject.seed() + 2, i);
-      const std::vector<std::byte> value = value_of(subject.seed(), i, size_of(i));
+      const KvStoreKey key = key_of(seed, i);
+      const std::vector<std::byte> value = value_of(seed, i, size_of(i));
       const GuardedMemory lent = GuardedMemory::copy_of(std::span<const std::byte>(value));
       TENON_RETURN_IF_ERROR(
           asker.ask(put(key, {lent.as<std::byte>(), value.size()})).take_status());
@@ -305,7 +313,7 @@ Finding ends_with_destroy(Subject& subject) {
     if (!asker.ok()) return skipped(message_of(asker.status()));
     std::vector<KvStoreRequest> requests;
     for (uint32_t i = 0; i < 24; ++i) {
-      const KvStoreKey key = key_of(subject.seed() + 3, i / 2);
+      const KvStoreKey key = key_of(keys_of(Keys::destroyed, subject.seed()), i / 2);
       const GuardedMemory& lent = memory.emplace_back(70001);
       if (i % 2 == 0) {
         requests.push_back(put(key, {lent.as<std::byte>(), 70001}));
@@ -324,6 +332,7 @@ Finding ends_with_destroy(Subject& subject) {
 
 Finding tells_its_usage_to_anybody(Subject& subject) {
   return with_store(subject, [&](Asker& asker) -> Result<Finding> {
+    const uint64_t seed = keys_of(Keys::usage, subject.seed());
     std::atomic<bool> ends = false;
     std::jthread other([&] {
       while (!ends) (void)asker.store().usage();
@@ -331,8 +340,8 @@ Finding tells_its_usage_to_anybody(Subject& subject) {
     Status status;
     for (uint32_t i = 0; i < 20 * subject.effort() && status.ok(); ++i) {
       const uint32_t number = i % kKeys;
-      const std::vector<std::byte> value = value_of(subject.seed(), number, size_of(number));
-      status = asker.ask(put(key_of(subject.seed() + 4, number), value)).take_status();
+      const std::vector<std::byte> value = value_of(seed, number, size_of(number));
+      status = asker.ask(put(key_of(seed, number), value)).take_status();
     }
     ends = true;
     other.join();
@@ -343,7 +352,8 @@ Finding tells_its_usage_to_anybody(Subject& subject) {
 
 }  // namespace
 
-Result<Transcript> exercise_kv_store(Subject& subject, uint64_t seed) {
+Result<Transcript> exercise_kv_store(Subject& subject, uint64_t of) {
+  const uint64_t seed = keys_of(Keys::exercise, of);
   TENON_ASSIGN_OR_RETURN(const std::unique_ptr<Asker> asker, Asker::make(subject));
   TENON_RETURN_IF_ERROR(asker->forget(seed, kKeys));
   Transcript transcript;
