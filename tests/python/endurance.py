@@ -108,7 +108,7 @@ def interrupted(drawn):
     """)
     process.stdout.readline()
     for _ in range(MOMENTS):
-        time.sleep(drawn.uniform(0.0, 0.3) + 0.01)
+        time.sleep(drawn.uniform(0.05, 0.35))
         process.send_signal(signal.SIGINT)
         if process.stdout.readline() != "again\n":
             sys.exit(f"endurance: it was not interrupted\n{process.communicate(timeout=60)}")
