@@ -236,10 +236,6 @@ Status create_second_model(PlannedMemory& pipeline, const ChosenPlugins& chosen,
   second.head_norm = &second.head->norm_before_residual;
   pipeline.extensions.add(std::string(kHeadNormBeforeResidual), &second.head_norm);
   pipeline.extensions.add(std::string(kDraftHeadKind), &second.head_kind);
-  if (second.head->kind != HeadKind::mtp) return {};
-  second.head_state = {second.head->state_layers.data(), static_cast<LayerId>(pipeline.model->plan.layers.size()),
-                       &second.head->norm_output};
-  pipeline.extensions.add(std::string(kDraftHeadState), &second.head_state);
   return {};
 }
 

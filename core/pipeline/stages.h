@@ -5,8 +5,6 @@
 //   PlannedMemory → BoundPlugins → Pipeline (pipeline.h)
 #pragma once
 
-#include <tenon/extensions/draft_head.h>
-
 #include <memory>
 #include <optional>
 #include <string>
@@ -44,7 +42,6 @@ struct SecondModel {
   HiddenLayersOut head_states;
   int8_t* head_norm = nullptr;
   std::string_view head_kind;
-  DraftHeadState head_state = {};
   std::unique_ptr<ModelShapeStorage> shape;
   KvGeometry geometry;  // of its groups
   // Of a head that drafts blocks: `geometry` has so many more blocks than its manager knows.

@@ -234,13 +234,20 @@ class ModuleCheckpoint final : public Checkpoint {
   bool shares_prefix() const {
     return layout_.layers.size() > 1 && layout_.layers[0] == layout_.layers[1];
   }
+  // Which of two layers with the same names before it a stored part is of.
+  uint32_t layer_of_part(std::string_view part) const {
+    return std::ranges::any_of(layout_.of_second,
+                               [&](std::string_view with) { return part.starts_with(with); })
+               ? 1
+               : 0;
+  }
   // Of a name in a layer of the module; nothing: it is in none.
   std::optional<std::string> general_name(std::string_view name) const {
     for (uint32_t layer = 0; layer < layout_.layers.size(); ++layer) {
       if (!name.starts_with(layout_.layers[layer])) continue;
       const std::string_view part = name.substr(layout_.layers[layer].size());
       const auto begins = [&](std::string_view with) { return part.starts_with(with); };
-      if (shares_prefix()) layer = std::ranges::any_of(layout_.of_second, begins) ? 1 : 0;
+      if (shares_prefix()) layer = layer_of_part(part);
       std::string general = layers_ + std::to_string(layer) + ".";
       for (const RenamedPart& renamed : layout_.renamed) {
         if (renamed.layer != layer || !begins(renamed.stored)) continue;
@@ -270,13 +277,15 @@ class ModuleCheckpoint final : public Checkpoint {
   }
   std::string stored_part(uint32_t layer, std::string_view part) const {
     const std::string& prefix = layout_.layers[layer];
+    std::string name = prefix + std::string(part);
     for (const RenamedPart& renamed : layout_.renamed) {
       if (renamed.layer != layer || !part.starts_with(renamed.general)) continue;
       std::string own = prefix;
       own.append(renamed.stored).append(part.substr(renamed.general.size()));
-      if (whole_->find(own) != nullptr) return own;
+      if (whole_->find(own) != nullptr || whole_->find(name) == nullptr) name = std::move(own);
     }
-    return prefix + std::string(part);
+    if (shares_prefix() && layer_of_part(name.substr(prefix.size())) != layer) return {};
+    return name;
   }
 
   std::unique_ptr<Checkpoint> whole_;

@@ -42,9 +42,9 @@ std::optional<bool> said_to_slide(const Model& target) {
   return std::nullopt;
 }
 
-class Planner {
+class ModulePlanner {
  public:
-  Planner(const Model& target, const ModuleLayout& layout, const Checkpoint& module)
+  ModulePlanner(const Model& target, const ModuleLayout& layout, const Checkpoint& module)
       : target_(target), layout_(layout), module_(module), names_(target.plan) {}
 
   Result<ModelPlan> plan() const {
@@ -74,8 +74,9 @@ class Planner {
   }
   // "mlp.experts.3.up_proj", "moe.up_proj".
   bool has_experts(uint32_t layer) const {
-    const std::string stem = names_.stem(Role::output, static_cast<int32_t>(layer));
-    const std::string prefix = stem.substr(0, stem.find('.', stem.find(".layers.") + 8) + 1);
+    const FamilyTensors& tensors = family_of(target_.plan).tensors;
+    std::string prefix = std::string(tensors.base).append(tensors.layers);
+    prefix += std::to_string(layer) + ".";
     return std::ranges::any_of(module_.names(), [&](const std::string& name) {
       return name.starts_with(prefix) && (name.find("experts.") != std::string::npos ||
                                           name.find(".moe.") != std::string::npos);
@@ -127,6 +128,7 @@ class Planner {
   // What the tensors say the layer has, experts or a plain MLP, as the target's layers have it.
   void choose_mlp(LayerPlan& own) const {
     const std::vector<LayerPlan>& layers = target_.plan.layers;
+    own.joins_aside = false;  // no layer stands before it
     if (has_experts(0)) {
       if (own.experts) return;
       const auto found =
@@ -137,7 +139,6 @@ class Planner {
     }
     if (!own.experts || !has(Role::down, 0)) return;
     own.experts = {};
-    own.joins_aside = false;
     const auto dense = std::ranges::find_if(
         layers, [](const LayerPlan& layer) { return !layer.experts && layer.mlp.width > 0; });
     if (dense != layers.end()) own.mlp = dense->mlp;
@@ -164,7 +165,7 @@ class Planner {
 
 Result<ModelPlan> plan_of_module(const Model& target, const ModuleLayout& layout,
                                  const Checkpoint& module) {
-  return Planner(target, layout, module).plan();
+  return ModulePlanner(target, layout, module).plan();
 }
 
 }  // namespace tenon

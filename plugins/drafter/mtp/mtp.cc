@@ -10,21 +10,14 @@
 namespace tenon::mtp {
 namespace {
 
-enum class State : int64_t { as_the_family_has_it = 0, normed = 1, raw = 2 };
 struct Options {
   int64_t max_draft_tokens = 3;
-  State state = State::as_the_family_has_it;
   std::string_view tree;
   bool adaptive = true;
 };
-constexpr std::string_view kStates[] = {"auto", "normed", "raw"};
 constexpr OptionSpec kOptions[] = {
     sdk::integer<&Options::max_draft_tokens>("max_draft_tokens", 3, 1, 32, "tokens",
                                              "proposed for a sequence at a time, at most"),
-    sdk::choice<&Options::state>(
-        "state", 0, kStates,
-        "which states the layers go on from: the model's after its final norm, or before it; auto: "
-        "as programs of the model's authors do"),
     sdk::text<&Options::tree>("tree", "", sdk::kTreeSentence),
     sdk::boolean<&Options::adaptive>(
         "adaptive", true, "proposes only as much as measured acceptance and cost make worth it"),
@@ -40,31 +33,18 @@ constexpr Fact kNeeds[] = {
 class Mtp : public sdk::HeadDrafts {
  public:
   Mtp(const HostServices& host, const PipelineFacts& facts, const Options& options)
-      : HeadDrafts(settled(host, options.state), "mtp",
+      : HeadDrafts(host, "mtp",
                    "use a model whose folder has layers for drafts, or set drafter.model to a "
                    "folder of them",
                    options.max_draft_tokens, options.adaptive,
                    sdk::agreed_tree(facts, options.tree, options.max_draft_tokens)) {}
-
- private:
-  // Before the head says which states it wants. A wrong choice only shows in fewer drafts that are
-  // kept.
-  static const HostServices& settled(const HostServices& host, State choice) {
-    const auto* state =
-        static_cast<const DraftHeadState*>(sdk::extension_of(host, kDraftHeadState));
-    if (choice == State::as_the_family_has_it || state == nullptr) return host;
-    const bool normed = choice == State::normed;
-    *state->reads = normed ? state->after_norm : state->after_norm - 1;
-    *state->goes_on_normed = normed;
-    return host;
-  }
 };
 
 constexpr PluginDescriptor kMtp = sdk::with_requirements(
     sdk::with_facts(
         sdk::descriptor<Drafter, Mtp, Options>(
             {.id = "mtp",
-             .version = "1.2.0",
+             .version = "1.1.0",
              .summary =
                  "the checkpoint's own layers for drafts go ahead from the model's hidden states",
              .license = "Apache-2.0"},

@@ -22,14 +22,11 @@ LayerId layers[] = {4};
 HiddenLayersOut head{layers, 1, false};
 ModelShape shape;
 std::string_view kind = "mtp";
-bool goes_on_normed = true;
-DraftHeadState state{layers, 4, &goes_on_normed};
 
 const void* extension_of_host(void*, std::string_view id) noexcept {
   if (id == kModelRunner) return &runner;
   if (id == kModelRunnerShape) return &shape;
   if (id == kDraftHeadKind) return &kind;
-  if (id == kDraftHeadState) return &state;
   return id == kDraftHead ? &head : nullptr;
 }
 
@@ -71,15 +68,6 @@ TEST_F(MtpDrafter, says_what_is_needed_where_there_is_nothing_to_draft_with) {
 TEST_F(MtpDrafter, names_the_drafter_for_a_head_of_another_kind) {
   kind = "eagle3";
   EXPECT_THAT(refusal(), HasSubstr("set drafter.plugin = \"eagle3\""));
-}
-
-TEST_F(MtpDrafter, the_states_may_be_said) {
-  const std::pair<int64_t, LayerId> cases[] = {{2, 3}, {1, 4}};
-  for (const auto& [choice, layer] : cases) {
-    PluginInstance<Drafter> drafter("mtp", host_, {{"state", {.integer = choice}}});
-    EXPECT_EQ(layers[0], layer);
-    EXPECT_EQ(goes_on_normed, choice == 1);
-  }
 }
 
 }  // namespace

@@ -23,11 +23,12 @@ std::string read(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// The golden model "qwen3_5" with its layer for drafts, to be spoilt.
+// A golden model with its layer for drafts, "qwen3_5" or another, to be spoilt.
 class BadOwnHeads : public testing::Test {
  protected:
-  BadOwnHeads() {
-    const std::string from = golden_models() + "../mtp/qwen3_5/";
+  BadOwnHeads() { take("qwen3_5"); }
+  void take(const std::string& name) {
+    const std::string from = golden_models() + "../mtp/" + name + "/";
     folder_.write_file("config.json", read(from + "config.json"));
     weights_ = read(from + "model.safetensors");
   }
@@ -92,6 +93,34 @@ TEST_F(BadOwnHeads, with_values_that_are_no_numbers) {
 TEST_F(BadOwnHeads, with_norms_that_are_no_numbers) {
   put_nan("mtp.pre_fc_norm_embedding.weight");
   EXPECT_THAT(refusal(), HasSubstr("has values that are no finite numbers"));
+}
+
+TEST_F(BadOwnHeads, with_a_bias_where_embedding_and_state_join) {
+  take("ernie4_5_moe");
+  replace("\"model.mtp_linear_proj.0.weight\":", "\"model.mtp_linear_proj.0.bias\"  :");
+  EXPECT_THAT(refusal(),
+              HasSubstr("there is a tensor 'model.mtp_linear_proj.0.bias'; a bias where"));
+}
+
+// The name is the one that such files have.
+TEST_F(BadOwnHeads, without_a_norm_that_is_stored_by_another_name) {
+  take("mimo_v2");
+  replace("pre_mlp_layernorm", "pre_mlp_layerworm");
+  EXPECT_THAT(refusal(), HasSubstr("'model.mtp.layers.0.pre_mlp_layernorm.weight' is missing"));
+}
+
+TEST_F(BadOwnHeads, without_their_second_layer) {
+  take("nemotron_h");
+  replace("mtp.layers.1.", "mtp.lawyer.1.");
+  EXPECT_THAT(refusal(), HasSubstr("'mtp.layers.0.final_layernorm.weight' is missing"));
+}
+
+TEST_F(BadOwnHeads, of_two_layers_one_of_which_is_damaged) {
+  take("nemotron_h");
+  replace("mtp.layers.1.mixer.gate.w", "mtp.layers.1.mixer.gaze.w");
+  const std::string said = refusal();
+  EXPECT_THAT(said, HasSubstr("'mtp.layers.1.mixer.gate.weight' is missing"));
+  EXPECT_THAT(said, HasSubstr("'mtp.layers.1.mixer.gaze.weight' has no place"));
 }
 
 TEST_F(BadOwnHeads, of_models_whose_windows_differ) {

@@ -3,19 +3,9 @@
 // null: the pipeline has none. What they lead to lives as long as the plugin.
 #pragma once
 
-#include <tenon/drafter.h>
-
 #include <string_view>
 
 namespace tenon {
-
-// Of a module for multi-token prediction: which state of the target its rows read, and whether the
-// module goes on from its own state after its last norm or before it. Programs differ in both.
-struct DraftHeadState {
-  LayerId* reads;      // a layer as kDraftHead counts them
-  LayerId after_norm;  // the value of `reads` that is the state after the target's final norm
-  bool* goes_on_normed;
-};
 
 // `const HiddenLayersOut*`: the layers of the target whose states the head reads, rising.
 inline constexpr std::string_view kDraftHead = "draft_head/1";
@@ -24,9 +14,6 @@ inline constexpr std::string_view kDraftHead = "draft_head/1";
 inline constexpr std::string_view kHeadNormBeforeResidual = "head_norm_before_residual/1";
 // `const std::string_view*`: which kind the head is: "eagle3" or "mtp".
 inline constexpr std::string_view kDraftHeadKind = "draft_head_kind/1";
-// `const DraftHeadState*`: as the module's family has it. A drafter may write what it points to
-// before it reads kDraftHead; null: the head is no such module.
-inline constexpr std::string_view kDraftHeadState = "draft_head_state/1";
 // `const ModelShape*`: of the second model, head or not.
 inline constexpr std::string_view kModelRunnerShape = "model_runner_shape/1";
 
