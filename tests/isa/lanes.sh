@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # The vectors and the 8-bit products of every instruction set, compiled alone and held against their
-# definitions. Those of AArch64 are cross-compiled and run on emulated processors, each on one that
-# has little beyond its set, where a stray instruction ends the program. Takes seconds; tools/arm
+# definitions and then against each other: sets that share the name of their numerics print the same
+# hash of products, whatever kind of processor they are of (decision 159). Those of AArch64 are
+# cross-compiled and run on emulated processors, each on one that has little beyond its set, where a
+# stray instruction ends the program; so is AVX2, beside the real processor. Takes seconds; tools/arm
 # builds and tests the whole program.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -40,8 +42,38 @@ if command -v $arm > /dev/null && command -v qemu-aarch64 > /dev/null; then
 else
   echo "no cross compiler for AArch64, or no qemu-user: its sets are skipped"
 fi
+# run NAME COMMAND…: runs it, and keeps its hash.
+declare -A products
+run() {
+  local name=$1 said
+  shift
+  said=$("$@") || { echo "$said"; exit 1; }
+  echo "$said"
+  products[$name]=$(sed -n 's/^products //p' <<< "$said")
+}
 for name in "${names[@]}"; do
   wait "${compilers[$name]}"
   processor=${runners[$name]:-}
-  ${processor:+qemu-aarch64 -cpu $processor} "$work/$name"
+  run "$name" ${processor:+qemu-aarch64 -cpu $processor} "$work/$name"
 done
+haswell=Haswell-noTSX,-pcid,-x2apic,-tsc-deadline,-invpcid
+if [[ -x $work/avx2 ]] && command -v qemu-x86_64 > /dev/null; then
+  if qemu-x86_64 -cpu $haswell /bin/true 2>&1 | grep -q 'CPUID.*avx2'; then
+    echo "this emulator has no AVX2: its set is not run without AVX-512"
+  else
+    run avx2_emulated qemu-x86_64 -cpu $haswell "$work/avx2"
+  fi
+fi
+# The portable sets round twice where the others fuse.
+declare -A hashes
+for name in "${!products[@]}"; do
+  rounding=fused
+  [[ $name != *portable ]] || rounding=twice
+  : "${hashes[$rounding]:=${products[$name]}}"
+  if [[ -z ${products[$name]} || ${hashes[$rounding]} != "${products[$name]}" ]]; then
+    echo "products of sets that share a name differ:"
+    for each in "${!products[@]}"; do echo "  $each ${products[$each]}"; done
+    exit 1
+  fi
+done
+echo "equal products: ${!products[*]}"

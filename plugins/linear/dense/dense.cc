@@ -11,6 +11,7 @@
 #include <tenon/sdk/linear/host_calls.h>
 #include <tenon/sdk/linear/panels.h>
 #include <tenon/sdk/linear/plain_weights.h>
+#include <tenon/sdk/linear/quant_pack.h>
 #include <tenon/sdk/plugin.h>
 
 #include <cstring>

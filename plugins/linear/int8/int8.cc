@@ -8,6 +8,7 @@
 #include <tenon/sdk/isa.h>
 #include <tenon/sdk/linear/host_calls.h>
 #include <tenon/sdk/linear/panels.h>
+#include <tenon/sdk/linear/quant_pack.h>
 #include <tenon/sdk/plugin.h>
 
 #include <cstring>

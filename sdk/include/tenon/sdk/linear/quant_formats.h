@@ -5,8 +5,10 @@
 // weight was quantised: column i of the blocks belongs to x[order[i]].
 //
 // A format is a struct with a QuantShape and what the shape cannot say: where eight values from a
-// multiple of 8 on stand, and the small scales. Everything else follows, so a new format is a row
-// of <tenon/formats/weight_formats.def> and a struct. What a value stands for:
+// multiple of 8 on stand, one a byte of a word, and the small scales. Where 16 values from a
+// multiple of 16 on are found in the same way, `eight` is a template: V = uint64_t, or a vector of
+// two. Everything else follows, so a new format is a row of <tenon/formats/weight_formats.def> and
+// a struct. What a value stands for:
 //
 //   value = scale · (stored - zero) + minimum      stored: `bits` bits; signed in q8_0
 //   value = scale · table[stored]                  where the shape has a table
@@ -32,23 +34,26 @@ namespace tenon::sdk {
 
 struct Q8Block {
   static constexpr QuantShape kShape = shape_of(QuantFormat::q8_0);
-  static uint64_t eight(const std::byte* block, uint32_t i) noexcept {
-    return detail::bytes_at(block, 2 + i);
+  template <class V = uint64_t>
+  static V eight(const std::byte* block, uint32_t i) noexcept {
+    return detail::bytes_at<V>(block, 2 + i);
   }
 };
 
 struct Q4Block {
   static constexpr QuantShape kShape = shape_of(QuantFormat::q4_0, {.bits = 4, .zero = 8});
-  static uint64_t eight(const std::byte* block, uint32_t i) noexcept {
-    return detail::nibbles_at(block + 2, 16, i);
+  template <class V = uint64_t>
+  static V eight(const std::byte* block, uint32_t i) noexcept {
+    return detail::nibbles_at<V>(block + 2, 16, i);
   }
 };
 
 struct Q4MinBlock {
   static constexpr QuantShape kShape =
       shape_of(QuantFormat::q4_1, {.bits = 4, .has_minimum = true});
-  static uint64_t eight(const std::byte* block, uint32_t i) noexcept {
-    return detail::nibbles_at(block + 4, 16, i);
+  template <class V = uint64_t>
+  static V eight(const std::byte* block, uint32_t i) noexcept {
+    return detail::nibbles_at<V>(block + 4, 16, i);
   }
 };
 
@@ -73,10 +78,11 @@ struct Q5MinBlock {
 struct Q6SuperBlock {
   static constexpr QuantShape kShape =
       shape_of(QuantFormat::q6_k, {.bits = 6, .zero = 32, .small = SmallScales::halves});
-  static uint64_t eight(const std::byte* block, uint32_t i) noexcept {
-    const uint64_t top = detail::bytes_at(block + 128, i / 128 * 32 + i % 32);
-    return detail::nibbles_at(block, 64, i) | (top >> (i / 32 % 4 * 2) & 3 * detail::kEachByte)
-                                                  << 4;
+  template <class V = uint64_t>
+  static V eight(const std::byte* block, uint32_t i) noexcept {
+    const V top = detail::bytes_at<V>(block + 128, i / 128 * 32 + i % 32);
+    return detail::nibbles_at<V>(block, 64, i) | (top >> (i / 32 % 4 * 2) & 3 * detail::kEachByte)
+                                                     << 4;
   }
   static uint32_t small(const std::byte* block, uint32_t group, uint32_t which) noexcept {
     return detail::byte_at(block + 192, 2 * group + which);
@@ -87,8 +93,9 @@ struct Q6SuperBlock {
 struct Q4SuperBlock {
   static constexpr QuantShape kShape =
       shape_of(QuantFormat::q4_k, {.bits = 4, .has_minimum = true, .small = SmallScales::minimum});
-  static uint64_t eight(const std::byte* block, uint32_t i) noexcept {
-    return detail::nibbles_at(block + 16, 32, i);
+  template <class V = uint64_t>
+  static V eight(const std::byte* block, uint32_t i) noexcept {
+    return detail::nibbles_at<V>(block + 16, 32, i);
   }
   static uint32_t small(const std::byte* block, uint32_t group, uint32_t which) noexcept {
     const std::byte* packed = block + 4;
@@ -101,9 +108,10 @@ struct Q4SuperBlock {
 struct Q5SuperBlock {
   static constexpr QuantShape kShape =
       shape_of(QuantFormat::q5_k, {.bits = 5, .has_minimum = true, .small = SmallScales::minimum});
-  static uint64_t eight(const std::byte* block, uint32_t i) noexcept {
-    const uint64_t top = detail::bytes_at(block + 16, i % 32);
-    return detail::nibbles_at(block + 48, 32, i) | (top >> (i / 32) & detail::kEachByte) << 4;
+  template <class V = uint64_t>
+  static V eight(const std::byte* block, uint32_t i) noexcept {
+    const V top = detail::bytes_at<V>(block + 16, i % 32);
+    return detail::nibbles_at<V>(block + 48, 32, i) | (top >> (i / 32) & detail::kEachByte) << 4;
   }
   static uint32_t small(const std::byte* block, uint32_t group, uint32_t which) noexcept {
     return Q4SuperBlock::small(block, group, which);
@@ -119,8 +127,9 @@ struct Iq4Block : Q4Block {
 struct MxFp4Block {
   static constexpr QuantShape kShape = shape_of(
       QuantFormat::mxfp4, {.bits = 4, .scale_type = ScaleType::bf16, .table = kE2M1Levels});
-  static uint64_t eight(const std::byte* block, uint32_t i) noexcept {
-    return detail::nibbles_at(block + 1, 16, i);
+  template <class V = uint64_t>
+  static V eight(const std::byte* block, uint32_t i) noexcept {
+    return detail::nibbles_at<V>(block + 1, 16, i);
   }
   // Half of it, as a bf16: what the levels are in.
   static uint16_t scale_bits(const std::byte* block) noexcept {
@@ -138,8 +147,9 @@ struct NvFp4Block {
                                        .unit = 0.5f,
                                        .scale_type = ScaleType::f32,
                                        .table = kE2M1Levels});
-  static uint64_t eight(const std::byte* block, uint32_t i) noexcept {
-    return detail::nibbles_at(block + 8, 16, i);
+  template <class V = uint64_t>
+  static V eight(const std::byte* block, uint32_t i) noexcept {
+    return detail::nibbles_at<V>(block + 8, 16, i);
   }
   static uint32_t small(const std::byte* block, uint32_t group, uint32_t which) noexcept {
     return detail::byte_at(block, 4 + 2 * group + which);
@@ -148,8 +158,9 @@ struct NvFp4Block {
 
 // One f16 before nibbles as q4_0 has them, 32 a time.
 struct TableNibbles {
-  static uint64_t eight(const std::byte* block, uint32_t i) noexcept {
-    return detail::nibbles_at(block + 2, 16, i);
+  template <class V = uint64_t>
+  static V eight(const std::byte* block, uint32_t i) noexcept {
+    return detail::nibbles_at<V>(block + 2, 16, i);
   }
 };
 struct Nf4Block : TableNibbles {
@@ -210,8 +221,9 @@ template <uint32_t kValues>
 struct Float8Block {
   static constexpr QuantShape kShape = shape_of(detail::of_length(QuantFormat::f8_32, kValues),
                                                 {.bits = 8, .scale_type = ScaleType::f32});
-  static uint64_t eight(const std::byte* block, uint32_t i) noexcept {
-    return detail::bytes_at(block + 4, i);
+  template <class V = uint64_t>
+  static V eight(const std::byte* block, uint32_t i) noexcept {
+    return detail::bytes_at<V>(block + 4, i);
   }
 };
 
@@ -227,8 +239,13 @@ constexpr decltype(auto) with_quant_format(QuantFormat format, F&& f) {
   __builtin_unreachable();
 }
 
-constexpr QuantShape quant_shape(QuantFormat format) noexcept {
-  return with_quant_format(format, [](auto block) { return block.kShape; });
+// By QuantFormat: a table, because whoever packs or unpacks asks for each group.
+inline constexpr QuantShape kQuantShapes[] = {
+#define TENON_FORMAT(name, values, bytes, scales, at, codes, base, ...) __VA_ARGS__::kShape,
+#include <tenon/formats/weight_formats.def>
+};
+constexpr const QuantShape& quant_shape(QuantFormat format) noexcept {
+  return kQuantShapes[static_cast<uint32_t>(format)];
 }
 
 // What panels hold in place of a format.

@@ -42,8 +42,9 @@ struct Q3SuperBlock {
 struct Iq4SuperBlock {
   static constexpr QuantShape kShape =
       shape_of(QuantFormat::iq4_xs, {.bits = 4, .small = SmallScales::whole, .table = kIq4Levels});
-  static uint64_t eight(const std::byte* block, uint32_t i) noexcept {
-    return detail::nibbles_at(block + 8, 16, i);
+  template <class V = uint64_t>
+  static V eight(const std::byte* block, uint32_t i) noexcept {
+    return detail::nibbles_at<V>(block + 8, 16, i);
   }
   static uint32_t small(const std::byte* block, uint32_t group, uint32_t) noexcept {
     const uint32_t low = detail::byte_at(block, 4 + group / 2) >> (group % 2 * 4) & 15;

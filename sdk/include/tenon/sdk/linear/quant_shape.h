@@ -166,14 +166,17 @@ namespace detail {
 // Eight at a time, one a byte: bytes, nibbles i … i+7 of the same order (i a multiple of 8), and
 // the bits of a byte.
 inline constexpr uint64_t kEachByte = 0x0101010101010101u;
-[[gnu::always_inline]] inline uint64_t bytes_at(const std::byte* bytes, uint32_t index) noexcept {
-  uint64_t eight;
-  __builtin_memcpy(&eight, bytes + index, 8);
+template <class V = uint64_t>
+[[gnu::always_inline]] inline V bytes_at(const std::byte* bytes, uint32_t index) noexcept {
+  V eight;
+  __builtin_memcpy(&eight, bytes + index, sizeof(eight));
   return eight;
 }
-[[gnu::always_inline]] inline uint64_t nibbles_at(const std::byte* bytes, uint32_t half,
-                                                  uint32_t i) noexcept {
-  return bytes_at(bytes, i / (2 * half) * half + i % half) >> (i / half % 2 * 4) & 15 * kEachByte;
+template <class V = uint64_t>
+[[gnu::always_inline]] inline V nibbles_at(const std::byte* bytes, uint32_t half,
+                                           uint32_t i) noexcept {
+  return bytes_at<V>(bytes, i / (2 * half) * half + i % half) >> (i / half % 2 * 4) &
+         15 * kEachByte;
 }
 [[gnu::always_inline]] inline uint32_t word_at(const std::byte* bytes, uint32_t index) noexcept {
   uint32_t word;
