@@ -6,7 +6,6 @@
 #include <chrono>
 #include <cmath>
 #include <ctime>
-#include <filesystem>
 #include <memory>
 #include <thread>
 
@@ -34,7 +33,6 @@
 namespace tenon {
 namespace {
 
-namespace fs = std::filesystem;
 using capacity::Candidate;
 using capacity::FoundFleet;
 using capacity::Plan;
