@@ -368,9 +368,11 @@ Status set_goodput(std::string_view text, Comparison& comparison) {
                             "share=0.99 and probes=8");
   };
   comparison.probes = 8;
+  std::set<std::string_view> said;
   for (const std::string_view part : split(text, ',')) {
     const size_t equals = part.find('=');
     const std::string_view key = trim(part.substr(0, equals));
+    if (!said.insert(key).second) return wrong(in_quotes(key) + " is there twice");
     const std::string_view value = equals == part.npos ? "" : trim(part.substr(equals + 1));
     if (key == "ttft" || key == "gap") {
       const auto bound = parse_duration_ns(value);

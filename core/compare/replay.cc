@@ -22,9 +22,7 @@ void add_new(const std::vector<std::string>& notes, std::vector<std::string>& al
 
 Result<std::vector<Prompt>> read_replay_prompts(const std::string& path, uint32_t max_tokens,
                                                 uint32_t vocabulary) {
-  TENON_ASSIGN_OR_RETURN(std::vector<Prompt> prompts, path.ends_with(".toml")
-                                                          ? read_workload_prompts(path)
-                                                          : read_prompt_file(path));
+  TENON_ASSIGN_OR_RETURN(std::vector<Prompt> prompts, read_work(path));
   for (Prompt& prompt : prompts) {
     if (!prompt.answer.max_tokens) prompt.answer.max_tokens = max_tokens;
     if (vocabulary == 0) continue;

@@ -109,7 +109,10 @@ class ModelsReader {
     ListedModel& model = entries_[number_of(setting.key)].model;
     const std::string key = setting.key.substr(dot + 1);
     if (key == "name") {
-      text(setting, model.name);
+      const bool is_text = text(setting, model.name);
+      if (is_text && has_control(model.name)) {
+        expect(setting, "text without line ends and other control characters");
+      }
     } else if (key == "pipeline") {
       std::string path;
       if (text(setting, path)) model.pipeline = from_folder(path);
@@ -157,6 +160,10 @@ class ModelsReader {
     }
     out = *value;
     return true;
+  }
+  // Names stand in lines that programs read, such as the one with the server's address.
+  static bool has_control(std::string_view text) {
+    return std::ranges::any_of(text, [](unsigned char c) { return c < ' ' || c == 0x7F; });
   }
   // Nanoseconds; 0 = never.
   std::optional<int64_t> duration(const Setting& setting) {

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "core/base/threads/worker_pool.h"
 #include "core/config/key_makers.h"
 #include "core/config/schema.h"
 
@@ -11,6 +12,7 @@ namespace {
 using namespace key_makers;
 
 constexpr int64_t kMostTokens = kMostParameterTokens;
+constexpr int64_t kMostThreads = WorkerPool::kMaxThreads;
 
 // In the order of NamedIsa and of DType.
 constexpr std::string_view kIsas[] = {"portable",    "avx2",        "avx_vnni", "avx512",
@@ -219,7 +221,7 @@ std::vector<ConfigKey> make_keys() {
           key<&C::executor>("executor.plugin", OptionType::text,
                             "what runs the model: cpu, ref (slow, exact), or sim (a simulation)"),
           "cpu"),
-      or_auto(whole<&C::threads>("executor.threads", 1, 1024, "threads",
+      or_auto(whole<&C::threads>("executor.threads", 1, kMostThreads, "threads",
                                  "workers of an executor on the host")),
       or_auto(choice<&C::isa>("executor.isa", kIsas, "highest instruction set to use")),
       off_unless_set<&C::deterministic>(

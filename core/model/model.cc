@@ -7,6 +7,7 @@
 #include "core/base/presence.h"
 #include "core/base/quote.h"
 #include "core/hub/cache.h"
+#include "core/hub/not_a_model.h"
 #include "core/model/blocks/block.h"
 #include "core/model/checkpoint/gguf_checkpoint.h"
 #include "core/model/config/json_fields.h"
@@ -97,10 +98,11 @@ namespace {
 
 Status read_configs(Model& model, std::string_view as) {
   const std::string config_path = model.path + "/config.json";
-  TENON_ASSIGN_OR_RETURN(std::string config, read_text_file(config_path, kMaxConfigBytes));
+  Result<std::string> config = read_text_file(config_path, kMaxConfigBytes);
+  if (!config.ok()) return no_model_folder(model.path, config.take_status());
   TENON_ASSIGN_OR_RETURN(
       model.config_json,
-      published::with_modelopt_config(with_spelled_infinity(std::move(config)), model.path));
+      published::with_modelopt_config(with_spelled_infinity(*std::move(config)), model.path));
   if (!as.empty()) {
     TENON_ASSIGN_OR_RETURN(model.config_json, read_config_as(model.config_json, as, config_path));
   }

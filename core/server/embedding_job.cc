@@ -43,6 +43,7 @@ api::Outcome<std::vector<Request>> EmbeddingJob::make_requests() const {
     request.prompt = *std::move(tokens);
     request.pooling = model_.pooling;
     request.normalise = model_.normalise;
+    request.adapter = call_.adapter.value_or("");
     request.cache_salt = cache_salt_of(model_, "");
     request.tenant = http_->key() == nullptr ? 0 : http_->key()->tenant();
     requests.push_back(std::move(request));
@@ -150,7 +151,8 @@ void EmbeddingJob::complete() {
   const std::lock_guard lock(mutex_);
   http_->note([&](LogEntry& entry) { entry.prompt_tokens = prompt_tokens_; });
   if (problem_) return http_->refuse(*problem_);
-  http_->answer_json(api::embedding_json(call_, model_.name, vectors_, prompt_tokens_));
+  http_->answer_json(
+      api::embedding_json(call_, call_.adapter.value_or(model_.name), vectors_, prompt_tokens_));
 }
 
 }  // namespace tenon::server

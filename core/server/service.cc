@@ -317,6 +317,7 @@ void Service::work_on(const Call& call, std::function<void()> work) {
 api::Outcome<Service::Entry*> Service::model_of(const std::string& name) {
   if (name.empty() && models_.size() == 1) return &models_.at(0);
   if (Entry* entry = models_.find(name)) return entry;
+  if (Entry* entry = adapted_by(name)) return entry;
   if (name.empty()) {
     return api::ApiError{
         .message = "\"model\" is missing – several are served here (GET /v1/models)",
@@ -342,24 +343,27 @@ api::Outcome<ServedModel*> Service::engine_of(ServedModel& model, uint32_t rank)
                        .param = "rank"};
 }
 
-api::Outcome<Service::Entry*> Service::model_of(api::GenerationCall& call) {
-  auto found = model_of(call.model);
-  if (found.ok()) return found;
+Service::Entry* Service::adapted_by(const std::string& name) {
+  if (models_.find(name) != nullptr) return nullptr;
   for (size_t i = 0; i < models_.size(); ++i) {
-    Entry& entry = models_.at(i);
-    const std::vector<std::string>& adapters = models_.adapters(entry);
-    if (std::ranges::find(adapters, call.model) == adapters.end()) continue;
-    std::optional<std::string>& adapter = call.answer.adapter;
-    if (adapter && *adapter != call.model) {
-      return api::ApiError{.message = "\"model\" names the adapter " + in_quotes(call.model) +
-                                      ", and \"adapter\" is " + in_quotes(*adapter) +
-                                      " – leave one of them out",
-                           .param = "adapter"};
-    }
-    adapter = call.model;
-    return &entry;
+    const std::vector<std::string>& adapters = models_.adapters(models_.at(i));
+    if (std::ranges::find(adapters, name) != adapters.end()) return &models_.at(i);
   }
-  return found;
+  return nullptr;
+}
+
+api::Outcome<Service::Entry*> Service::model_of(const std::string& name,
+                                                std::optional<std::string>& adapter) {
+  Entry* adapted = adapted_by(name);
+  if (adapted == nullptr) return model_of(name);
+  if (adapter && *adapter != name) {
+    return api::ApiError{.message = "\"model\" names the adapter " + in_quotes(name) +
+                                    ", and \"adapter\" is " + in_quotes(*adapter) +
+                                    " – leave one of them out",
+                         .param = "adapter"};
+  }
+  adapter = name;
+  return adapted;
 }
 
 void Service::with_model(const Call& call, const std::string& name, WithModel go_on) {

@@ -99,9 +99,13 @@ class Service {
 
   void start_engine(ServedModel& engine, ModelMetrics& metrics, Replicas& group);
   void lose(Replicas& group, uint32_t rank, const std::string& problem);
+  // An adapter's name is that of its model, too.
   api::Outcome<Entry*> model_of(const std::string& name);
-  // Takes an adapter's name for a model too, as vLLM's clients name it, and notes it in the call.
-  api::Outcome<Entry*> model_of(api::GenerationCall& call);
+  // Where `name` is an adapter's, as vLLM's clients name it, it is noted in `adapter`. Error: that
+  // names another one.
+  api::Outcome<Entry*> model_of(const std::string& name, std::optional<std::string>& adapter);
+  // The model that has the adapter; null where there is none, or a model has that name.
+  Entry* adapted_by(const std::string& name);
   // Goes on with the model that `name` names, once it is loaded; else the call is refused.
   using WithModel = std::function<void(const Lease& model)>;
   void with_model(const Call& call, const std::string& name, WithModel go_on);

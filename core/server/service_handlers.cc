@@ -162,7 +162,11 @@ void Service::models(const Call& call, const http::Request& request) {
   if (is_anthropics(request)) {
     std::vector<ModelEntry> entries;
     for (size_t i = 0; i < models_.size(); ++i) {
-      entries.push_back(entry_of(models_.name(models_.at(i)), models_.facts(models_.at(i))));
+      Entry& entry = models_.at(i);
+      entries.push_back(entry_of(models_.name(entry), models_.facts(entry)));
+      for (const std::string& adapter : models_.adapters(entry)) {
+        entries.push_back(entry_of(adapter, models_.facts(entry)));
+      }
     }
     const auto page = anthropic_model_list(entries, request.query);
     return page.ok() ? call->answer_json(api::to_text(*page)) : call->refuse(page.error());
@@ -187,8 +191,13 @@ void Service::one_model(const Call& call, const http::Request& request) {
   if (!found.ok()) return call->refuse(found.error());
   const ModelPool::Facts facts = models_.facts(**found);
   const std::string& own = models_.name(**found);
-  call->answer_json(api::to_text(is_anthropics(request) ? anthropic_model_json(entry_of(own, facts))
-                                                        : model_json(own, facts)));
+  const bool is_adapter = adapted_by(name) != nullptr;
+  const std::string& asked = is_adapter ? name : own;
+  if (is_anthropics(request)) {
+    return call->answer_json(api::to_text(anthropic_model_json(entry_of(asked, facts))));
+  }
+  call->answer_json(
+      api::to_text(is_adapter ? adapter_json(name, own, facts) : model_json(own, facts)));
 }
 
 void Service::load_model(const Call& call, const http::Request& request) {
@@ -206,6 +215,11 @@ void Service::unload_model(const Call& call, const http::Request& request) {
   if (!body.ok()) return call->refuse(body.error());
   const auto name = api::read_model_name(*body);
   if (!name.ok()) return call->refuse(name.error());
+  if (const Entry* entry = adapted_by(*name)) {
+    return call->refuse({.message = in_quotes(*name) + " is an adapter of the model " +
+                                    in_quotes(models_.name(*entry)) + " – name that one",
+                         .param = "model"});
+  }
   const auto found = model_of(*name);
   if (!found.ok()) return call->refuse(found.error());
   models_.unload(**found, [call](const std::optional<api::ApiError>& fault) {
@@ -234,7 +248,7 @@ void Service::page(const Call& call, const http::Request& request) {
 
 void Service::generate(const Call& call, api::Outcome<api::GenerationCall> parsed) {
   if (!parsed.ok()) return call->refuse(parsed.error());
-  const auto found = model_of(*parsed);
+  const auto found = model_of(parsed->model, parsed->answer.adapter);
   if (!found.ok()) return call->refuse(found.error());
   Entry& entry = **found;
   call->note([&](LogEntry& noted) {
@@ -301,9 +315,9 @@ void Service::responses(const Call& call, const http::Request& request) {
 void Service::embeddings(const Call& call, const http::Request& request) {
   const auto body = api::parse_body(request.body);
   if (!body.ok()) return call->refuse(body.error());
-  const auto parsed = api::read_embedding(*body);
+  auto parsed = api::read_embedding(*body);
   if (!parsed.ok()) return call->refuse(parsed.error());
-  const auto found = model_of(parsed->model);
+  const auto found = model_of(parsed->model, parsed->adapter);
   if (!found.ok()) return call->refuse(found.error());
   Entry& entry = **found;
   call->note([&](LogEntry& noted) { noted.model = models_.name(entry); });

@@ -9,6 +9,7 @@
 #include "core/base/quote.h"
 #include "core/request/parameters.h"
 #include "core/server/api/parameters/answer_json.h"
+#include "core/workload/published_trace.h"
 
 namespace tenon {
 namespace {
@@ -161,6 +162,11 @@ Result<std::vector<Prompt>> read_workload_prompts(const std::string& path) {
     answer.ignore_eos = request.ignore_eos;
   }
   return prompts;
+}
+
+Result<std::vector<Prompt>> read_work(const std::string& path) {
+  const bool is_workload = path.ends_with(".toml") || is_trace(path);
+  return is_workload ? read_workload_prompts(path) : read_prompt_file(path);
 }
 
 }  // namespace tenon

@@ -33,7 +33,9 @@ struct Prompt {
 // (the schema, or its text), "json_object", "regex" and "grammar"; no others.
 // Empty lines are skipped. Every error names the line.
 Result<std::vector<Prompt>> read_prompt_file(const std::string& path);
-// The requests of a workload file (core/workload/workload.h).
+// The requests of a workload file, or of a published trace (core/workload/workload.h).
 Result<std::vector<Prompt>> read_workload_prompts(const std::string& path);
+// Either, by the file's name and contents.
+Result<std::vector<Prompt>> read_work(const std::string& path);
 
 }  // namespace tenon

@@ -10,6 +10,9 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "core/base/ascii.h"
+#include "core/base/csv.h"
+#include "core/base/files/given_text.h"
 #include "core/base/files/mapped_file.h"
 #include "core/base/json_fault.h"
 #include "core/base/quote.h"
@@ -56,6 +59,7 @@ std::optional<double> seconds_of(std::string_view text) {
     if (!part || *part < 0 || *part > 9999) return std::nullopt;
     parts[i] = *part;
   }
+  if (parts[3] >= 24 || parts[4] >= 60 || parts[5] >= 61) return std::nullopt;  // 60: a leap second
   const std::chrono::year_month_day day(std::chrono::year(static_cast<int>(parts[0])),
                                         std::chrono::month(static_cast<unsigned>(parts[1])),
                                         std::chrono::day(static_cast<unsigned>(parts[2])));
@@ -64,22 +68,8 @@ std::optional<double> seconds_of(std::string_view text) {
   return 86400.0 * days + 3600 * parts[3] + 60 * parts[4] + parts[5];
 }
 
-std::vector<std::string_view> cells_of(std::string_view line) {
-  std::vector<std::string_view> cells;
-  for (;;) {
-    const size_t comma = line.find(',');
-    std::string_view cell = trim(line.substr(0, comma));
-    if (cell.size() >= 2 && cell.front() == '"' && cell.back() == '"') {
-      cell = cell.substr(1, cell.size() - 2);
-    }
-    cells.push_back(cell);
-    if (comma == line.npos) return cells;
-    line.remove_prefix(comma + 1);
-  }
-}
-
 // A column by any of its names; SIZE_MAX where there is none.
-size_t column_of(const std::vector<std::string_view>& header,
+size_t column_of(const std::vector<std::string>& header,
                  std::initializer_list<std::string_view> names) {
   for (size_t i = 0; i < header.size(); ++i) {
     if (std::find(names.begin(), names.end(), header[i]) != names.end()) return i;
@@ -95,7 +85,7 @@ int64_t tokens_of(double written) {
 class CsvTrace {
  public:
   Status begin(std::string_view line) {
-    const std::vector<std::string_view> header = cells_of(line);
+    const std::vector<std::string> header = csv_cells(line);
     columns_ = {column_of(header, {"TIMESTAMP", "Timestamp"}),
                 column_of(header, {"ContextTokens", "Request tokens"}),
                 column_of(header, {"GeneratedTokens", "Response tokens"})};
@@ -107,7 +97,7 @@ class CsvTrace {
   }
 
   Result<TraceRecord> record(std::string_view line) const {
-    const std::vector<std::string_view> cells = cells_of(line);
+    const std::vector<std::string> cells = csv_cells(line);
     if (cells.size() <= *std::max_element(columns_.begin(), columns_.end())) {
       return invalid_argument("there are " + std::to_string(cells.size()) + " cells");
     }
@@ -141,6 +131,9 @@ Result<TraceRecord> hashed_record(const std::string& line) {
         ") – expected {\"timestamp\": ms, \"input_length\": n, \"output_length\": n, "
         "\"hash_ids\": [ids]}");
   }
+  if (std::any_of(out.blocks.begin(), out.blocks.end(), [](int64_t id) { return id < 0; })) {
+    return invalid_argument("a hash_id is below 0 – expected whole numbers from 0 on");
+  }
   const int64_t blocks = (out.prompt_tokens + kHashedTokens - 1) / kHashedTokens;
   if (!out.blocks.empty() && static_cast<int64_t>(out.blocks.size()) != blocks) {
     return invalid_argument(std::to_string(out.blocks.size()) + " hash_ids stand for " +
@@ -150,13 +143,19 @@ Result<TraceRecord> hashed_record(const std::string& line) {
   return out;
 }
 
+// "a.csv", and "A.CSV".
+bool has_ending(std::string_view path, std::string_view ending) {
+  return path.size() >= ending.size() &&
+         lower_ascii(path.substr(path.size() - ending.size())) == ending;
+}
+
 Result<std::vector<TraceRecord>> read_records(const std::string& path) {
   TENON_ASSIGN_OR_RETURN(const std::string text, read_text_file(path, kMostTraceBytes));
-  const bool csv = path.ends_with(".csv");
+  const bool csv = has_ending(path, ".csv");
   std::vector<TraceRecord> records;
   CsvTrace table;
   bool begun = false;  // the header was read
-  std::istringstream lines(text);
+  std::istringstream lines{std::string(without_byte_order_mark(text))};
   std::string line;
   for (size_t number = 1; std::getline(lines, line); ++number) {
     const std::string place = path + ":" + std::to_string(number);
@@ -225,8 +224,8 @@ uint64_t length_of(const TraceRecord& record, const TraceCut& cut) {
 }  // namespace
 
 bool is_trace(const std::string& path) {
-  if (path.ends_with(".csv")) return true;
-  if (!path.ends_with(".jsonl")) return false;
+  if (has_ending(path, ".csv")) return true;
+  if (!has_ending(path, ".jsonl")) return false;
   const Result<std::string> text = read_text_file(path, kMostTraceBytes);
   return text.ok() && text->substr(0, text->find('\n')).find("\"input_length\"") != text->npos;
 }
@@ -246,8 +245,14 @@ Result<TraceWorkload> read_trace(const std::string& path, const TraceCut& cut) {
     } else {
       if (out.requests++ == 0) first = record.seconds;
       latest = (record.seconds - first) / cut.scale;
+      if (latest > kMostSeconds) break;
       requests += request_toml(record, cut, first);
     }
+  }
+  if (records.empty()) {
+    return invalid_argument(path_in_quotes(path) +
+                            " has no request – expected a line for each, after the names of the "
+                            "columns in a .csv");
   }
   if (out.requests == 0) {
     return invalid_argument(path_in_quotes(path) + " has no request that is left (" +
@@ -255,7 +260,7 @@ Result<TraceWorkload> read_trace(const std::string& path, const TraceCut& cut) {
                             std::to_string(out.too_long) + " too long) – take less away");
   }
   if (latest > kMostSeconds) {
-    return invalid_argument(path + ": the last request arrives after " + format_real(latest) +
+    return invalid_argument(path + ": a request arrives after " + format_real(latest) +
                             " seconds – expected " + format_real(kMostSeconds) +
                             " at most – take fewer (limit), or let them arrive faster (scale)");
   }

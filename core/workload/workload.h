@@ -44,7 +44,8 @@ struct Workload {
 // The numbers that a workload has in addition to those of parameters(), by key.
 std::span<const NumberSpec> workload_numbers();
 
-// Errors name the file, the line and the key; all of them in one message.
+// A published trace (published_trace.h) is read as the workload that all of it makes. Errors name
+// the file, the line and the key; all of them in one message.
 Result<Workload> read_workload(const std::string& path);
 Result<Workload> parse_workload(std::string_view text, const std::string& name);
 

@@ -183,6 +183,26 @@ class Load(unittest.TestCase):
         self.assertEqual(rows[0]["answer"], rows[2]["answer"])
         self.assertGreaterEqual(rows[0]["latency_ms"], rows[0]["ttft_ms"])
 
+    def test_a_published_trace_is_a_workload_and_lines_are_prompts(self):
+        trace = self.file("trace.csv", "TIMESTAMP,ContextTokens,GeneratedTokens\n"
+                                       "2023-11-16 18:15:46.5,5,2\n")
+        with StandIn("good") as server:
+            self.json(server.url, "--vocabulary", 100, workload=trace)
+            self.assertEqual([len(body["prompt"]) for _, body, _ in server.seen], [5])
+        with StandIn("good") as server:
+            run("load", server.url, "--prompts", trace)
+            self.assertEqual(len(server.seen), 2)
+
+    def test_what_cannot_be_written_is_told_before_anything_is_sent(self):
+        with StandIn("good") as server:
+            for arguments in (["--rows", self.workload], ["--rows", "/nowhere/rows.jsonl"],
+                              ["--sweep", "concurrency=1,2", "--charts", self.workload]):
+                with self.subTest(arguments=arguments):
+                    done = self.load(server.url, *arguments)
+                    self.assertEqual(done.returncode, 1)
+            self.assertEqual([path for path, _, _ in server.seen if "completions" in path], [])
+        self.assertEqual(self.workload.read_text(), WORKLOAD)
+
     def test_a_full_disk_takes_the_rows_and_nothing_else(self):
         """To whoever writes a file, a limit on its size is a disk that is full."""
         def limit():

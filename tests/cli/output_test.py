@@ -189,6 +189,30 @@ class Files(unittest.TestCase):
         self.assertEqual(done.returncode, 1)
         self.assertIn("No space left", done.stderr)
 
+    def test_what_a_command_reads_is_not_written_over(self):
+        given = self.folder / "given.jsonl"
+        for arguments in (["run", "--file", given, *SHORT, "--trace"],
+                          ["embed", "--file", given, "--output"],
+                          ["model", "logits", MODEL, "--text-file", given, "--out"],
+                          ["workload", "trace", given, "--out"]):
+            given.write_text('{"prompt": "a king"}\n')
+            for name in (given, self.folder / "." / "given.jsonl"):
+                with self.subTest(arguments=arguments[:2], name=name):
+                    done = run(*arguments, name)
+                    self.assertEqual(done.returncode, 1)
+                    self.assertIn("is a file that the command reads", done.stderr)
+                    self.assertEqual(given.read_text(), '{"prompt": "a king"}\n')
+
+    def test_a_file_that_cannot_be_written_is_told_before_the_work(self):
+        for arguments in (["run", "a king", "--max-tokens", "2000", "--trace"],
+                          ["calibrate", "--out"], ["calibrate", "--picture"],
+                          ["plugins", "check", "nothing.so", "--junit"]):
+            with self.subTest(arguments=arguments[:2]):
+                done = run(*arguments, "/nowhere/file", cwd=self.folder)
+                self.assertEqual(done.returncode, 1)
+                self.assertIn("cannot create '/nowhere/file'", done.stderr)
+                self.assertEqual(done.stdout, "")
+
     def test_of_two_that_write_one_file_one_is_refused(self):
         out = self.folder / "tale.gguf"
         both = [subprocess.Popen([BINARY, "model", "convert", str(MODEL), str(out), "--type", name],

@@ -1,6 +1,7 @@
 """Several models behind one `tenon serve`, loaded when they are asked for."""
 import json
 import pathlib
+import socket
 import tempfile
 import threading
 import time
@@ -272,6 +273,22 @@ class Refusals(unittest.TestCase):
     def test_a_key_that_no_pipeline_has_is_told_with_its_place(self):
         text = self.refuse('format = 1\n[[server.models]]\nname = "a"\nschedular.plugin = "static"\n')
         self.assertRegex(text, r"desk\.toml:4:\d+: .*schedular")
+
+    def test_what_several_entries_say_wrong_is_told_at_once(self):
+        text = self.refuse("format = 1\n" + entry("a", more="kv_cache.plugn = 'paged'")
+                           + entry("b", more="pipeline = 'gone.toml'") + entry("c", more="parallel.data = 2")
+                           + entry("d", more="chat_template = 'gone.jinja'"))
+        self.assertRegex(text, r"the model 'a': desk\.toml:\d+:\d+: unknown key 'kv_cache\.plugn'")
+        self.assertRegex(text, r"\nthe model 'b': cannot open '.*/gone\.toml'")
+        self.assertIn("\nthe model 'c' is run by several processes or engines", text)
+        self.assertRegex(text, r"\nthe model 'd': cannot open '.*/gone\.jinja'")
+
+    def test_an_address_that_is_taken_is_told_before_models_are_loaded(self):
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            done = run("serve", "--port", taken.getsockname()[1])
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("Address already in use", done.stderr)
+        self.assertNotIn("memory:", done.stderr)
 
     def test_options_about_loading_need_a_model_that_is_loaded_on_demand(self):
         done = run("serve", "--port", 0, "--idle-unload", "10min")

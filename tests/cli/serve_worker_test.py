@@ -95,6 +95,7 @@ class Worker(unittest.TestCase):
                 self.refused(self.complete(server, model="one", adapter="two"),
                              "\"model\" names the adapter 'one', and \"adapter\" is 'two'")
                 self.assertEqual(self.complete(server, model="three")[0], 404)
+                self.every_path_knows_it(server)
                 connection = server.socket()
                 body = b'{"prompt": "a", "model": "two", "max_tokens": 1500, "ignore_eos": true, "stream": true}'
                 connection.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
@@ -110,6 +111,28 @@ class Worker(unittest.TestCase):
                 while any(self.adapters_told(server)[name] for name in ("running_lora_adapters",
                                                                          "waiting_lora_adapters")):
                     self.assertLess(time.monotonic(), limit, "an adapter is told of whose request is gone")
+
+    def every_path_knows_it(self, server):
+        status, _, one = server.get("/v1/models/one")
+        self.assertEqual((status, one["id"], one["parent"]), (200, "one", "tale"))
+        anthropics = {"anthropic-version": "2023-06-01"}
+        self.assertEqual([each["id"] for each in server.get("/v1/models", headers=anthropics)[2]["data"]],
+                         ["tale", "one", "two"])
+        self.assertEqual(server.get("/v1/models/two", headers=anthropics)[2]["id"], "two")
+        chat = {"model": "one", "messages": [{"role": "user", "content": "a"}]}
+        for path, body in (("/tokenize", {"model": "one", "prompt": "a"}),
+                           ("/detokenize", {"model": "one", "tokens": [5]}),
+                           ("/v1/messages/count_tokens", chat),
+                           ("/v1/responses/input_tokens", {"model": "one", "input": "a"})):
+            with self.subTest(path=path):
+                self.assertEqual(server.post(path, body)[0], 200)
+        vectors = [server.post("/v1/embeddings", {"model": model, "input": "a king"})[2]
+                   for model in ("tale", "one", "two")]
+        self.assertEqual([each["model"] for each in vectors], ["tale", "one", "two"])
+        self.assertEqual(len({str(each["data"][0]["embedding"]) for each in vectors}), 3)
+        status, _, refused = server.post("/models/unload", {"model": "one"})
+        self.assertEqual(status, 400)
+        self.assertIn("'one' is an adapter of the model 'tale'", refused["error"]["message"])
 
     def adapters_told(self, server):
         [line] = [line for line in server.get("/metrics")[2].decode().splitlines()

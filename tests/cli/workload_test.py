@@ -90,10 +90,17 @@ class Traces(unittest.TestCase):
                 (AZURE_2023 + "2023-11-17 00:00:01.0,x,4\n", "t.csv", "'x' is no number of tokens"),
                 (MOONCAKE + '{"timestamp": 1}\n', "t.jsonl", "t.jsonl:3: not a line of such a trace"),
                 (MOONCAKE.replace("[0, 1]", "[0]"), "t.jsonl", "1 hash_ids stand for 600 tokens"),
-                ("TIMESTAMP,ContextTokens,GeneratedTokens\n", "t.csv", "no request that is left")):
+                ("TIMESTAMP,ContextTokens,GeneratedTokens\n", "t.csv", "t.csv' has no request – ")):
             done = self.trace(text, name=name)
             self.assertEqual(done.returncode, 1, name)
             self.assertIn(expected, done.stderr)
+
+    def test_a_trace_may_be_run_as_it_is(self):
+        (self.folder / "trace.csv").write_text(AZURE_2023)
+        done = run("run", "--workload", self.folder / "trace.csv", "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        made = self.trace(AZURE_2023, name="trace.csv")
+        self.assertEqual(len(json.loads(done.stdout)["requests"]), made.stdout.count("[[request]]"))
 
     def test_a_trace_is_the_work_of_a_comparison(self):
         (self.folder / "trace.jsonl").write_text(MOONCAKE)

@@ -5,6 +5,7 @@
 
 #include "core/base/presence.h"
 #include "core/base/quote.h"
+#include "core/hub/not_a_model.h"
 #include "core/model/checkpoint/safetensors.h"
 #include "core/model/config/json_fields.h"
 #include "core/model/tensors/tensor_values.h"
@@ -156,9 +157,7 @@ Result<std::unique_ptr<Checkpoint>> open_safetensors_folder(const std::string& f
   if (is_there(single)) return open_safetensors(single);
   const std::string index = folder + "/model.safetensors.index.json";
   if (is_there(index)) return open_shards(folder, index);
-  return not_found(path_in_quotes(folder) +
-                   " has neither model.safetensors nor model.safetensors.index.json; "
-                   "weights in another format must be converted to safetensors first");
+  return no_weights(folder);
 }
 
 }  // namespace tenon

@@ -13,6 +13,7 @@
 #include "core/base/quote.h"
 #include "core/files/gguf_parts.h"
 #include "core/files/git_lfs.h"
+#include "core/hub/not_a_model.h"
 #include "core/model/blocks/block.h"
 #include "core/model/checkpoint/gguf_lists.h"
 #include "core/model/checkpoint/gguf_order.h"
@@ -281,7 +282,7 @@ Result<OpenedGguf> open_gguf(const std::string& path) try {
     return with_context(path, status);
   }
   if (!GgufFile::has_magic(given.bytes())) {
-    return invalid_argument(path + ": is no GGUF file; expected one, or a model's folder");
+    return no_model_file(path);
   }
   TENON_ASSIGN_OR_RETURN(GgufParts files, GgufParts::open(path));
   const GgufBytes bytes = [&files](const GgufTensor& tensor) { return files.bytes_of(tensor); };

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "core/base/csv.h"
 #include "core/base/number.h"
 #include "core/base/quote.h"
 #include "core/base/statistics.h"
@@ -34,13 +35,13 @@ bool is_name(std::string_view text) {
 }
 
 Status read_line(std::string_view text, size_t line, bool is_first, GivenPairs& pairs) {
-  const size_t comma = text.find(',');
-  if (comma == text.npos || text.find(',', comma + 1) != text.npos) {
+  const std::vector<std::string> cells = csv_cells(text);
+  if (cells.size() != 2) {
     return invalid_argument("line " + std::to_string(line) + ": " + in_quotes(std::string(text)) +
                             " is no pair – expected two numbers with a comma between them, the "
                             "base's first – write one pair a line");
   }
-  const std::string_view first = trim(text.substr(0, comma)), second = trim(text.substr(comma + 1));
+  const std::string &first = cells[0], &second = cells[1];
   if (is_first && first != second && is_name(first) && is_name(second)) {
     pairs.base_name = first;
     pairs.arm_name = second;

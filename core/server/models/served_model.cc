@@ -48,8 +48,7 @@ void read_answers_of(ServedModel& model) {
 
 Status open_template(ServedModel& model, const std::string& file) {
   if (!file.empty()) {
-    TENON_ASSIGN_OR_RETURN(const std::string source, read_text_file(file));
-    TENON_ASSIGN_OR_RETURN(model.chat, ChatTemplate::parse(source, file));
+    TENON_ASSIGN_OR_RETURN(model.chat, read_chat_template(file));
     return Status();
   }
   Result<ChatTemplate> loaded = ChatTemplate::load(model.pipeline->model->path);
@@ -80,6 +79,11 @@ Result<std::unique_ptr<ServedModel>> open_served_model(std::string name, Pipelin
   choose_pooling(*model);
   model->tokenizer_info = tokenizer_info_json(*model);
   return model;
+}
+
+Result<ChatTemplate> read_chat_template(const std::string& file) {
+  TENON_ASSIGN_OR_RETURN(const std::string source, read_text_file(file));
+  return ChatTemplate::parse(source, file);
 }
 
 bool has_chat_template(const Pipeline& pipeline) {

@@ -64,6 +64,9 @@ Result<std::unique_ptr<ServedModel>> open_served_model(std::string name, Pipelin
 
 // Whether the model has a template of its own that is understood.
 bool has_chat_template(const Pipeline& pipeline);
+// Reads what open_served_model() is given as `template_file`. Errors: those of a file that cannot
+// be read, and of ChatTemplate::parse().
+Result<ChatTemplate> read_chat_template(const std::string& file);
 
 // The tokens of one of a call's prompts, or of its conversation. Errors: status 400.
 api::Outcome<std::vector<TokenId>> encode_input(const ServedModel& model,

@@ -85,6 +85,7 @@ TEST(Comparison, searches_a_rate_between_bounds) {
   EXPECT_EQ(c.metric, "goodput_rate");
   EXPECT_THAT(error_of("goodput = \"ttft=500ms,probes=2\""), HasSubstr("probes is 2"));
   EXPECT_THAT(error_of("goodput = \"latency=1s\""), HasSubstr("'latency' is none of them"));
+  EXPECT_THAT(error_of("goodput = \"gap=1s,gap=2s\""), HasSubstr("'gap' is there twice"));
 }
 
 TEST(Comparison, takes_a_part_of_a_trace) {

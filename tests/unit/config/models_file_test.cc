@@ -95,5 +95,11 @@ TEST(ModelsFile, does_not_keep_what_it_unloads) {
       HasSubstr("'a' is kept and unloaded when idle"));
 }
 
+TEST(ModelsFile, names_stay_on_their_line) {
+  EXPECT_THAT(faults("format = 1\n[[server.models]]\nname = \"a\\nb\"\n"),
+              HasSubstr("desk.toml:3:1: name is the text"));
+  EXPECT_THAT(faults("format = 1\n[[server.models]]\nname = \"a/b: c\"\n"), "none");
+}
+
 }  // namespace
 }  // namespace tenon

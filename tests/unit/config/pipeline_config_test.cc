@@ -258,7 +258,7 @@ TEST(PipelineConfig, reports_an_unknown_table_once) {
 
 TEST(PipelineConfig, says_what_a_value_should_have_been) {
   EXPECT_EQ(error_of("[executor]\nthreads = 'many'\n"),
-            "p.toml:3:1: executor.threads is \"many\" – it must be a whole number from 1 to 1024 "
+            "p.toml:3:1: executor.threads is \"many\" – it must be a whole number from 1 to 512 "
             "threads, or \"auto\" – change it or leave it out");
   EXPECT_EQ(error_of("[executor]\nisa = 'avx1024'\n"),
             "p.toml:3:1: 'executor.isa' is the text \"avx1024\"; expected one of \"portable\", "

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "tests/support/flat_config.h"
 #include "tests/support/folders.h"
 #include "tests/support/model_folder.h"
@@ -219,6 +221,28 @@ TEST(Model, tokens_that_are_recommended_against_are_ids_of_the_model) {
 
 TEST(Model, a_folder_without_a_config_names_the_file) {
   EXPECT_THAT(refusal("no-such-folder"), HasSubstr("no-such-folder/config.json"));
+}
+
+TEST(Model, a_folder_that_holds_something_else_says_what_to_name) {
+  ModelFolder files;
+  for (const char* name : {"b.gguf", "a-00001-of-00002.gguf", "README.md"}) {
+    files.write_file(name, "");
+  }
+  EXPECT_THAT(refusal(files.path()), HasSubstr("has no config.json, but GGUF files: "
+                                               "'a-00001-of-00002.gguf', 'b.gguf' – name one"));
+  ModelFolder adapter;
+  adapter.write_file("adapter_config.json", "{}");
+  EXPECT_THAT(refusal(adapter.path()), HasSubstr("it is an adapter"));
+  ModelFolder outer;
+  std::filesystem::create_directory(outer.path() + "/inner");
+  outer.write_file("inner/config.json", "{}");
+  EXPECT_THAT(refusal(outer.path()), HasSubstr("but the folder 'inner' in it has – name that one"));
+  ModelFolder shards;
+  shards.write_file("config.json", shards.config_text());
+  shards.write_file("model-00001-of-00002.safetensors", "");
+  EXPECT_THAT(refusal(shards.path()),
+              HasSubstr("but 'model-00001-of-00002.safetensors' – fetch the index"));
+  EXPECT_THAT(refusal(shards.path() + "/config.json"), HasSubstr("name the folder"));
 }
 
 TEST(Model, a_folder_without_weights_says_which_files_were_looked_for) {

@@ -26,6 +26,13 @@ TEST(GivenPairs, are_read_from_lines_with_names_comments_and_empty_lines) {
   EXPECT_THAT(pairs->arm, ElementsAre(2, 4));
 }
 
+TEST(GivenPairs, may_stand_in_quotes_as_spreadsheets_write_them) {
+  const auto pairs = parse_pairs("\"old, static\",\"new\"\n\"1.5\",\"2\"\n");
+  ASSERT_TRUE(pairs.ok()) << message_of(pairs.status());
+  EXPECT_EQ(pairs->base_name, "old, static");
+  EXPECT_THAT(pairs->arm, ElementsAre(2));
+}
+
 TEST(GivenPairs, that_are_none_are_refused_with_their_line) {
   EXPECT_THAT(fault_of("1,2\n3\n"), HasSubstr("line 2: '3' is no pair"));
   EXPECT_THAT(fault_of("1,2,3"), HasSubstr("line 1"));

@@ -221,6 +221,21 @@ TEST(Seed, of_minus_one_is_drawn) {
   EXPECT_TRUE(response_with(R"("seed": -1)").ok());
 }
 
+TEST(Numbers, are_whole_however_they_are_written) {
+  const auto call = read_completion(Json::parse(
+      R"({"prompt": [1.0, 2e0], "max_tokens": 1e2, "n": 2.0, "top_k": 40.0, "logprobs": 3.0,
+          "allowed_token_ids": [5.0]})"));
+  ASSERT_TRUE(call.ok()) << call.error().message;
+  EXPECT_EQ(call->prompts[0].tokens, (std::vector<TokenId>{1, 2}));
+  EXPECT_EQ(call->answer.max_tokens, 100u);
+  EXPECT_EQ(call->answer.samples, 2u);
+  EXPECT_EQ(call->top_logprobs, 3u);
+  EXPECT_EQ(call->answer.allowed_tokens, (std::vector<TokenId>{5}));
+  for (const char* wrong : {"2.5", "1e300", "-1.0", "18446744073709551615", "1e19"}) {
+    EXPECT_EQ(chat_with(R"("max_tokens": )" + std::string(wrong)).error.param, "max_tokens");
+  }
+}
+
 TEST(Responses, take_sampling_fields_as_chats_do) {
   const auto call = read_responses_call(Json::parse(
       R"({"input": "a", "top_k": -1, "min_p": 0.1, "repetition_penalty": 1.5, "priority": 3,

@@ -68,6 +68,14 @@ TEST_F(PromptsTest, faults_name_the_line) {
   EXPECT_THAT(error_of(R"({"prompt": "a", "promt": "b"})"), HasSubstr("promt"));
 }
 
+TEST_F(PromptsTest, a_mark_of_the_encoding_is_no_text) {
+  const auto prompts = read_prompt_file(folder_.write_file("p.txt", "\xEF\xBB\xBFone\r\ntwo\n"));
+  ASSERT_TRUE(prompts.ok());
+  EXPECT_EQ(prompts->at(0).text, "one");
+  const auto wide = read_prompt_file(folder_.write_file("p.txt", std::string("\xFF\xFEo\0n\0", 6)));
+  EXPECT_THAT(wide.status().message(), testing::HasSubstr("p.txt' is text in UTF-16"));
+}
+
 TEST_F(PromptsTest, a_file_without_prompts_is_refused) {
   const auto read = read_prompt_file(folder_.write_file("p.txt", "\n\n"));
   ASSERT_FALSE(read.ok());

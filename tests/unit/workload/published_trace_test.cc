@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "core/workload/prompts.h"
 #include "core/workload/workload.h"
 #include "tests/support/temporary_folder.h"
 
@@ -79,10 +80,49 @@ TEST_F(TraceTest, traces_are_told_from_prompts_by_name_and_contents) {
   EXPECT_TRUE(is_trace("whatever.csv"));
   EXPECT_TRUE(is_trace(folder_.write_file("t.jsonl", "{\"input_length\": 3}\n")));
   EXPECT_FALSE(is_trace(folder_.write_file("p.jsonl", "{\"prompt\": \"input\"}\n")));
+  EXPECT_TRUE(is_trace("A.CSV"));
   EXPECT_FALSE(is_trace("work.toml"));
 }
 
+TEST_F(TraceTest, spreadsheets_and_other_systems_may_have_written_it) {
+  const std::string marked = std::string("\xEF\xBB\xBF") + kAzure;
+  EXPECT_EQ(read("marked.csv", marked).toml, read("marked.csv", kAzure).toml);
+  const TraceWorkload made =
+      read("quoted.CSV",
+           "\"Timestamp\",\"Model\",\"Request tokens\",\"Response tokens\"\r\n"
+           "\"5\",\"GPT-4, \"\"old\"\"\",\"10\",\"2\"\r\n");
+  const auto requests = requests_of(made);
+  ASSERT_EQ(requests.size(), 1u);
+  EXPECT_EQ(tokens_of(requests[0].drawn), 10u);
+}
+
+TEST_F(TraceTest, a_workload_may_be_one) {
+  const std::string path = folder_.write_file("azure.csv", kAzure);
+  const auto workload = read_workload(path);
+  ASSERT_TRUE(workload.ok()) << workload.status().message();
+  EXPECT_EQ(workload->requests.size(), 3u);
+  const auto work = read_work(path);
+  ASSERT_TRUE(work.ok()) << work.status().message();
+  EXPECT_EQ(tokens_of(work->at(1).drawn), 200u);
+  EXPECT_EQ(read_work(folder_.write_file("a.txt", kAzure))->size(), 5u);  // prompts, one a line
+}
+
 TEST_F(TraceTest, faults_name_file_and_line) {
+  for (const char* time : {"2023-11-16 24:15:46", "2023-11-16 18:60:46", "2023-11-16 18:15:61",
+                           "2023-02-29 18:15:46", "2023-13-01 18:15:46"}) {
+    EXPECT_THAT(error_of("a.csv", "TIMESTAMP,ContextTokens,GeneratedTokens\n" + std::string(time) +
+                                      ",1,2\n"),
+                HasSubstr("a.csv:2: '" + std::string(time) + "' is no time"));
+  }
+  EXPECT_THAT(error_of("m.jsonl",
+                       "{\"timestamp\": 0, \"input_length\": 3, \"output_length\": 1, "
+                       "\"hash_ids\": [-1]}\n"),
+              HasSubstr("m.jsonl:1: a hash_id is below 0"));
+  for (const char* nothing : {"", "TIMESTAMP,ContextTokens,GeneratedTokens\n"}) {
+    EXPECT_THAT(error_of("a.csv", nothing), HasSubstr("a.csv' has no request – expected"));
+  }
+  EXPECT_THAT(error_of("a.csv", "TIMESTAMP,ContextTokens,GeneratedTokens\n0,1,2\n1e300,1,2\n"),
+              HasSubstr("a request arrives after"));
   EXPECT_THAT(error_of("a.csv", "a,b\n"), HasSubstr("a.csv:1: its columns are"));
   EXPECT_THAT(error_of("a.csv", "TIMESTAMP,ContextTokens,GeneratedTokens\nnever,1,2\n"),
               HasSubstr("a.csv:2"));

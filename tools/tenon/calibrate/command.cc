@@ -27,6 +27,7 @@
 #include "tools/tenon/commands.h"
 #include "tools/tenon/process/standard_output.h"
 #include "tools/tenon/shell/flags.h"
+#include "tools/tenon/shell/outputs.h"
 
 namespace tenon {
 namespace {
@@ -178,6 +179,10 @@ void print_fit(const sim::Fit& fit) {
 
 Status calibrate(CalibrateFlags flags) {
   if (flags.threads == 0) flags.threads = host_facts().workers;
+  const std::string picture = flags.picture.empty()
+                                  ? fs::path(flags.out).replace_extension(".svg").string()
+                                  : flags.picture;
+  for (const std::string& file : {flags.out, picture}) TENON_RETURN_IF_ERROR(check_output(file));
   const WallClock clock;
   const int64_t began_ns = clock.now_ns();
   say("measuring what " + std::to_string(flags.threads) + " threads can do at most");
@@ -203,9 +208,6 @@ Status calibrate(CalibrateFlags flags) {
         "machine is quiet");
   }
   TENON_RETURN_IF_ERROR(write_file(flags.out, {sim::machine_toml(machine)}));
-  const std::string picture = flags.picture.empty()
-                                  ? fs::path(flags.out).replace_extension(".svg").string()
-                                  : flags.picture;
   TENON_RETURN_IF_ERROR(
       write_file(picture, {svg_file(fit_picture(fit), machine.title + ", " + machine.date)}));
   putf("wrote %s and %s in %.0f s\n", flags.out.c_str(), picture.c_str(),
@@ -223,7 +225,7 @@ void add_calibrate_command(Command app, Action& action) {
   add_text(command, "--title", flags->title, "what reports call it (default: the processor)");
   add_text(command, "--picture", flags->picture,
            "SVG file of the fit (default: as --out, with .svg)");
-  add_number(command, whole_number("--threads", 1, 1024), flags->threads,
+  add_number(command, whole_number("--threads", 1, 512), flags->threads,
              "workers of the executor (default: all cores)");
   add_number(command, whole_number("--repeats", 1, 1000), flags->repeats,
              "of each step's prompts; the quickest counts (default: 3)");

@@ -15,6 +15,7 @@
 #include "tools/tenon/process/standard_output.h"
 #include "tools/tenon/shell/flags.h"
 #include "tools/tenon/shell/generation_flags.h"
+#include "tools/tenon/shell/outputs.h"
 #include "tools/tenon/shell/pipeline_flags.h"
 #include "tools/tenon/shell/prompts.h"
 #include "tools/tenon/shell/ranks.h"
@@ -131,6 +132,9 @@ Status write_array(const Embedded& made, const std::string& path) {
 }
 
 Result<int> run(const EmbedFlags& flags) {
+  if (!flags.output.empty()) {
+    TENON_RETURN_IF_ERROR(check_output(flags.output, {flags.file, flags.pipeline.model}));
+  }
   TENON_ASSIGN_OR_RETURN(const std::vector<Prompt> prompts,
                          gather_prompts(flags.prompt, flags.file));
   TENON_ASSIGN_OR_RETURN(const OpenedPipeline opened, open_pipeline(flags.pipeline));

@@ -21,6 +21,7 @@
 #include "tools/tenon/process/json_text.h"
 #include "tools/tenon/process/standard_output.h"
 #include "tools/tenon/shell/flags.h"
+#include "tools/tenon/shell/outputs.h"
 
 namespace tenon {
 namespace {
@@ -149,6 +150,7 @@ Result<LoadRun> drive_load(const LoadFlags& flags, client::Session& session,
               .open_loop = flags.in_flight == 0};
   std::optional<NewFile> rows;
   if (!flags.rows.empty()) {
+    TENON_RETURN_IF_ERROR(check_output(flags.rows, {flags.work.path, flags.authorities}));
     TENON_ASSIGN_OR_RETURN(NewFile file, NewFile::create(flags.rows));
     rows.emplace(std::move(file));
   }
@@ -181,6 +183,7 @@ Result<int> send_sweep(LoadFlags flags, client::Session& session) {
     TENON_ASSIGN_OR_RETURN(std::vector<Sweep> saved, read_sweeps(path));
     std::ranges::move(saved, std::back_inserter(sweeps));
   }
+  if (!flags.charts.empty()) TENON_RETURN_IF_ERROR(make_output_folder(flags.charts));
   Sweep& sweep = sweeps.front();
   sweep.name = flags.name.empty() ? session.address() : flags.name;
   sweep.what = range.what;
@@ -215,7 +218,8 @@ Result<int> send_sweep(LoadFlags flags, client::Session& session) {
 }
 
 Result<int> send_load(LoadFlags flags) {
-  flags.work.path = flags.workload.empty() ? flags.prompts : flags.workload;
+  flags.work.is_prompts = flags.workload.empty();
+  flags.work.path = flags.work.is_prompts ? flags.prompts : flags.workload;
   flags.work.stream = !flags.whole;
   flags.work.usage = !flags.no_usage;
   if (!flags.sweep.empty()) TENON_RETURN_IF_ERROR(parse_sweep(flags.sweep).take_status());
@@ -329,7 +333,8 @@ void add_load_command(Command app, Action& action) {
                   "TENON_API_KEY")
       .type_name("URL")
       .required();
-  Option workload = add_text(command, "--workload", flags->workload, "a workload's TOML file");
+  Option workload = add_text(command, "--workload", flags->workload,
+                             "a workload's TOML file, or a published trace");
   Option prompts = add_text(command, "--prompts", flags->prompts,
                             "prompts, a line each; or .jsonl, with settings of their own");
   workload.excludes(prompts);

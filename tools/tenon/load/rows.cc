@@ -58,9 +58,9 @@ double time_per_token_ms(const client::Answer& answer) {
 }  // namespace
 
 Result<std::vector<client::LoadRequest>> load_requests(const LoadWork& work) {
-  TENON_ASSIGN_OR_RETURN(std::vector<Prompt> prompts, work.path.ends_with(".toml")
-                                                          ? read_workload_prompts(work.path)
-                                                          : read_prompt_file(work.path));
+  const bool lines = work.is_prompts && !work.path.ends_with(".toml");
+  TENON_ASSIGN_OR_RETURN(std::vector<Prompt> prompts,
+                         lines ? read_prompt_file(work.path) : read_work(work.path));
   WorkloadDraw draw(work.seed);
   int64_t poisson_ns = 0;
   std::vector<client::LoadRequest> requests;

@@ -11,7 +11,8 @@
 namespace tenon {
 
 struct LoadWork {
-  std::string path;  // a workload (.toml), or prompts as .jsonl or a line each
+  std::string path;         // a workload (.toml), a published trace, or prompts
+  bool is_prompts = false;  // as .jsonl or a line each, whatever else the file could be
   std::string model;
   bool chat = false;
   bool stream = true, usage = true;

@@ -1,10 +1,8 @@
 #include "tools/tenon/load/sweeps.h"
 
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "core/base/files/new_file.h"
-#include "core/base/quote.h"
 #include "core/report/pages/sweep_chart.h"
 #include "core/report/sweep_json.h"
 #include "tools/tenon/process/json_text.h"
@@ -47,9 +45,6 @@ std::string measured_sweep_json(const Sweep& sweep, const LoadRun& last) {
 
 Status write_sweep_charts(const std::vector<Sweep>& sweeps, const std::string& folder,
                           const std::string& caption) {
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error) return failed("cannot make " + path_in_quotes(folder) + ": " + error.message());
   for (const Picture& picture : sweep_charts(sweeps)) {
     TENON_RETURN_IF_ERROR(
         write_file(folder + "/" + picture.name + ".svg", {svg_file(picture, caption)}));

@@ -15,6 +15,7 @@
 #include "tools/tenon/process/progress.h"
 #include "tools/tenon/process/standard_output.h"
 #include "tools/tenon/shell/flags.h"
+#include "tools/tenon/shell/outputs.h"
 #include "tools/tenon/shell/pipeline_flags.h"
 #include "tools/tenon/shell/prompts.h"
 
@@ -65,6 +66,8 @@ Result<std::vector<TokenId>> gather_tokens(const LogitsFlags& flags, const Pipel
 }
 
 Status write_logits(const LogitsFlags& flags) {
+  TENON_RETURN_IF_ERROR(
+      check_output(flags.out, {flags.tokens_file, flags.text_file, flags.pipeline.model}));
   TENON_ASSIGN_OR_RETURN(const OpenedPipeline opened, open_pipeline(flags.pipeline));
   Pipeline& pipeline = *opened.pipeline;
   TENON_ASSIGN_OR_RETURN(const std::vector<TokenId> tokens, gather_tokens(flags, pipeline));

@@ -1,5 +1,6 @@
 #include <memory>
 
+#include "core/base/ascii.h"
 #include "core/base/files/new_file.h"
 #include "core/base/quote.h"
 #include "core/base/text.h"
@@ -55,7 +56,7 @@ Status to_folder(const Model& model, const ConvertFlags& flags, bool tokenizer,
 Status convert(const ConvertFlags& flags) {
   TENON_ASSIGN_OR_RETURN(const TensorType* type, writable_type("--type", flags.type));
   TENON_ASSIGN_OR_RETURN(const GgufSplit split, flags.split.read());
-  const bool file = flags.out.ends_with(".gguf");
+  const bool file = lower_ascii(flags.out).ends_with(".gguf");
   if (split.wanted() && !file) {
     return invalid_argument(path_in_quotes(flags.out) +
                             " would be a folder, which is not written in parts; give a name that "

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <memory>
 
+#include "core/base/ascii.h"
 #include "core/base/files/given_text.h"
 #include "core/base/presence.h"
 #include "core/base/quote.h"
@@ -61,7 +62,7 @@ struct QuantizeFlags {
   uint32_t sweeps = 3;
   std::vector<const OptionOfSome*> given;  // on the command line
 
-  bool writes_file() const { return out.ends_with(".gguf"); }
+  bool writes_file() const { return lower_ascii(out).ends_with(".gguf"); }
   bool has_budget() const { return bits != std::floor(bits); }
 };
 

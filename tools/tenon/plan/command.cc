@@ -6,7 +6,6 @@
 #include <chrono>
 #include <cmath>
 #include <ctime>
-#include <filesystem>
 #include <memory>
 #include <thread>
 
@@ -28,12 +27,12 @@
 #include "tools/tenon/process/standard_output.h"
 #include "tools/tenon/process/typed_command.h"
 #include "tools/tenon/shell/flags.h"
+#include "tools/tenon/shell/outputs.h"
 #include "tools/tenon/shell/places.h"
 
 namespace tenon {
 namespace {
 
-namespace fs = std::filesystem;
 using capacity::Candidate;
 using capacity::FoundFleet;
 using capacity::Plan;
@@ -59,7 +58,8 @@ std::vector<std::string> listed(const std::vector<std::string>& texts,
   std::vector<std::string> out;
   for (const std::string& text : texts) {
     for (const std::string_view part : split(text, ',')) {
-      if (!trim(part).empty()) out.emplace_back(trim(part));
+      const std::string entry(trim(part));
+      if (!entry.empty() && std::ranges::find(out, entry) == out.end()) out.push_back(entry);
     }
   }
   return out.empty() ? std::move(otherwise) : out;
@@ -96,6 +96,9 @@ Status take_prices(const std::vector<std::string>& prices, std::vector<sim::Mach
     const WrittenNumber written = written_number(text.substr(equals + 1));
     const std::string fault = number_fault(real_number("--price", 1e-6, 1e6), written);
     if (!fault.empty()) return invalid_argument(fault);
+    if (found->price.source == "--price") {
+      return invalid_argument("--price says what " + in_quotes(name) + " costs twice – keep one");
+    }
     found->price.hour = as_real(written);
     found->price.source = "--price";
   }
@@ -113,7 +116,25 @@ Result<std::vector<sim::Machine>> machines_of(const PlanFlags& flags) {
   return out;
 }
 
+// What is said twice is tried once; what is left empty ("1,,2") was meant to say something.
+Status check_lists(const PlanFlags& flags) {
+  const std::pair<std::string_view, const std::vector<std::string>*> lists[] = {
+      {"--machine", &flags.machines},         {"--tensor", &flags.tensor},
+      {"--weights", &flags.weights},          {"--kv-dtype", &flags.dtypes},
+      {"--scheduler", &flags.schedulers},     {"--kv-cache", &flags.kv_caches},
+      {"--batch-tokens", &flags.batch_tokens}};
+  for (const auto& [flag, texts] : lists) {
+    for (const std::string& text : *texts) {
+      if (list_entries(text)) continue;
+      return invalid_argument(std::string(flag) + " is " + in_quotes(text) +
+                              ", which has an empty entry – write what it is, or leave it out");
+    }
+  }
+  return {};
+}
+
 Result<capacity::SearchSpace> space_of(const PlanFlags& flags) {
+  TENON_RETURN_IF_ERROR(check_lists(flags));
   capacity::SearchSpace space;
   TENON_ASSIGN_OR_RETURN(space.machines, machines_of(flags));
   TENON_ASSIGN_OR_RETURN(space.ranks,
@@ -225,6 +246,14 @@ class Planner {
   }
 
   const std::string& model_words() const { return model_words_; }
+  // Why none of `candidates` could be made, where that is one reason: no matter of machines then.
+  Status same_fault(size_t candidates) const {
+    if (unmade_.size() < candidates) return {};
+    for (const std::string& each : unmade_) {
+      if (each != unmade_.front()) return {};
+    }
+    return invalid_argument(unmade_.front());
+  }
 
  private:
   FoundFleet search_one(const Candidate& candidate) {
@@ -238,6 +267,8 @@ class Planner {
     auto replicas = SimulatedReplicas::open(work_, candidate, opening_);
     if (!replicas.ok()) {
       refused.refused = message_of(replicas.status());
+      const std::scoped_lock lock(telling_);
+      unmade_.push_back(refused.refused);
       return refused;
     }
     note(**replicas);
@@ -274,12 +305,10 @@ class Planner {
   const WallClock clock_;
   std::mutex opening_, telling_;
   std::string model_words_;
+  std::vector<std::string> unmade_;
 };
 
 Status write_plan(const Plan& plan, const std::string& folder) {
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error) return failed("cannot make the folder " + in_quotes(folder) + ": " + error.message());
   const auto file = [&](const char* name) { return folder + "/" + name; };
   TENON_RETURN_IF_ERROR(write_file(file("plan.json"), {json_text(capacity::plan_json(plan))}));
   TENON_RETURN_IF_ERROR(write_file(file("plan.html"), {capacity::plan_page(plan)}));
@@ -324,6 +353,7 @@ Result<int> plan_machines(const PlanFlags& flags, const std::string& command) {
         "no machine's link joins so many as --tensor says; leave it out, or add "
         "[joined] to a machine's file");
   }
+  if (!flags.out.empty()) TENON_RETURN_IF_ERROR(make_output_folder(flags.out));
   Planner planner(flags, work, WallClock().now_ns() + *budget);
   const uint32_t threads = flags.threads > 0 ? flags.threads : host_facts().workers;
   Plan plan{.goal = work.goal,
@@ -336,6 +366,7 @@ Result<int> plan_machines(const PlanFlags& flags, const std::string& command) {
             .memory_share = flags.memory_share};
   plan.findings = planner.search(candidates, threads);
   if (interrupted()) return interrupted_status();
+  TENON_RETURN_IF_ERROR(planner.same_fault(candidates.size()));
   plan.model = planner.model_words().empty() ? work.model : planner.model_words();
   plan.out_of_time = std::ranges::any_of(plan.findings, &FoundFleet::unfinished);
   capacity::rank_findings(plan.findings, plan.goal);
@@ -374,7 +405,8 @@ void add_traffic_flags(Command command, PlanFlags& flags) {
   add_number(command, whole_number("--answer-tokens", 1, 1 << 20), flags.answer_tokens,
              "of an answer on average (default: 256)");
   add_text(command, "--workload", flags.workload,
-           "requests instead: a workload's TOML file or prompts; arrivals stay random");
+           "requests instead: a workload's TOML file, a published trace or prompts; "
+           "arrivals stay random");
   add_number(command, whole_number("--requests", 50, 1'000'000), flags.requests,
              "of a probe, or those of 30 seconds (default: 600)");
   add_text(command, "--routing", flags.routing,

@@ -25,6 +25,7 @@
 #include "tools/tenon/process/json_text.h"
 #include "tools/tenon/process/standard_output.h"
 #include "tools/tenon/shell/flags.h"
+#include "tools/tenon/shell/outputs.h"
 
 namespace tenon {
 namespace {
@@ -409,6 +410,11 @@ int check(CheckFlags flags) {
                                              " – expected a duration such as 60s or 10min"));
     }
     flags.fuzz_ns = *duration;
+  }
+  for (const std::string& file : {flags.junit, flags.html}) {
+    if (file.empty()) continue;
+    const Status writable = check_output(file, {flags.library});
+    if (!writable.ok()) return report_failure(writable);
   }
   const Result<CheckReport> report = Check(flags).run();
   if (!report.ok()) return report_failure(report.status());

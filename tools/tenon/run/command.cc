@@ -17,6 +17,7 @@
 #include "tools/tenon/run/report.h"
 #include "tools/tenon/shell/flags.h"
 #include "tools/tenon/shell/generation_flags.h"
+#include "tools/tenon/shell/outputs.h"
 #include "tools/tenon/shell/pipeline_flags.h"
 #include "tools/tenon/shell/prompts.h"
 #include "tools/tenon/shell/ranks.h"
@@ -172,6 +173,10 @@ void show(const RunFlags& flags, const Pipeline& pipeline, RunOutput& output,
 }
 
 Result<int> run(const RunFlags& flags) {
+  if (!flags.trace.empty()) {
+    TENON_RETURN_IF_ERROR(
+        check_output(flags.trace, {flags.file, flags.workload, flags.pipeline.config}));
+  }
   TENON_ASSIGN_OR_RETURN(const std::vector<Prompt> prompts,
                          flags.workload.empty() ? gather_prompts(flags.prompt, flags.file)
                                                 : read_workload_prompts(flags.workload));
@@ -220,7 +225,8 @@ void add_run_command(Command app, Action& action) {
       "prompt", flags->prompt, "the text to go on from; \"-\" or nothing reads standard input");
   Option file =
       add_text(command, "--file", flags->file, "prompts to run together: one a line, or .jsonl");
-  Option workload = add_text(command, "--workload", flags->workload, "a workload's TOML file");
+  Option workload = add_text(command, "--workload", flags->workload,
+                             "a workload's TOML file, or a published trace");
   prompt.excludes(file).excludes(workload);
   file.excludes(workload);
   Option json =

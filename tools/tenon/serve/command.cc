@@ -179,6 +179,8 @@ Result<int> serve(ServeFlags flags) {
   flags.service.tracer = tracer.get();
   flags.service.constrain = server::make_form_constrainer();
   allow_connections(flags.http);
+  // An address that cannot be had, or a certificate, is told before models are loaded for minutes.
+  TENON_RETURN_IF_ERROR(http::Server::open(flags.http, {}).take_status());
   TENON_ASSIGN_OR_RETURN(ModelsToServe models, models_to_serve(flags.models));
   const std::string names = models.names();
   const std::vector<std::string> transfer_lines = transfer_lines_of(models);

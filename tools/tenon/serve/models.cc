@@ -86,6 +86,28 @@ Status check_names(const std::vector<Spec>& specs) {
   return Status();
 }
 
+// What the pipelines of all models say, before one of them is loaded for minutes: every fault at
+// once. Their models are looked at when they are needed.
+Status check_pipelines(const std::vector<Spec>& specs) {
+  std::vector<std::string> faults;
+  for (const Spec& spec : specs) {
+    const std::string whose =
+        specs.size() > 1 && !spec.name.empty() ? "the model " + in_quotes(spec.name) + ": " : "";
+    const auto note = [&](const Status& status) {
+      if (!status.ok()) faults.push_back(whose + message_of(status));
+    };
+    if (!spec.chat_template.empty()) note(server::read_chat_template(spec.chat_template).status());
+    const Result<PipelineConfig> config = load_config(spec.flags);
+    note(config.status());
+    if (spec.keep || !config.ok()) continue;
+    if (config->processes() == 1 && config->engines() == 1) continue;
+    faults.push_back("the model " + in_quotes(spec.name) +
+                     " is run by several processes or engines ([parallel]), which are loaded "
+                     "together at the start – keep it (keep = true)");
+  }
+  return faults.empty() ? Status() : invalid_argument(join(faults, "\n"));
+}
+
 // Nanoseconds; 0 = never. Null: nobody said.
 Result<std::optional<int64_t>> idle_time(const std::string& text) {
   if (text.empty()) return std::optional<int64_t>();
@@ -197,13 +219,7 @@ Result<server::ModelSource> source_of(Spec spec, const std::shared_ptr<SharedWei
     }
     return source;
   }
-  // What the files of pipelines say is checked now, and the models when they are needed.
   TENON_ASSIGN_OR_RETURN(const PipelineConfig config, load_config(spec.flags));
-  if (config.processes() > 1 || config.engines() > 1) {
-    return invalid_argument("the model " + in_quotes(spec.name) +
-                            " is run by several processes or engines ([parallel]), which are "
-                            "loaded together at the start – keep it (keep = true)");
-  }
   for (const NamedAdapter& adapter : config.adapters) source.adapters.push_back(adapter.name);
   source.measure = [spec] { return measure(spec); };
   source.load = [spec, weights](uint64_t free_bytes) { return load(spec, weights, free_bytes); };
@@ -217,6 +233,22 @@ Result<server::ModelSource> source_of(Spec spec, const std::shared_ptr<SharedWei
             message_of(needs.status()) + " – the others are served");
   }
   return source;
+}
+
+// Of models that could be loaded, were all of them allowed to take more: every request for such a
+// one will be refused.
+void warn_of_no_room(const ModelsToServe& models) {
+  if (!models.options.memory_bytes) return;
+  for (const server::ModelSource& source : models.sources) {
+    if (!source.needs || source.needs->device_free_bytes) continue;
+    const uint64_t bytes = saturating_add(source.needs->weight_bytes, source.needs->least_kv_bytes);
+    if (bytes <= *models.options.memory_bytes) continue;
+    log(LogLevel::warning, "server",
+        "the model " + in_quotes(source.name) + " needs " + approximate_bytes(bytes) +
+            ", and all models together may take " +
+            approximate_bytes(*models.options.memory_bytes) +
+            " (memory) – requests for it will be refused");
+  }
 }
 
 // What the system can give, less what the models were promised and have not touched yet.
@@ -274,12 +306,14 @@ Result<ModelsToServe> models_to_serve(const ModelFlags& flags) {
         "demand, "
         "and there is none – say --on-demand, or list them in a file for --models");
   }
+  TENON_RETURN_IF_ERROR(check_pipelines(specs));
   const auto weights = std::make_shared<SharedWeights>();
   for (Spec& spec : specs) {
     TENON_ASSIGN_OR_RETURN(server::ModelSource source, source_of(std::move(spec), weights));
     models.sources.push_back(std::move(source));
   }
   models.options.memory_bytes = memory ? memory : file.memory_bytes;
+  warn_of_no_room(models);
   models.options.max_loaded = flags.max_loaded.value_or(file.max_loaded);
   if (file.load_wait_ns) models.options.load_wait = std::chrono::nanoseconds(*file.load_wait_ns);
   models.options.free_bytes = free_beside;

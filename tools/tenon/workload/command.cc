@@ -11,6 +11,7 @@
 #include "tools/tenon/process/progress.h"
 #include "tools/tenon/process/standard_output.h"
 #include "tools/tenon/shell/flags.h"
+#include "tools/tenon/shell/outputs.h"
 
 namespace tenon {
 namespace {
@@ -21,6 +22,7 @@ struct TraceFlags {
 };
 
 Status convert_trace(const TraceFlags& flags) {
+  if (!flags.out.empty()) TENON_RETURN_IF_ERROR(check_output(flags.out, {flags.file}));
   TENON_ASSIGN_OR_RETURN(const TraceWorkload made, read_trace(flags.file, flags.cut));
   // What is written must be read again.
   TENON_ASSIGN_OR_RETURN(const Workload read, parse_workload(made.toml, flags.file));

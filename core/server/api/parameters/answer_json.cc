@@ -1,6 +1,7 @@
 #include "core/server/api/parameters/answer_json.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <string>
 
@@ -102,11 +103,20 @@ Status unknown_key(const std::string& key, std::string_view what,
 
 }  // namespace
 
-WrittenNumber written_json(const Json& value) {
+std::optional<int64_t> whole_json(const Json& value) {
   constexpr auto kMost = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
-  if (value.is_number_unsigned() && value.get<uint64_t>() > kMost) return value.get<double>();
+  if (value.is_number_unsigned() && value.get<uint64_t>() > kMost) return std::nullopt;
   if (value.is_number_integer()) return value.get<int64_t>();
-  if (value.is_number_float()) return value.get<double>();
+  if (!value.is_number_float()) return std::nullopt;
+  constexpr double kMostExact = 9007199254740992.0;  // 2^53: up to here a double is one number
+  const auto real = value.get<double>();
+  if (std::abs(real) > kMostExact || real != std::trunc(real)) return std::nullopt;
+  return static_cast<int64_t>(real);
+}
+
+WrittenNumber written_json(const Json& value) {
+  if (const auto whole = whole_json(value)) return *whole;
+  if (value.is_number()) return value.get<double>();
   if (value.is_array()) return "a list";
   if (value.is_object()) return "an object";
   if (value.is_string()) return shown_text(value.get_ref<const std::string&>());

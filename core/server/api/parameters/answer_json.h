@@ -1,7 +1,9 @@
 // AnswerSettings from a JSON object.
 #pragma once
 
+#include <cstdint>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -10,6 +12,9 @@
 
 namespace tenon {
 
+// A whole number. JSON has one kind of number, so that 100.0 and 1e2 are 100, as many clients write
+// it. Null: no number, one with a fraction, or none that 64 bits have.
+std::optional<int64_t> whole_json(const nlohmann::ordered_json& value);
 // A value as a number, whatever it is.
 WrittenNumber written_json(const nlohmann::ordered_json& value);
 

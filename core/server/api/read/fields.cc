@@ -4,6 +4,7 @@
 
 #include "core/base/quote.h"
 #include "core/base/text.h"
+#include "core/server/api/parameters/answer_json.h"
 
 namespace tenon::api {
 
@@ -39,17 +40,10 @@ std::optional<int64_t> Fields::whole(std::string_view name, int64_t least, int64
   if (value == nullptr) return std::nullopt;
   const std::string range =
       "must be a whole number from " + std::to_string(least) + " to " + std::to_string(most);
-  if (!value->is_number_integer()) {
-    refuse(name, range);
-    return std::nullopt;
-  }
-  const bool is_huge = value->is_number_unsigned() && value->get<uint64_t>() > INT64_MAX;
-  const int64_t number = is_huge ? 0 : value->get<int64_t>();
-  if (is_huge || number < least || number > most) {
-    refuse(name, range);
-    return std::nullopt;
-  }
-  return number;
+  const auto number = whole_json(*value);
+  if (number && *number >= least && *number <= most) return number;
+  refuse(name, range);
+  return std::nullopt;
 }
 
 void Fields::note_ignored(std::string_view name) {

@@ -11,6 +11,7 @@ struct EmbeddingCall {
   std::vector<PromptInput> inputs;
   bool base64 = false;
   std::optional<uint32_t> dimensions;
+  std::optional<std::string> adapter;  // that `model` names; set by who knows which there are
   std::vector<std::string> ignored;
 };
 Outcome<EmbeddingCall> read_embedding(const Json& body);  // /v1/embeddings
