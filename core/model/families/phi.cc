@@ -31,8 +31,9 @@ void read(const JsonFields& config, ModelPlan& plan) {
   layer.mlp.activation = read_activation(config, {"hidden_act"}, "gelu_new");
   plan.final_norm = layer.attention_norm;
   plan.head_bias = true;
-  plan.ropes = {read_rope(config, {.partial = PartialRotation::by_key, .partial_factor = 0.5},
-                          shape.head_dim, plan.context_tokens)};
+  plan.ropes = {read_rope(
+      config, {.partial = PartialRotation::by_key, .partial_factor = 0.5, .odd_parts = false},
+      shape.head_dim, plan.context_tokens)};
   plan.layers.assign(shape.layers, layer);
 }
 

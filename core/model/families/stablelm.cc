@@ -32,8 +32,9 @@ void read(const JsonFields& config, ModelPlan& plan) {
   layer.mlp.activation = read_activation(config, {"hidden_act"}, "silu");
   layer.parallel = config.flag("use_parallel_residual", false);
   if (layer.parallel) layer.mlp_norm = {};
-  plan.ropes = {read_rope(config, {.partial = PartialRotation::by_key, .partial_factor = 0.25},
-                          shape.head_dim, plan.context_tokens)};
+  plan.ropes = {read_rope(
+      config, {.partial = PartialRotation::by_key, .partial_factor = 0.25, .odd_parts = false},
+      shape.head_dim, plan.context_tokens)};
   plan.layers.assign(shape.layers, layer);
 }
 

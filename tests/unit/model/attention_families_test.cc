@@ -176,6 +176,18 @@ TEST(AttentionFamilies, mimo_has_twice_the_kv_heads_and_sinks_in_layers_with_a_w
       ElementsAre(0, 10));
 }
 
+TEST(AttentionFamilies, mimo_turns_whole_heads_where_a_scaled_setting_has_no_part) {
+  const auto dims = [](const std::string& full) {
+    const ModelPlan plan = plan_with("mimo_v2_flash", R"("num_hidden_layers":2,"rope_parameters":{
+        "full_attention":{)" + full + R"(},"sliding_attention":{"rope_type":"default"}})");
+    return std::vector<uint32_t>{plan.ropes.at(0).dim, plan.ropes.at(1).dim};
+  };
+  EXPECT_THAT(dims(R"("rope_type":"default")"), ElementsAre(64, 64));
+  EXPECT_THAT(dims(R"("rope_type":"linear","factor":2.0)"), ElementsAre(192, 64));
+  EXPECT_THAT(dims(R"("rope_type":"linear","factor":2.0,"partial_rotary_factor":0.5)"),
+              ElementsAre(96, 64));
+}
+
 TEST(AttentionFamilies, mimo_scales_v_unless_that_is_null) {
   const auto scale = [](const std::string& keys) {
     return plan_with("mimo_v2_flash", R"("num_hidden_layers":1)" + keys)

@@ -279,6 +279,21 @@ TEST(Families, factors_and_caps_out_of_range_are_refused) {
               HasSubstr("'no_rope_layers' is a list of 2; expected a list of 36 times 0 or 1"));
 }
 
+TEST(Families, an_odd_number_of_elements_turns_as_one_more_does) {
+  // Half of 10 elements are 5: 6 turn, by frequencies that are spread over 5, but in families whose
+  // reference fails then.
+  const ModelPlan odd = plan_of(R"({"model_type":"glm4","head_dim":10,"rope_parameters":
+      {"rope_theta":1000.0,"rope_type":"linear","factor":2.0,"partial_rotary_factor":0.5}})");
+  EXPECT_EQ(odd.ropes[0].dim, 6u);
+  EXPECT_EQ(odd.ropes[0].theta, std::pow(1000.0, 6.0 / 5.0));
+  EXPECT_THAT(
+      refusal(R"({"model_type":"glm4","head_dim":10,"rope_parameters":
+      {"rope_theta":1000.0,"rope_type":"yarn","factor":2.0,"partial_rotary_factor":0.5}})"),
+      HasSubstr("an odd number of elements of a head, 5, would turn, with rope type 'yarn'"));
+  EXPECT_THAT(refusal(R"({"model_type":"stablelm","hidden_size":320,"partial_rotary_factor":0.5})"),
+              HasSubstr("0.500000 of heads of 10 elements would turn; expected an even number"));
+}
+
 const std::string kDeepseek = R"({"model_type":"deepseek_v2","num_hidden_layers":2,"hidden_size":48,
     "num_attention_heads":3,"first_k_dense_replace":2,)";
 

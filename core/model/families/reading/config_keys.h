@@ -78,6 +78,7 @@ struct RopeDefaults {
   bool pairs = false;
   bool proportional = false;             // "proportional" is among the types
   bool axes = false;                     // positions of images have several, which for text are one
+  bool odd_parts = true;                 // an odd number of elements turns as one more does
   uint32_t original_context_tokens = 0;  // where nothing says so; 0: the model's context
   const nlohmann::json* settings = nullptr;  // of a config.json without any; null: the plain ones
 };

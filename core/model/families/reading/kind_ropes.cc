@@ -28,7 +28,10 @@ RopePlan read_kind(const JsonFields& config, const JsonFields& settings, const c
   for (const char* key : {"rope_theta", kPart}) {
     if (const json* value = config.find(key)) flat[key] = *value;
   }
-  const RopeDefaults defaults{.partial = PartialRotation::by_key, .partial_factor = part};
+  // Where the key is missing, only the plain type takes the family's part of a head.
+  const bool plain = own->text("rope_type", own->text("type", "default")) == "default";
+  const RopeDefaults defaults{.partial = PartialRotation::by_key,
+                              .partial_factor = plain ? part : 1.0};
   RopePlan rope =
       read_rope_object(JsonFields(flat, config.faults()), *own, defaults, head_dim, context_tokens);
   rope.scaling.truncate = truncates(settings);

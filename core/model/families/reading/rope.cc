@@ -131,7 +131,8 @@ uint32_t read_dim(const JsonFields& config, const JsonFields& rope, const RopeDe
     return head_dim;
   }
   const double turned = std::floor(part * head_dim);
-  if (part > 0.0 && part < 1.0 && turned >= 2.0 && std::fmod(turned, 2.0) == 0.0) {
+  const bool odd = std::fmod(turned, 2.0) != 0.0;
+  if (part > 0.0 && part < 1.0 && turned >= 1.0 && (!odd || defaults.odd_parts)) {
     return static_cast<uint32_t>(turned);
   }
   const JsonFields& from = rope.has("partial_rotary_factor") ? rope : config;
@@ -140,6 +141,22 @@ uint32_t read_dim(const JsonFields& config, const JsonFields& rope, const RopeDe
                           std::to_string(head_dim) +
                           " elements would turn; expected an even number of elements of a head");
   return head_dim;
+}
+
+// The reference makes a frequency for each element but every other one, and turns two elements by
+// each: of an odd number one more turns, by frequencies that are spread over that number. As a base
+// for one more, it is this.
+void round_up_odd(const JsonFields& rope, RopePlan& out) {
+  if (out.dim % 2 == 0) return;
+  const RopeScalingKind kind = out.scaling.kind;
+  if (kind != RopeScalingKind::none && kind != RopeScalingKind::linear &&
+      kind != RopeScalingKind::llama3) {
+    rope.faults().unsupported("an odd number of elements of a head, " + std::to_string(out.dim) +
+                              ", would turn, with rope type '" + std::string(name_of(kind)) +
+                              "', for which the reference fails");
+  }
+  out.theta = std::pow(out.theta, (out.dim + 1.0) / out.dim);
+  ++out.dim;
 }
 
 }  // namespace
@@ -179,6 +196,7 @@ RopePlan read_rope_object(const JsonFields& config, const JsonFields& rope,
   }
   out.dim = read_dim(config, rope, defaults, head_dim);
   read_scaling(config, rope, defaults, context_tokens, out);
+  if (out.dim < head_dim) round_up_odd(rope, out);
   return out;
 }
 
