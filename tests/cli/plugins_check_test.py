@@ -183,7 +183,6 @@ WRONG = {
         "answers_twice": ("kv_store.what_was_put", "fail"),
         "loses_answers": ("kv_store.answers", "fail"),
         "waits_for_nobody": ("kv_store.answers", "hang"),
-        "writes_late": ("kv_store.destroyed", "crash"),
     }),
     "kernels_delta": ("state", {
         "tiles_heads": ("state.formula", "fail"),
