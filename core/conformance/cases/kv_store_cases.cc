@@ -200,6 +200,17 @@ Finding gives_what_was_put(Subject& subject) {
         found += got.code == StatusCode::ok;
       }
     }
+    for (uint32_t number = 0; number < 6; ++number) {
+      const KvStoreKey key = key_of(seed, number);
+      const std::vector<std::byte> value = value_of(seed, number, size_of(number));
+      TENON_RETURN_IF_ERROR(asker.ask(put(key, value)).take_status());
+      TENON_ASSIGN_OR_RETURN(const Answered removed, asker.ask(request(KvStoreVerb::remove, key)));
+      std::vector<std::byte> room(value.size());
+      TENON_ASSIGN_OR_RETURN(const Answered got, asker.ask(get(key, room)));
+      if (removed.code == StatusCode::ok && got.code == StatusCode::ok) {
+        return broke("get of a key that was removed finds something");
+      }
+    }
     if (found == 0) return not_exercised("no get ever found anything");
     return Finding();
   });

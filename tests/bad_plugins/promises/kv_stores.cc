@@ -105,23 +105,6 @@ struct WaitsForNobody : Around {
     return Around::collect(wait_ns, out);
   }
 };
-struct WritesLate : Around {
-  using Around::Around;
-  ~WritesLate() override {
-    std::thread([room = last_] {
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
-      if (!room.empty()) room[0] = std::byte{7};
-    }).detach();
-  }
-  Status submit(std::span<const KvStoreRequest> requests) noexcept override {
-    for (const KvStoreRequest& one : requests) {
-      if (!one.room.empty()) last_ = one.room;
-    }
-    return Around::submit(requests);
-  }
-  std::span<std::byte> last_;
-};
-
 template <typename Class>
 constexpr PluginDescriptor made(std::string_view id) {
   return wrong<KvStore, Class, Options>(id);
@@ -136,10 +119,9 @@ constexpr PluginDescriptor kWrong[] = {
     made<AnswersTwice>("test.answers_twice"),
     made<LosesAnswers>("test.loses_answers"),
     made<WaitsForNobody>("test.waits_for_nobody"),
-    made<WritesLate>("test.writes_late"),
 };
 
 }  // namespace
 
 TENON_PLUGIN_LIBRARY(&kPlugin, &kWrong[0], &kWrong[1], &kWrong[2], &kWrong[3], &kWrong[4],
-                     &kWrong[5], &kWrong[6], &kWrong[7], &kWrong[8], &kWrong[9])
+                     &kWrong[5], &kWrong[6], &kWrong[7], &kWrong[8])
