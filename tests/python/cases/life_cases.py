@@ -21,7 +21,7 @@ def started(script, **more):
 
 class Lives(unittest.TestCase):
     def ended(self, process, status=0):
-        said, told = process.communicate(timeout=60)
+        said, told = process.communicate(timeout=240)
         self.assertEqual(process.returncode, status, told)
         return said, told
 
