@@ -17,8 +17,10 @@ LONG = "SamplingParams(max_tokens=1900, ignore_eos=True, temperature=0)"
 
 
 def script(text):
-    return "from tenon import *\nimport asyncio, os, resource, signal, sys, threading, time\n" + textwrap.dedent(
-        text).replace("LONG", LONG)
+    # Whoever started this in the background may have had interrupts ignored.
+    return ("import asyncio, os, resource, signal, sys, threading, time\n"
+            "signal.signal(signal.SIGINT, signal.default_int_handler)\nfrom tenon import *\n"
+            + textwrap.dedent(text).replace("LONG", LONG))
 
 
 def started(text):
@@ -89,7 +91,6 @@ def interrupted(drawn):
         llm = LLM()
         params = SamplingParams(max_tokens=6, temperature=0)
         expected = llm.generate("The king", params)[0].outputs[0].token_ids
-        asleep = True
         print("ready", flush=True)
         for i in range({MOMENTS}):
             try:

@@ -13,13 +13,15 @@ LONG = "SamplingParams(max_tokens=1900, ignore_eos=True, temperature=0)"
 
 def started(script, **more):
     # Python 3.12 warns of every fork where there are threads.
-    script = "from tenon import *\nimport os, sys, threading, time\n" + textwrap.dedent(script).replace("LONG", LONG)
+    # A test in the background may have interrupts ignored.
+    script = ("from tenon import *\nimport os, signal, sys, threading, time\n"
+              "signal.signal(signal.SIGINT, signal.default_int_handler)\n" + textwrap.dedent(script).replace("LONG", LONG))
     return subprocess.Popen([sys.executable, "-W", "ignore::DeprecationWarning", "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more)
 
 
 class Lives(unittest.TestCase):
     def ended(self, process, status=0):
-        said, told = process.communicate(timeout=60)
+        said, told = process.communicate(timeout=240)
         self.assertEqual(process.returncode, status, told)
         return said, told
 
