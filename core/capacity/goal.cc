@@ -1,5 +1,7 @@
 #include "core/capacity/goal.h"
 
+#include <set>
+
 #include "core/base/number.h"
 #include "core/base/quote.h"
 #include "core/base/text.h"
@@ -31,10 +33,12 @@ std::string Goal::words() const {
 
 Result<Goal> parse_goal(std::string_view text) {
   Goal goal;
+  std::set<std::string_view> seen;
   for (const std::string_view part : split(text, ',')) {
     const size_t equals = part.find('=');
     const std::string_view key = trim(part.substr(0, equals));
     const std::string_view value = equals == part.npos ? "" : trim(part.substr(equals + 1));
+    if (!seen.insert(key).second) return wrong(text, in_quotes(key) + " is there twice");
     if (key == "ttft" || key == "gap") {
       const auto bound = parse_duration_ns(value);
       if (!bound || *bound <= 0) return wrong(text, in_quotes(value) + " is no time above 0");

@@ -21,6 +21,7 @@ Json probe_json(const Probe& probe, const Goal& goal) {
   return {{"replicas", probe.replicas},
           {"rate", probe.rate},
           {"requests", probe.requests},
+          {"cut_short", probe.cut_short},
           {"kept_share", probe.kept_share},
           {"saturated", probe.saturated},
           {"ttft_ms", probe.ttft_ms},

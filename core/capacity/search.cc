@@ -44,7 +44,9 @@ class Search {
     TENON_RETURN_IF_ERROR(one_replica());
     if (ends()) return std::move(out_);
     if (out_.replicas == 0) TENON_RETURN_IF_ERROR(several());
-    if (!ends()) out_.binds = what_binds(out_.probe);
+    if (ends()) return std::move(out_);
+    TENON_RETURN_IF_ERROR(complete_fewer());
+    out_.binds = what_binds(out_.probe);
     return std::move(out_);
   }
 
@@ -59,8 +61,17 @@ class Search {
       return std::optional<Probe>();
     }
     ++out_.probes;
-    TENON_ASSIGN_OR_RETURN(const Probe found, replicas_.probe(replicas, rate));
+    TENON_ASSIGN_OR_RETURN(const Probe found,
+                           replicas_.probe(replicas, rate, rate == 0 || limits_.whole_probes));
     return std::optional(found);
+  }
+
+  // What reports show of one replica less.
+  Status complete_fewer() {
+    if (!out_.fewer || !out_.fewer->cut_short) return {};
+    TENON_ASSIGN_OR_RETURN(out_.fewer,
+                           replicas_.probe(out_.fewer->replicas, out_.fewer->rate, true));
+    return {};
   }
 
   void take(const Probe& found) {

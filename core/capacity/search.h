@@ -21,6 +21,9 @@ struct Probe {
   uint32_t replicas = 1;
   double rate = 0;  // requests a second, of all replicas; 0: one request at a time
   uint32_t requests = 0;
+  // It was ended once too few requests could keep the bounds: `kept_share` is what could be kept at
+  // most, and times and gaps are of the requests that had arrived, open ones by what they waited.
+  bool cut_short = false;
   double kept_share = 0;   // of requests that kept the goal's bounds
   bool saturated = false;  // requests waited longer the later they came
   double ttft_ms = 0;      // the goal's share of requests had at most this …
@@ -57,13 +60,15 @@ class Replicas {
   virtual ~Replicas() = default;
   virtual MemoryFit memory() const = 0;
   // `rate` 0: one request at a time, on one replica. The same arguments give the same result.
-  virtual Result<Probe> probe(uint32_t replicas, double rate) = 0;
+  // Unless it is `whole`, a probe that cannot hold the goal any more may be cut short.
+  virtual Result<Probe> probe(uint32_t replicas, double rate, bool whole) = 0;
 };
 
 struct SearchLimits {
   uint32_t most_replicas = 64;
   // Probes of the rate that one replica holds, once it is known to hold less than all.
   uint32_t rate_probes = 8;
+  bool whole_probes = false;  // none is cut short; what is found is the same
   std::function<bool()> go_on =
       {};  // asked before each probe; false: the search ends. May be empty.
 };
@@ -77,10 +82,10 @@ struct FoundFleet {
   double broken_rate = 0;           // … did not hold; 0: it was not searched, since one holds all
   uint32_t replicas = 0;            // that hold the goal
   Probe probe = {};                 // of them
-  std::optional<Probe> fewer = {};  // of one replica less; null: there is none
+  std::optional<Probe> fewer = {};  // of one replica less, as a whole; null: there is none
   Bound binds = Bound::queueing;
-  uint32_t probes = 0;
-  bool best = false;  // no other finding is cheaper and further from the bounds
+  uint32_t probes = 0;  // without those that were repeated as a whole
+  bool best = false;    // no other finding is cheaper and further from the bounds
 
   uint32_t machines() const { return replicas * candidate.ranks; }
   double price() const { return replicas * candidate.price(); }

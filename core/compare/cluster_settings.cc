@@ -84,6 +84,11 @@ Result<MachineFailure> parse_failure(std::string_view text) {
 }
 
 Status check_cluster(const ClusterOf& cluster) {
+  if (cluster.prefill == 0 && !cluster.decode_machine.empty()) {
+    return invalid_argument("cluster.decode_machine is " + in_quotes(cluster.decode_machine) +
+                            ", and cluster.prefill is 0, so that no machine only goes on with "
+                            "answers; set cluster.prefill, or leave it out");
+  }
   return check_plan(cluster.machines, cluster.plan());
 }
 

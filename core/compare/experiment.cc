@@ -11,6 +11,7 @@
 #include "core/base/quote.h"
 #include "core/base/text.h"
 #include "core/compare/json.h"
+#include "core/compare/replay.h"
 #include "core/report/pages/text_report.h"
 #include "core/report/statistics/sequence.h"
 #include "core/workload/draw.h"
@@ -189,7 +190,11 @@ Status Experiment::load_work() {
 
 // The workload's copy in the folder, which all arms read. A trace becomes a workload of ours.
 Result<std::string> Experiment::keep_work() {
-  if (!is_trace(comparison_.workload)) return folder_.keep_workload(comparison_.workload);
+  if (!is_trace(comparison_.workload)) {
+    // Faults are of the file that somebody wrote, not of a copy that is gone then.
+    TENON_RETURN_IF_ERROR(read_replay_prompts(comparison_.workload, 1, 0).take_status());
+    return folder_.keep_workload(comparison_.workload);
+  }
   TENON_ASSIGN_OR_RETURN(const TraceWorkload made,
                          read_trace(comparison_.workload, comparison_.trace));
   const size_t left_out = made.empty + made.too_long;

@@ -11,6 +11,7 @@
 #include "core/base/sha256.h"
 #include "core/compare/json.h"
 #include "core/report/pages/answer_text.h"
+#include "core/report/statistics/goodput.h"
 
 namespace tenon::compare {
 namespace {
@@ -83,6 +84,10 @@ void ReplayRun::begin(const TurnOrder& turns) {
   turns_.begin(turns);
   start_ns_ = clock_.now_ns();
   sinks_.clear();
+  open_.clear();
+  awaited_.clear();
+  late_.clear();
+  broken_ = 0;
 }
 
 Status ReplayRun::run(const TurnOrder& turns) {
@@ -148,7 +153,8 @@ Result<MeasuredPiece> ReplayRun::piece() {
 
 EngineParts ReplayRun::parts_of(Pipeline& pipeline, Scheduler* recorder) {
   EngineParts parts = pipeline.parts();
-  parts.clock = &clock_;
+  // A clock that stands still while others have their turn needs nobody who stops it.
+  if (virtual_ == nullptr) parts.clock = &clock_;
   if (recorder != nullptr) parts.scheduler = recorder;
   return parts;
 }
@@ -208,10 +214,11 @@ Status ReplayRun::submit(size_t index, Request request, int64_t arrival_ns) {
     open_tokens_ -= tokens;
     if (!at_once) return;
     const auto done = sinks_.extract(index).mapped();
+    if (may_lose()) open_.erase(index);
     if (!take_) return take_rows(index, *done);
-    open_.erase(index);
     take_(index, *done);
   });
+  if (watched_) awaited_.push_back({index, arrival_ns >= 0 ? arrival_ns : clock_.now_ns()});
   request.sink = sink;
   sinks_.insert_or_assign(index, std::move(sink));
   submitted_ += request.samples;
@@ -219,8 +226,30 @@ Status ReplayRun::submit(size_t index, Request request, int64_t arrival_ns) {
   if (!id.ok()) return with_context("request " + std::to_string(index), id.status());
   ++open_requests_;
   open_tokens_ += tokens;
-  if (take_) open_.emplace(index, *id);
+  if (may_lose()) open_.emplace(index, *id);
   return {};
+}
+
+Status ReplayRun::step() {
+  TENON_RETURN_IF_ERROR(engine_.step());
+  if (watched_) count_late();
+  return {};
+}
+
+// The time of a first token that is still to come is now or later.
+void ReplayRun::count_late() {
+  if (watched_->slo_ttft_ms <= 0) return awaited_.clear();
+  const int64_t now_ns = clock_.now_ns();
+  for (; !awaited_.empty(); awaited_.pop_front()) {
+    const Awaited& first = awaited_.front();
+    if (ms(now_ns - first.arrival_ns) <= watched_->slo_ttft_ms) return;
+    const auto sink = sinks_.find(first.index);
+    if (sink == sinks_.end()) continue;  // its row has told
+    const auto& samples = sink->second->samples();
+    const bool speaks =
+        std::ranges::any_of(samples, [](const auto& one) { return !one.ids.empty(); });
+    if (!speaks && late_.insert(first.index).second) ++broken_;
+  }
 }
 
 Status ReplayRun::lose_all() {
@@ -310,6 +339,8 @@ void ReplayRun::take_rows(size_t index, const ReplaySink& sink) {
       fault_ = "request " + std::to_string(index) + " failed: " + sample.message;
     }
     rows_.push_back(row_of(index, number, sample));
+    if (!watched_ || within_bounds(rows_.back(), *watched_)) continue;
+    if (late_.erase(index) == 0) ++broken_;
   }
 }
 

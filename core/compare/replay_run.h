@@ -3,9 +3,12 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -40,7 +43,13 @@ class ReplayRun {
   void hand_over(std::function<void(size_t index, const ReplaySink& sink)> take) {
     take_ = std::move(take);
   }
-  // Ends every open request as cancelled, and forgets what the cache holds.
+  // From here on requests are counted that break `bounds` for certain, as soon as that is known:
+  // one that ended with a longer gap or a later first token, and one that is open, has no token and
+  // has waited for longer. Before begin().
+  void watch(const MeasuredPlan& bounds) { watched_ = bounds; }
+  uint32_t broken() const { return broken_; }
+  // Ends every open request as cancelled, and forgets what the cache holds. Where requests are
+  // handed over or watched.
   Status lose_all();
   // Of K and V of a sequence of so many tokens, states included.
   double kv_bytes_of(size_t tokens) const {
@@ -51,7 +60,7 @@ class ReplayRun {
   bool idle() const { return engine_.idle(); }
   // When the engine can go on: now, or when its scheduler wants to be asked. Not of an idle one.
   int64_t next_ns() const;
-  Status step() { return engine_.step(); }
+  Status step();
   uint64_t samples_ended() const;  // since begin()
   int64_t start_ns() const { return start_ns_; }
   Status end();
@@ -83,6 +92,8 @@ class ReplayRun {
   void take_needs(const StepRecord& step, bool prefill);
   // Rows of a request's samples; its tokens are not needed any more.
   void take_rows(size_t index, const ReplaySink& sink);
+  bool may_lose() const { return take_ || watched_; }
+  void count_late();
   RequestRow row_of(size_t index, size_t number, const ReplaySink::Sample& sample);
   void add_steps(MeasuredPiece& out) const;
   void add_totals(MeasuredPiece& out) const;
@@ -107,7 +118,16 @@ class ReplayRun {
   uint64_t salt_;
   std::function<void(size_t, const ReplaySink&)> take_;
   std::map<size_t, RequestId> open_;  // where they may be lost
-  const bool keeps_answers_;          // for write_answers
+  // Where bounds are watched.
+  struct Awaited {
+    size_t index = 0;
+    int64_t arrival_ns = 0;
+  };
+  std::optional<MeasuredPlan> watched_;
+  std::deque<Awaited> awaited_;  // in order of arrival, those that may yet be late
+  std::set<size_t> late_;        // open, and counted already
+  uint32_t broken_ = 0;
+  const bool keeps_answers_;  // for write_answers
   const StepWork needed_;
   const KvMemory memory_;
   Steps steps_;

@@ -32,7 +32,7 @@ double time_of(const Machine& machine, const ProductRate& rate, size_t point) {
 Status check_joined(const JoiningLink& joined) {
   if (joined.most <= 1) return {};
   TENON_RETURN_IF_ERROR(above_zero("joined.bandwidth", joined.bandwidth));
-  return not_negative("joined.latency_us", joined.latency_ns);
+  return not_negative("joined.latency_us", joined.latency_ns * 1e-3);
 }
 
 Status check_product(const Machine& machine, const ProductRate& rate) {
@@ -98,7 +98,7 @@ Status check_machine(const Machine& machine) {
   TENON_RETURN_IF_ERROR(above_zero("bandwidth", machine.bandwidth));
   TENON_RETURN_IF_ERROR(above_zero("link", machine.link_bandwidth));
   TENON_RETURN_IF_ERROR(not_negative("network", machine.network_bandwidth));
-  TENON_RETURN_IF_ERROR(not_negative("network_us", machine.network_ns));
+  TENON_RETURN_IF_ERROR(not_negative("network_us", machine.network_ns * 1e-3));
   TENON_RETURN_IF_ERROR(check_joined(machine.joined));
   TENON_RETURN_IF_ERROR(not_negative("price.hour", machine.price.hour));
   if (machine.price.hour > 0 && machine.price.source.empty()) {
@@ -107,15 +107,19 @@ Status check_machine(const Machine& machine) {
   TENON_RETURN_IF_ERROR(above_zero("attention.operations", machine.attention_operations));
   TENON_RETURN_IF_ERROR(above_zero("attention.decode", machine.decode_share));
   TENON_RETURN_IF_ERROR(above_zero("attention.prompt", machine.prompt_share));
-  TENON_RETURN_IF_ERROR(not_negative("overheads.step_us", machine.step_ns));
-  TENON_RETURN_IF_ERROR(not_negative("overheads.layer_us", machine.layer_ns));
-  TENON_RETURN_IF_ERROR(not_negative("overheads.sequence_us", machine.sequence_ns));
-  TENON_RETURN_IF_ERROR(not_negative("overheads.logits_us", machine.logits_ns));
+  TENON_RETURN_IF_ERROR(not_negative("overheads.step_us", machine.step_ns * 1e-3));
+  TENON_RETURN_IF_ERROR(not_negative("overheads.layer_us", machine.layer_ns * 1e-3));
+  TENON_RETURN_IF_ERROR(not_negative("overheads.sequence_us", machine.sequence_ns * 1e-3));
+  TENON_RETURN_IF_ERROR(not_negative("overheads.logits_us", machine.logits_ns * 1e-3));
   if (machine.products.empty()) {
     return invalid_argument("there is no [[product]]; expected one for each format of weights");
   }
   for (const ProductRate& rate : machine.products) {
     TENON_RETURN_IF_ERROR(check_product(machine, rate));
+    if (machine.find(rate.format) != &rate) {
+      return invalid_argument("product " + in_quotes(rate.format) +
+                              " is there twice; leave one of them out");
+    }
   }
   return {};
 }

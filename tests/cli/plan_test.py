@@ -15,7 +15,8 @@ SMALL = {"--model": "smollm-135m", "--slo": "ttft=500ms,gap=100ms", "--rate": 40
 def arguments_of(**changed):
     """`tensor="2"` stands for --tensor 2, in place of what SMALL has."""
     options = {**SMALL, **{"--" + name.replace("_", "-"): value for name, value in changed.items()}}
-    return [word for option in options.items() for word in option]
+    # An option of "" is a flag.
+    return [word for option in options.items() for word in option if word != ""]
 
 
 class Plan(unittest.TestCase):
@@ -61,6 +62,31 @@ class Plan(unittest.TestCase):
         self.assertEqual(one, self.plan(machine="h100,a100-80gb", threads=3)["findings"])
         self.assertNotEqual(one, self.plan(machine="h100,a100-80gb", seed=2)["findings"])
 
+    def test_a_probe_that_is_cut_short_changes_no_plan(self):
+        # Of 400 requests a second one replica holds a part: its probes are lost early.
+        for changed in ({"rate": 400, "slo": "ttft=200ms,gap=60ms"},
+                        {"rate": 400, "slo": "gap=30ms"},
+                        {"rate": 300, "slo": "ttft=100ms", "scheduler": "continuous,static"},
+                        {"rate": 3000, "slo": "ttft=200ms", "most": 2}):
+            with self.subTest(changed=changed):
+                cut = self.plan(**changed)["findings"]
+                whole = self.plan(**changed, whole_probes="")["findings"]
+                self.assertEqual([self.verdict(each) for each in cut],
+                                 [self.verdict(each) for each in whole])
+                for each in cut:
+                    self.assertFalse(each.get("one_replica_less", {}).get("cut_short", False))
+
+    @staticmethod
+    def verdict(finding):
+        """Without what a probe that was lost says of itself."""
+        lost = "refused" in finding and finding.get("at", {}).get("requests", 0) > 0
+        return {**finding, "at": None} if lost else finding
+
+    def test_far_beyond_what_a_replica_holds_a_probe_ends_soon(self):
+        plan = self.plan(rate=3000, slo="ttft=200ms", most=2)
+        refused, = plan["findings"]
+        self.assertIn("it takes more than 2 replicas", refused["refused"])
+
     def test_a_price_that_is_given_wins(self):
         plan = self.plan(machine="h100,l40s", price="l40s=99")
         self.assertEqual(plan["findings"][0]["machine"], "h100")
@@ -92,11 +118,13 @@ class Plan(unittest.TestCase):
                 ({"machine": broken}, "bandwidth is -1.0; it must be a number above 0"),
                 ({"slo": "ttft=never"}, "'never' is no time above 0"),
                 ({"slo": "speed=1"}, "'speed' is no part of a goal"),
+                ({"slo": "ttft=1s,ttft=2s"}, "'ttft' is there twice"),
                 ({"tensor": "0"}, "--tensor"),
                 ({"tensor": "1,,2"}, "--tensor is '1,,2', which has an empty entry"),
                 ({"tensor": "16"}, "no machine's link joins so many"),
                 ({"price": "tpu=1"}, "names no machine of this plan"),
                 ({"price": "h100=-1"}, "--price"),
+                ({"price": "h100"}, "--price 'h100' has no price"),
                 ({"routing": "nearest"}, "'nearest' is no routing"),
                 ({"budget": "soon"}, "is no time such as 10min"),
                 ({"workload": "nowhere.toml"}, "nowhere.toml")):

@@ -4,7 +4,7 @@ import pathlib
 import tempfile
 import unittest
 
-from program import run
+from program import SOURCE, run
 
 WORK = """format = 1
 [[request]]
@@ -124,6 +124,10 @@ class Simulate(unittest.TestCase):
                  "'nearest' is no routing; expected round_robin, least_load, prefix or session"),
                 ("h100", ["--arm", "c:cluster.machines=0"], "cluster.machines is 0"),
                 ("h100", ["--arm", "c:cluster.prefill=1"], "one at least must be left"),
+                ("h100", ["--arm", "c:cluster.decode_machine=h200"],
+                 "cluster.decode_machine is 'h200', and cluster.prefill is 0"),
+                ("h100", ["--arm", "c:executor.plugin=cpu"],
+                 "'executor.plugin=cpu' is set, and a simulation has the executor \"sim\""),
                 ("h100", ["--arm", "c:cluster.failure=2@soon/1s"], "'2@soon/1s' is no failure"),
                 ("h100", ["--arm", "c:cluster.failure=2@1s/1s"],
                  "machine 2 is to fail, and there are 1"),
@@ -141,6 +145,37 @@ class Simulate(unittest.TestCase):
                 self.assertEqual(done.returncode, 1, done.stdout)
                 self.assertIn(words, done.stderr)
                 self.assertFalse(self.out.exists())
+
+    def test_a_fault_of_a_workload_names_the_file_that_was_given(self):
+        self.work.write_text(WORK.replace("count = 24", "count = 0"))
+        done = self.simulate("--arm", "static:scheduler.plugin=static")
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertIn(f"{self.work}:3:9: count is 0", done.stderr)
+
+    def test_a_figure_that_makes_no_sense_is_a_sentence_with_its_key(self):
+        whole = (SOURCE / "configs/machines/h100.toml").read_text()
+        file = self.folder / "strange.toml"
+        for old, new, words in (
+                ("bandwidth = 3.35e12", "bandwidth = nan", "strange.toml:11:13: bandwidth is nan"),
+                ("link = 5.5e10", "link = 0.0", "link is 0.0; it must be a number above 0"),
+                ("link = 5.5e10", "lnik = 5.5e10", "'lnik' is no key of a machine"),
+                ("memory = \"79GiB\"", "memory = \"0GiB\"", "memory is 0; it must be above 0"),
+                ("step_us = 120.0", "step_us = -5.0", "overheads.step_us is -5.0; it must be 0 or"),
+                ("decode = 0.63", "decode = 0.0", "attention.decode is 0.0"),
+                ("rows = [1, 8,", "rows = [8, 1,", "product 'bf16': rows 1.0 come after 8.0"),
+                ("share = [0.857, 0.765, 0.715, 0.324, 0.364]", "share = [0.857]",
+                 "product 'bf16': there are 5 rows and 1 shares"),
+                ("share = [0.857,", "share = [0.001,", "8.0 rows take less time than 1.0"),
+                ("format = \"q4_0\"", "format = \"bf16\"", "product 'bf16' is there twice"),
+                ("hour = 2.69", "hour = -2.0", "price.hour is -2.0"),
+                ("format = 1\n", "format = [\n", "not TOML")):
+            with self.subTest(words=words):
+                self.assertEqual(whole.count(old) > 0, True, old)
+                file.write_text(whole.replace(old, new, 1))
+                done = self.simulate("--arm", "static:scheduler.plugin=static", machine=file)
+                self.assertEqual(done.returncode, 1, done.stdout)
+                self.assertIn(words, done.stderr)
+                self.assertIn(str(file), done.stderr)
 
     def test_only_a_simulation_moves_the_clock(self):
         done = run("run", "hello", "--set", "executor.plugin=sim", "--set", "executor.machine=h100")

@@ -1,6 +1,12 @@
 // The executor "sim": runs that really happened, followed decision by decision; and simulations,
 // which are the same whatever the host does meanwhile.
+//
+//   TENON_TEST_WORLDS=50 tenon_pipeline_tests --gtest_filter='*FollowedTest*'    1,000 random
+//   worlds TENON_TEST_WORLD=17 tenon_pipeline_tests --gtest_filter='*FollowedTest*'     one of each
+//   pair
+#include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <random>
 #include <thread>
 
@@ -122,15 +128,16 @@ class SimulationTest : public testing::Test {
   }
 
   // Runs on the processor, then follows that run; what differs, if anything does.
-  void follows(const std::vector<std::string>& settings, uint64_t seed) {
+  void follows(const std::vector<std::string>& settings, uint64_t seed,
+               const std::string& model = "") {
     const std::string path = random_work(seed), views = folder_.path() + "/views.jsonl";
     {
-      const auto real = opened(settings, false);
+      const auto real = opened(settings, false, model);
       ASSERT_NE(real, nullptr);
       const auto piece = replay(*real, work_of(*real, path, seed), {.salt = 1, .record = views});
       ASSERT_TRUE(piece.ok()) << piece.status().message();
     }
-    const auto simulated = opened(settings, true);
+    const auto simulated = opened(settings, true, model);
     ASSERT_NE(simulated, nullptr);
     const auto found = follow_run(*simulated, work_of(*simulated, path, seed), views);
     ASSERT_TRUE(found.ok()) << found.status().message();
@@ -167,11 +174,57 @@ std::vector<std::string> tight(const std::string& scheduler, const std::string& 
 class FollowedTest : public SimulationTest,
                      public testing::WithParamInterface<std::tuple<const char*, const char*>> {};
 
+uint64_t number_in(const char* variable, uint64_t otherwise) {
+  const char* text = std::getenv(variable);
+  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
+}
+
+// A smaller model, limits and memory of all sizes, and options of what the pair takes. Two worlds
+// of one number differ from pair to pair.
+std::vector<std::string> random_settings(const std::string& scheduler, const std::string& kv_cache,
+                                         uint64_t seed) {
+  std::mt19937_64 random(seed * 1000 + scheduler.size() * 10 + kv_cache.size());
+  const auto one_of = [&random](const std::vector<std::string>& words) {
+    return words[random() % words.size()];
+  };
+  const bool blocks = kv_cache != "naive";
+  std::vector<std::string> out = {
+      "scheduler.plugin=" + scheduler, "kv_cache.plugin=" + kv_cache,
+      "kv_cache.block_tokens=" + (blocks ? one_of({"4", "8", "16", "32"}) : "auto"),
+      // 512 bytes a token: of one whole sequence and somewhat more, up to all of them.
+      "kv_cache.memory=" + std::to_string(48 + random() % 160) + "KiB", "limits.context_tokens=64",
+      "limits.max_sequences=" + std::to_string(1 + random() % 6),
+      "limits.max_batch_tokens=" + std::to_string(48 + random() % 48)};
+  if (scheduler == "continuous" || scheduler == "chunked") {
+    out.push_back("scheduler.options.policy=" + one_of({"fcfs", "priority", "shortest_first"}));
+  }
+  if (scheduler == "chunked" && random() % 2 == 0) {
+    out.push_back("scheduler.options.step_tokens=" + std::to_string(4 + random() % 40));
+  }
+  if (scheduler != "static" && blocks && random() % 3 == 0) {
+    out.push_back("scheduler.options.preempt=swap");
+    out.push_back("kv_cache.swap_memory=" + std::to_string(16 + random() % 100) + "KiB");
+  }
+  return out;
+}
+
 TEST_P(FollowedTest, every_view_and_decision_is_that_of_the_run_that_was_recorded) {
   const auto [scheduler, kv_cache] = GetParam();
   for (const uint64_t seed : {1, 2, 3}) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     follows(tight(scheduler, kv_cache), seed);
+  }
+}
+
+TEST_P(FollowedTest, so_are_those_of_random_worlds) {
+  const auto [scheduler, kv_cache] = GetParam();
+  const uint64_t one = number_in("TENON_TEST_WORLD", 0);
+  const uint64_t last = one > 0 ? one : number_in("TENON_TEST_WORLDS", 3);
+  for (uint64_t world = std::max<uint64_t>(one, 1); world <= last && !HasFailure(); ++world) {
+    const std::vector<std::string> settings = random_settings(scheduler, kv_cache, world);
+    SCOPED_TRACE("TENON_TEST_WORLD=" + std::to_string(world) + ": " +
+                 testing::PrintToString(settings));
+    follows(settings, world, source_folder() + "/configs/models/tale-draft");
   }
 }
 

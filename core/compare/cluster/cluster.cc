@@ -30,17 +30,19 @@ struct Event {
 class Cluster {
  public:
   Cluster(const std::vector<Pipeline*>& machines, const ClusterPlan& plan, const ReplayWork& work,
-          const ReplayOptions& options)
+          const ReplayOptions& options, EarlyEnd* early)
       : pipelines_(machines),
         plan_(plan),
         prompts_(plan.prefill > 0 ? plan.prefill : machines.size()),
         router_(plan.routing, prompts_),
         work_(work),
-        travels_(plan.prefill > 0 || !plan.failures.empty()) {
+        travels_(plan.prefill > 0 || !plan.failures.empty()),
+        early_(travels_ || work.make ? nullptr : early) {
     for (Pipeline* pipeline : machines) {
       runs_.push_back(std::make_unique<ReplayRun>(*pipeline, work, options));
     }
     if (travels_) take_parts();
+    if (early_ != nullptr) watch();
     order_.resize(work.size());
     std::iota(order_.begin(), order_.end(), size_t{0});
     if (work.in_flight > 0) return;
@@ -57,6 +59,7 @@ class Cluster {
       };
       // Failures go on for ever, but nothing is left that they could change.
       if (!machine && !due_ns && open_ == 0) break;
+      if (is_lost()) return end_early();
       if (comes_first(event_ns) && (!due_ns || *event_ns <= *due_ns)) {
         TENON_RETURN_IF_ERROR(happen());
       } else if (comes_first(due_ns)) {
@@ -68,8 +71,7 @@ class Cluster {
       }
     }
     if (next_ < order_.size()) return internal("requests are left that no machine was sent");
-    for (size_t i = 0; i < runs_.size(); ++i) TENON_RETURN_IF_ERROR(named(i, runs_[i]->end()));
-    return {};
+    return end();
   }
 
   Result<MeasuredPiece> piece() {
@@ -101,6 +103,7 @@ class Cluster {
     }
     next_ = 0;
     open_ = 0;
+    if (early_ != nullptr) early_->broken = 0;
     slots_ns_.clear();
     for (uint32_t i = 0; i < work_.in_flight; ++i) slots_ns_.insert(begin_ns_);
     events_.clear();
@@ -114,6 +117,28 @@ class Cluster {
       events_.emplace(begin_ns_ + each.at_ns,
                       Event{Event::Kind::fails, each.machine - 1, each.for_ns});
     }
+  }
+
+  Status end() {
+    for (size_t i = 0; i < runs_.size(); ++i) TENON_RETURN_IF_ERROR(named(i, runs_[i]->end()));
+    return {};
+  }
+
+  // How many requests there will be is known from the start.
+  void watch() {
+    for (const auto& run : runs_) run->watch(early_->bounds);
+    early_->all = 0;
+    for (const Request& request : work_.requests) early_->all += request.samples;
+  }
+  // The same comparison as that of a piece's share, which falls with every request that is lost.
+  bool is_lost() const {
+    return early_ != nullptr && early_->broken > 0 &&
+           early_->most_kept() < early_->bounds.slo_share;
+  }
+  Status end_early() {
+    early_->ended = true;
+    for (size_t i = 0; i < runs_.size(); ++i) TENON_RETURN_IF_ERROR(named(i, runs_[i]->lose_all()));
+    return end();
   }
 
   Status named(size_t machine, Status status) const {
@@ -150,8 +175,10 @@ class Cluster {
     VirtualClock& clock = *pipelines_[machine]->virtual_clock;
     clock.advance_to(runs_[machine]->next_ns());
     const uint64_t before = runs_[machine]->samples_ended();
+    const uint32_t broken = runs_[machine]->broken();
     TENON_RETURN_IF_ERROR(named(machine, runs_[machine]->step()));
     note_next(machine);
+    if (early_ != nullptr) early_->broken += runs_[machine]->broken() - broken;
     if (travels_) return settle_parts();
     const uint64_t ended = runs_[machine]->samples_ended() - before;
     if (work_.in_flight == 0) return {};
@@ -343,7 +370,8 @@ class Cluster {
   const size_t prompts_;  // machines that compute prompts: the first ones
   Router router_;
   const ReplayWork& work_;
-  const bool travels_;  // requests may be at several machines
+  const bool travels_;     // requests may be at several machines
+  EarlyEnd* const early_;  // null: all are answered
   std::vector<std::unique_ptr<ReplayRun>> runs_;
   std::vector<MachineLoad> loads_;  // of the latest question
   std::vector<size_t> order_;
@@ -392,7 +420,7 @@ Status check_plan(size_t machines, const ClusterPlan& plan) {
 
 Result<MeasuredPiece> replay_cluster(const std::vector<Pipeline*>& machines,
                                      const ClusterPlan& plan, const ReplayWork& work,
-                                     const ReplayOptions& options) {
+                                     const ReplayOptions& options, EarlyEnd* early) {
   for (const Pipeline* pipeline : machines) {
     if (pipeline->virtual_clock != nullptr) continue;
     return invalid_argument("several machines are simulated: choose executor.plugin = \"sim\"");
@@ -402,7 +430,7 @@ Result<MeasuredPiece> replay_cluster(const std::vector<Pipeline*>& machines,
   }
   TENON_RETURN_IF_ERROR(check_plan(machines.size(), plan));
   TENON_RETURN_IF_ERROR(check_network(machines, plan));
-  Cluster cluster(machines, plan, work, options);
+  Cluster cluster(machines, plan, work, options, early);
   if (options.warm) TENON_RETURN_IF_ERROR(cluster.run());
   TENON_RETURN_IF_ERROR(cluster.run());
   return cluster.piece();

@@ -32,6 +32,19 @@ struct ClusterPlan {
   std::vector<MachineFailure> failures = {};
 };
 
+// Ends a replay before everything is answered, once so many requests have broken their bounds that
+// the others cannot make up the share any more: nothing that is left to happen changes that
+// verdict.
+struct EarlyEnd {
+  MeasuredPlan bounds = {};  // its slo_ttft_ms, slo_gap_ms and slo_share
+  // What came of it.
+  bool ended = false;
+  uint32_t broken = 0;  // requests that are known to have broken them
+  uint32_t all = 0;     // of so many
+
+  double most_kept() const { return all == 0 ? 0 : static_cast<double>(all - broken) / all; }
+};
+
 // Error: invalid_argument, no machine for a role, or a failure of a machine that is not there.
 Status check_plan(size_t machines, const ClusterPlan& plan);
 
@@ -40,8 +53,10 @@ Status check_plan(size_t machines, const ClusterPlan& plan);
 // machine that is not simulated, a record of views, no machine for a role, no network between
 // roles, a failure of a machine that is not there), unsupported (several samples of a request with
 // roles or failures); what an engine reports, with the machine's number.
+// With `early`, which is filled in, the piece may end early; then it has the requests that had
+// arrived, those that were open as cancelled. Not with roles, failures or requests that are made.
 Result<MeasuredPiece> replay_cluster(const std::vector<Pipeline*>& machines,
                                      const ClusterPlan& plan, const ReplayWork& work,
-                                     const ReplayOptions& options);
+                                     const ReplayOptions& options, EarlyEnd* early = nullptr);
 
 }  // namespace tenon::compare

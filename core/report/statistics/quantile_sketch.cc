@@ -12,19 +12,21 @@ constexpr double kLeast = 1e-9;  // and what is smaller
 }  // namespace
 
 void QuantileSketch::add(double value) {
-  if (buckets_.empty() && values_.size() < exact_) {
+  if (count_ == 0 && values_.size() < exact_) {
     values_.push_back(value);
     return;
   }
-  if (buckets_.empty()) leave_exactness();
+  if (count_ == 0) leave_exactness();
   put_in_bucket(value);
 }
 
 void QuantileSketch::add(const QuantileSketch& other) {
   for (const double value : other.values_) add(value);
-  if (other.buckets_.empty()) return;
-  if (buckets_.empty()) leave_exactness();
-  for (const auto& [bucket, count] : other.buckets_) buckets_[bucket] += count;
+  if (other.count_ == 0) return;
+  if (count_ == 0) leave_exactness();
+  for (size_t i = 0; i < other.buckets_.size(); ++i) {
+    if (other.buckets_[i] > 0) at(other.first_ + static_cast<int32_t>(i)) += other.buckets_[i];
+  }
   count_ += other.count_;
   sum_ += other.sum_;
   most_ = std::max(most_, other.most_);
@@ -36,8 +38,19 @@ void QuantileSketch::leave_exactness() {
   for (const double value : values) put_in_bucket(value);
 }
 
+uint64_t& QuantileSketch::at(int32_t bucket) {
+  if (buckets_.empty()) first_ = bucket;
+  if (bucket < first_) {
+    buckets_.insert(buckets_.begin(), static_cast<size_t>(first_ - bucket), 0);
+    first_ = bucket;
+  }
+  const auto place = static_cast<size_t>(bucket - first_);
+  if (place >= buckets_.size()) buckets_.resize(place + 1);
+  return buckets_[place];
+}
+
 void QuantileSketch::put_in_bucket(double value) {
-  ++buckets_[static_cast<int32_t>(std::floor(std::log(std::max(value, kLeast)) / std::log(kBase)))];
+  ++at(static_cast<int32_t>(std::floor(std::log(std::max(value, kLeast)) / std::log(kBase))));
   ++count_;
   sum_ += value;
   most_ = std::max(most_, value);
@@ -46,15 +59,17 @@ void QuantileSketch::put_in_bucket(double value) {
 double QuantileSketch::quantile(double q) const {
   const auto rank = static_cast<uint64_t>(q * static_cast<double>(count_ - 1));
   uint64_t before = 0;
-  for (const auto& [bucket, count] : buckets_) {
-    before += count;
-    if (before > rank) return std::min(std::pow(kBase, bucket + 0.5), most_);
+  for (size_t i = 0; i < buckets_.size(); ++i) {
+    before += buckets_[i];
+    if (before > rank) {
+      return std::min(std::pow(kBase, first_ + static_cast<int32_t>(i) + 0.5), most_);
+    }
   }
   return most_;
 }
 
 Quantiles QuantileSketch::quantiles() const {
-  if (buckets_.empty()) return quantiles_of(values_);
+  if (count_ == 0) return quantiles_of(values_);
   return {sum_ / static_cast<double>(count_),
           quantile(0.5),
           quantile(0.9),

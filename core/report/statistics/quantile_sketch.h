@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <vector>
 
 #include "core/report/statistics/measured.h"
@@ -18,17 +17,19 @@ class QuantileSketch {
   void add(double value);  // 0 or more
   void add(const QuantileSketch& other);
   Quantiles quantiles() const;
-  uint64_t count() const { return buckets_.empty() ? values_.size() : count_; }
+  uint64_t count() const { return count_ == 0 ? values_.size() : count_; }
 
  private:
+  uint64_t& at(int32_t bucket);
   void put_in_bucket(double value);
   void leave_exactness();
   double quantile(double q) const;
 
   size_t exact_;
-  std::vector<double> values_;  // empty once there are buckets
-  std::map<int32_t, uint64_t> buckets_;
-  uint64_t count_ = 0;
+  std::vector<double> values_;     // empty once there are buckets
+  std::vector<uint64_t> buckets_;  // from bucket `first_` on
+  int32_t first_ = 0;
+  uint64_t count_ = 0;  // in buckets
   double sum_ = 0, most_ = 0;
 };
 

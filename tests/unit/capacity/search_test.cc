@@ -35,8 +35,8 @@ class Formula final : public Replicas {
       : each_(each), alone_ttft_ms_(alone_ttft_ms), sharing_(sharing) {}
 
   MemoryFit memory() const override { return {uint64_t{16} << 30, uint64_t{50} << 30, 1 << 20}; }
-  Result<Probe> probe(uint32_t replicas, double rate) override {
-    ++asked_[{replicas, rate}];
+  Result<Probe> probe(uint32_t replicas, double rate, bool whole) override {
+    (whole ? wholes_ : asked_)[{replicas, rate}] += 1;
     const double capacity = each_ * replicas * (1 + sharing_ * (1 - 1.0 / replicas));
     const double load = rate / capacity;
     Probe out{.replicas = replicas, .rate = rate, .requests = 100};
@@ -45,10 +45,11 @@ class Formula final : public Replicas {
     out.kept_share = out.ttft_ms <= 500 && load <= 1 ? 1 : 0.5;
     out.busy = std::min(1.0, load);
     out.spent = {.reading = 3, .computing = 1};
+    out.cut_short = !whole && out.kept_share < 1;
     return out;
   }
 
-  std::map<std::pair<uint32_t, double>, int> asked_;
+  std::map<std::pair<uint32_t, double>, int> asked_, wholes_;  // those that may be cut short first
 
  private:
   double each_, alone_ttft_ms_, sharing_;
@@ -78,12 +79,15 @@ TEST(FindReplicas, the_number_is_the_least_that_holds_for_any_rate) {
       const FoundFleet least = found(replicas, rate);
       ASSERT_EQ(least.refused, "");
       uint32_t expected = 1;
-      while (!Formula(1, 20, sharing).probe(expected, rate)->holds(goal_of(rate))) ++expected;
+      while (!Formula(1, 20, sharing).probe(expected, rate, true)->holds(goal_of(rate))) ++expected;
       EXPECT_EQ(least.replicas, expected);
       ASSERT_TRUE(least.fewer);
       EXPECT_EQ(least.fewer->replicas, expected - 1);
       EXPECT_FALSE(least.fewer->holds(goal_of(rate)));
       for (const auto& [what, times] : replicas.asked_) EXPECT_EQ(times, 1);
+      // What is shown of one replica less is simulated to its end; so is a request alone.
+      EXPECT_FALSE(least.fewer->cut_short);
+      EXPECT_EQ(replicas.wholes_.size(), 2u);
       EXPECT_LE(least.probes, 16u);
     }
   }

@@ -44,10 +44,22 @@ Status refuse_real(const std::string& arm, const std::string& what) {
                      ", which cannot be simulated; `tenon compare` runs it");
 }
 
+Status refuse_executor(const std::vector<std::string>& set) {
+  constexpr std::string_view kKey = "executor.plugin=";
+  for (const std::string& setting : set) {
+    if (!setting.starts_with(kKey) || setting.substr(kKey.size()) == "sim") continue;
+    return invalid_argument(in_quotes(setting) +
+                            " is set, and a simulation has the executor \"sim\"; leave it out, or "
+                            "use `tenon compare`");
+  }
+  return {};
+}
+
 // A model's weights in another type are a format here: nothing is written.
 Status simulate_arm(ComparisonArm& arm) {
   if (!arm.url.empty()) return refuse_real(arm.name, "a running server");
   if (!arm.program.empty()) return refuse_real(arm.name, "another build of the program");
+  TENON_RETURN_IF_ERROR(refuse_executor(arm.set));
   if (arm.weights.empty()) return {};
   arm.set.push_back("executor.weights=" + arm.weights);
   arm.weights.clear();
@@ -58,6 +70,7 @@ Status simulate_arm(ComparisonArm& arm) {
 
 Status simulate_arms(const CompareFlags& flags, Comparison& comparison) {
   if (!comparison.url.empty()) return refuse_real(comparison.base_name, "a running server");
+  TENON_RETURN_IF_ERROR(refuse_executor(comparison.set));
   TENON_RETURN_IF_ERROR(compare::take_cluster(comparison.set, comparison.cluster));
   for (ComparisonArm& arm : comparison.arms) {
     TENON_RETURN_IF_ERROR(simulate_arm(arm));

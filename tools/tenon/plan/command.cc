@@ -49,7 +49,7 @@ struct PlanFlags {
   uint32_t prompt_tokens = 512, answer_tokens = 256, requests = 600, most = 64, threads = 0,
            max_sequences = 256;
   uint64_t seed = 1;
-  bool json = false, quiet = false;
+  bool json = false, quiet = false, whole_probes = false;
 };
 
 // "a,b" and "c" are a, b and c; of none what there is by default.
@@ -87,8 +87,12 @@ Status take_prices(const std::vector<std::string>& prices, std::vector<sim::Mach
   for (const std::string& text : prices) {
     const size_t equals = text.find('=');
     const std::string name = text.substr(0, equals);
+    if (equals == text.npos) {
+      return invalid_argument("--price " + in_quotes(text) +
+                              " has no price; expected NAME=PRICE, such as h100=2.50");
+    }
     const auto found = std::ranges::find(machines, name, &sim::Machine::name);
-    if (equals == text.npos || found == machines.end()) {
+    if (found == machines.end()) {
       return invalid_argument("--price " + in_quotes(text) +
                               " names no machine of this plan; expected NAME=PRICE, such as "
                               "h100=2.50");
@@ -274,9 +278,10 @@ class Planner {
     note(**replicas);
     Candidate named = candidate;
     named.weights = (*replicas)->weights();
-    auto found = capacity::find_replicas(
-        named, **replicas, work_.goal,
-        {.most_replicas = flags_.most, .go_on = [this] { return go_on(); }});
+    auto found = capacity::find_replicas(named, **replicas, work_.goal,
+                                         {.most_replicas = flags_.most,
+                                          .whole_probes = flags_.whole_probes,
+                                          .go_on = [this] { return go_on(); }});
     if (found.ok()) {
       say_found(*found);
       return *std::move(found);
@@ -438,6 +443,9 @@ void add_plan_command(Command app, Action& action) {
   add_number(command, whole_number("--threads", 1, 1024), flags->threads,
              "that search (default: all cores)");
   add_text(command, "--out", flags->out, "folder for plan.json, plan.html and plan.svg");
+  command.add_flag("--whole-probes", flags->whole_probes,
+                   "simulate also what cannot hold the goal any more to its end; the plan is the "
+                   "same, later");
   command.add_flag("--json", flags->json, "print the plan as JSON");
   command.add_flag("--quiet", flags->quiet, "no progress, nothing but the result");
   command.callback([flags, &action] {

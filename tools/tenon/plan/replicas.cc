@@ -51,7 +51,7 @@ Probe probe_of(const MeasuredPiece& piece, const capacity::Goal& goal, uint32_t 
   std::vector<double> ttft, gaps;
   double tpot = 0;
   for (const RequestRow& row : piece.requests) {
-    ttft.push_back(row.ttft_ms);
+    ttft.push_back(row.ttft_ms < 0 ? row.latency_ms : row.ttft_ms);
     gaps.push_back(row.longest_gap_ms);
     tpot += row.tpot_ms;
   }
@@ -156,15 +156,17 @@ Status SimulatedReplicas::make_requests() {
   return {};
 }
 
-sim::StepTime SimulatedReplicas::spent(uint32_t replicas) const {
+sim::StepTime SimulatedReplicas::spent() const {
   sim::StepTime all;
-  for (uint32_t i = 0; i < replicas; ++i) {
-    all += sim::spent(*opened_[i].pipeline->executor).value_or(sim::StepTime());
+  for (const llm::OpenedPipeline& opened : opened_) {
+    all += sim::spent(*opened.pipeline->executor).value_or(sim::StepTime());
   }
   return all;
 }
 
-Result<Probe> SimulatedReplicas::probe(uint32_t replicas, double rate) {
+Result<Probe> SimulatedReplicas::probe(uint32_t replicas, double rate, bool whole) {
+  // Schedulers learn from the steps that they see: new ones, so that no probe depends on another.
+  opened_.clear();
   TENON_RETURN_IF_ERROR(open_until(replicas));
   // Of one replica as many as arrive in the same time, or somewhat more.
   const size_t all = arrivals_.size();
@@ -178,16 +180,16 @@ Result<Probe> SimulatedReplicas::probe(uint32_t replicas, double rate) {
   }
   if (rate == 0) piece.in_flight = 1;
   std::vector<Pipeline*> pipelines;
-  for (uint32_t i = 0; i < replicas; ++i) pipelines.push_back(opened_[i].pipeline.get());
-  const sim::StepTime before = spent(replicas);
-  TENON_ASSIGN_OR_RETURN(
-      const MeasuredPiece measured,
-      compare::replay_cluster(pipelines, {.routing = work_.routing}, piece, {.salt = ++probes_}));
+  for (const llm::OpenedPipeline& opened : opened_) pipelines.push_back(opened.pipeline.get());
+  compare::EarlyEnd early{.bounds = work_.goal.bounds()};
+  TENON_ASSIGN_OR_RETURN(const MeasuredPiece measured,
+                         compare::replay_cluster(pipelines, {.routing = work_.routing}, piece,
+                                                 {.salt = 1}, whole ? nullptr : &early));
   Probe out = probe_of(measured, work_.goal, replicas);
   out.rate = rate;
-  const sim::StepTime after = spent(replicas);
-  out.spent = {after.reading - before.reading, after.computing - before.computing,
-               after.links - before.links, after.overheads - before.overheads};
+  out.cut_short = early.ended;
+  if (early.ended) out.kept_share = early.most_kept();
+  out.spent = spent();
   return out;
 }
 

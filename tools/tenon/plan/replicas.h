@@ -38,7 +38,7 @@ class SimulatedReplicas final : public capacity::Replicas {
                                                          std::mutex& opening);
 
   capacity::MemoryFit memory() const override { return memory_; }
-  Result<capacity::Probe> probe(uint32_t replicas, double rate) override;
+  Result<capacity::Probe> probe(uint32_t replicas, double rate, bool whole) override;
   // "llama-3.1-8b (8.03 billion parameters)", and what its matrices are stored as.
   const std::string& model_words() const { return model_words_; }
   const std::string& weights() const { return weights_; }
@@ -51,17 +51,16 @@ class SimulatedReplicas final : public capacity::Replicas {
   Status measure_memory();
   Status make_requests();
   Status open_until(uint32_t replicas);
-  sim::StepTime spent(uint32_t replicas) const;
+  sim::StepTime spent() const;  // by the latest probe
 
   const PlanWork& work_;
   const capacity::Candidate& candidate_;
   std::mutex& opening_;
   capacity::MemoryFit memory_;
   std::string model_words_, weights_;
-  std::vector<llm::OpenedPipeline> opened_;
+  std::vector<llm::OpenedPipeline> opened_;  // of the latest probe
   compare::ReplayWork requests_;
   std::vector<double> arrivals_;  // seconds at one request a second
-  uint64_t probes_ = 0;
 };
 
 }  // namespace tenon
