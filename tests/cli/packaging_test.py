@@ -35,7 +35,7 @@ def all_commands(path=()):
 COMMANDS = all_commands()
 
 
-INTERFACES = {"scheduler", "kv_cache", "attention", "state", "linear", "sampler", "drafter"}
+INTERFACES = {"scheduler", "kv_cache", "attention", "state", "linear", "sampler", "drafter", "kv_store"}
 
 
 def complete(script, *words):
@@ -87,7 +87,7 @@ class Completion(unittest.TestCase):
                          {"chunked", "continuous"})
         self.assertIn("none", complete(script, "run", "--set", "drafter.plugin", "="))
         self.assertEqual(complete(script, "run", "--set", "limits.max_sequences", "="), set())
-        self.assertEqual(complete(script, "plugins", "new", "kv"), {"kv_cache"})
+        self.assertEqual(complete(script, "plugins", "new", "kv"), {"kv_cache", "kv_store"})
 
     def test_scripts_are_sound(self):
         for shell in ("bash", "zsh", "fish"):

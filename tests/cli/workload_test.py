@@ -96,10 +96,11 @@ class Traces(unittest.TestCase):
             self.assertIn(expected, done.stderr)
 
     def test_a_trace_may_be_run_as_it_is(self):
-        (self.folder / "trace.csv").write_text(AZURE_2023)
+        text = "".join(AZURE_2023.splitlines(keepends=True)[:2])  # the second one comes hours later
+        (self.folder / "trace.csv").write_text(text)
         done = run("run", "--workload", self.folder / "trace.csv", "--json")
         self.assertEqual(done.returncode, 0, done.stderr)
-        made = self.trace(AZURE_2023, name="trace.csv")
+        made = self.trace(text, name="trace.csv")
         self.assertEqual(len(json.loads(done.stdout)["requests"]), made.stdout.count("[[request]]"))
 
     def test_a_trace_is_the_work_of_a_comparison(self):

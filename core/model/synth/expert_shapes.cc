@@ -84,6 +84,14 @@ std::string granite3_3b_a800m(uint32_t shared_width) {
   return config.dump();
 }
 
+std::string granite3_3b_swa() {
+  ordered_json config = ordered_json::parse(granite3_3b_a800m(0));
+  config["architectures"] = {"GraniteMoeSWAForCausalLM"};
+  config["model_type"] = "granitemoe_swa";
+  config["sliding_window"] = 128;
+  return config.dump();
+}
+
 std::string deepseek_v2_lite() {
   return R"({"architectures":["DeepseekV2ForCausalLM"],"model_type":"deepseek_v2",
     "hidden_act":"silu","hidden_size":2048,"intermediate_size":10944,"num_hidden_layers":27,

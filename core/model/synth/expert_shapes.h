@@ -13,6 +13,7 @@ std::string qwen3_30b_a3b();
 std::string gpt_oss_20b();
 // `shared_width`: of an MLP beside the experts; 0: none.
 std::string granite3_3b_a800m(uint32_t shared_width);
+std::string granite3_3b_swa();
 std::string deepseek_v2_lite();
 std::string deepseek_v2_lite_dense();
 std::string deepseek_v3();

@@ -297,6 +297,10 @@ constexpr NamedShape kShapes[] = {
     {"granite-3b-a800m-shared",
      "3.45 B parameters; as granite-3.1-3b-a800m, with a shared one of 1024 (no published model)",
      [] { return expert_shapes::granite3_3b_a800m(1024); }},
+    {"granite-3b-a800m-swa",
+     "3.30 B parameters; as granite-3.1-3b-a800m, sinks, windows of 128 in three of four layers "
+     "(no published model)",
+     expert_shapes::granite3_3b_swa},
     {"deepseek-v2-lite",
      "15.7 B parameters, 2.7 B a token; 16 heads over latent rows of 512 + 64, 6 of 64 experts and "
      "a shared one",

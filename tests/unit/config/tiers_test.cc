@@ -70,7 +70,7 @@ TEST(TierConfigs, that_lack_something_are_refused_with_what_to_set) {
             "remove it, or set its kind to \"disk\"");
   EXPECT_EQ(tier_faults("[[kv_cache.tiers]]\nmemory = \"1GiB\"\n"),
             "p.toml:3:1: 'kv_cache.tiers.1.memory' is set, but the tier has no kind; set "
-            "kv_cache.tiers.1.kind to \"host\" or \"disk\"");
+            "kv_cache.tiers.1.kind to \"host\", \"disk\" or \"plugin\"");
   EXPECT_EQ(tier_faults("", {"kv_cache.tiers.2.kind=host", "kv_cache.tiers.2.memory=1GiB"}),
             "--set: 'kv_cache.tiers.2' is set, but there is no tier before it; set "
             "kv_cache.tiers.1 first");

@@ -171,8 +171,11 @@ void look_at_plugins(Group group, const DiagnosisRequest& request, const HostFac
   }
   for (const std::string_view interface : known_interfaces()) {
     const std::string word(interface_word(interface));
-    // A pipeline does without a drafter, and without a state kernel where no layer recurs.
-    if (usable.contains(word) || word == "drafter" || word == "state") continue;
+    // A pipeline does without a drafter and a store, and without a state kernel where no layer
+    // recurs.
+    if (usable.contains(word) || word == "drafter" || word == "kv_store" || word == "state") {
+      continue;
+    }
     group.wrong(word,
                 "no plugin of this interface can be used here – install Tenon's own, or name "
                 "a folder with --plugin-path");

@@ -16,7 +16,7 @@ namespace tenon {
 namespace {
 
 constexpr size_t kMostBytes = size_t{1} << 20;  // that are kept of either output
-constexpr rlim_t kMostMemory = rlim_t{16} << 30;
+constexpr rlim_t kMostMemory = rlim_t{16} << 30;  // of its own; a store may map larger files
 
 #if defined(__has_feature)
 #define TENON_HAS_FEATURE(name) __has_feature(name)
@@ -155,7 +155,7 @@ Result<EndedProcess> run_process(const std::vector<std::string>& command, const 
 void limit_this_process() {
   const rlimit no_core{0, 0}, memory{kMostMemory, kMostMemory};
   ::setrlimit(RLIMIT_CORE, &no_core);
-  if (!kWatchedBySanitizer) ::setrlimit(RLIMIT_AS, &memory);
+  if (!kWatchedBySanitizer) ::setrlimit(RLIMIT_DATA, &memory);
 }
 
 }  // namespace tenon

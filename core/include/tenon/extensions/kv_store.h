@@ -50,10 +50,11 @@ enum class KvStoreVerb : uint8_t {
   remove = 3,  // forget `key`, which was damaged, say: ok, also where there is nothing
 };
 
+// One thing that is asked of a store.
 struct KvStoreRequest {
   uint64_t id = 0;  // names its answer; never that of another request without one
-  KvStoreVerb verb = KvStoreVerb::has;
-  KvStoreKey key;
+  KvStoreVerb verb = KvStoreVerb::has;  // what is asked
+  KvStoreKey key;                       // of which entry
   // Of `put`: what to keep, at least 1 byte. Borrowed until the answer.
   std::span<const std::byte> value;
   // Of `get`: where to. A value that is larger is not copied, not even its beginning; its answer is
@@ -61,8 +62,9 @@ struct KvStoreRequest {
   std::span<std::byte> room;
 };
 
+// What a store says to one request.
 struct KvStoreAnswer {
-  uint64_t id = 0;
+  uint64_t id = 0;     // the request's
   uint64_t bytes = 0;  // of `get` that is ok: the size of the value
   // ok; not_found: there is nothing under that key; any other code: a fault of the store, with a
   // message for people. After faults the host lets the store rest for a while.
@@ -70,8 +72,8 @@ struct KvStoreAnswer {
 };
 // Room for answers.
 struct KvStoreAnswersOut {
-  std::span<KvStoreAnswer> answers;
-  uint32_t count = 0;  // how many were filled in
+  std::span<KvStoreAnswer> answers;  // filled from the beginning on
+  uint32_t count = 0;                // how many were filled in
 };
 
 // As far as the store knows; all of it is for people.
@@ -80,8 +82,10 @@ struct KvStoreUsage {
   uint64_t evicted_bytes = 0;  // that went to make room, since it was created
 };
 
+// A store, as the host calls it.
 class KvStore {
  public:
+  // Ends its threads; requests without an answer are given up. [control]
   virtual ~KvStore() = default;
 
   // Takes all of these requests, or none of them and says why. It may work them off before it
@@ -95,6 +99,7 @@ class KvStore {
   virtual KvStoreUsage usage() const noexcept = 0;
 };
 
+// The interface's name and revision.
 inline constexpr std::string_view kKvStoreInterface = "kv_store/1";
 template <>
 inline constexpr std::string_view kInterfaceOf<KvStore> = kKvStoreInterface;
