@@ -109,7 +109,7 @@ TEST(MachineFile, nonsense_of_links_and_prices_is_a_sentence) {
   EXPECT_EQ(joined_fault("bandwidth = 3e11", "bandwidth = 0.0"),
             "m.toml: joined.bandwidth is 0.0; it must be a number above 0");
   EXPECT_EQ(joined_fault("latency_us = 4.0", "latency_us = -1.0"),
-            "m.toml: joined.latency_us is -1000.0; it must be 0 or more");
+            "m.toml: joined.latency_us is -1.0; it must be 0 or more");
   EXPECT_EQ(joined_fault("network = 2e10", "network = -2.0"),
             "m.toml: network is -2.0; it must be 0 or more");
   EXPECT_EQ(joined_fault("hour = 2.5", "hour = -2.5"),
