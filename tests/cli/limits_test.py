@@ -100,7 +100,8 @@ class Parameters(Case):
             for value in [*number.good, *whole]:
                 path = self.write("p.jsonl", f'{{"prompt": "x", "{number.name}": {value}}}\n')
                 self.read_well("run", "--file", path)
-            bad = [(value, shown) for value, shown in number.bad if value not in whole]
+            bad = [(value, shown.removesuffix(".0") if abs(float(value)) < 2**53 else shown)
+                   for value, shown in number.bad if value not in whole]
             for value, shown in [*bad, ('"5x"', '"5x"'), ("true", "true")]:
                 path = self.write("p.jsonl", f'{{"prompt": "x", "{number.name}": {value}}}\n')
                 self.refused(1, f"p.jsonl:1: {number.fault(shown)}", "run", "--file", path)
