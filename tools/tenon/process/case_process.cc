@@ -15,7 +15,7 @@
 namespace tenon {
 namespace {
 
-constexpr size_t kMostBytes = size_t{1} << 20;  // that are kept of either output
+constexpr size_t kMostBytes = size_t{1} << 20;    // that are kept of either output
 constexpr rlim_t kMostMemory = rlim_t{16} << 30;  // of its own; a store may map larger files
 
 #if defined(__has_feature)
