@@ -49,12 +49,12 @@ Result<MemoryFit> fit_memory(const Candidate& candidate, double share, uint64_t 
   const std::string weights =
       "weights in " + candidate.weights + " take " + approximate_bytes(weight_bytes) + each;
   if (weight_bytes >= usable) {
-    return invalid_argument(weights + ", more than " + has);
+    return out_of_memory(weights + ", more than " + has);
   }
   if (sequence_bytes > usable - weight_bytes) {
-    return invalid_argument(weights + " and K and V of one sequence of " +
-                            std::to_string(context_tokens) + " tokens " +
-                            approximate_bytes(sequence_bytes) + ", together more than " + has);
+    return out_of_memory(weights + " and K and V of one sequence of " +
+                         std::to_string(context_tokens) + " tokens " +
+                         approximate_bytes(sequence_bytes) + ", together more than " + has);
   }
   return MemoryFit{weight_bytes, usable - weight_bytes, sequence_bytes};
 }

@@ -119,6 +119,7 @@ class Plan(unittest.TestCase):
                 ({"slo": "speed=1"}, "'speed' is no part of a goal"),
                 ({"slo": "ttft=1s,ttft=2s"}, "'ttft' is there twice"),
                 ({"tensor": "0"}, "--tensor"),
+                ({"tensor": "1,,2"}, "--tensor is '1,,2', which has an empty entry"),
                 ({"tensor": "16"}, "no machine's link joins so many"),
                 ({"price": "tpu=1"}, "names no machine of this plan"),
                 ({"price": "h100=-1"}, "--price"),
@@ -137,7 +138,23 @@ class Plan(unittest.TestCase):
             with self.subTest(words=words):
                 done = run("plan", *arguments_of(**changed), "--quiet", cwd=self.folder)
                 self.assertEqual(done.returncode, 1, done.stderr)
-                self.assertIn(words, done.stdout)
+                self.assertEqual(done.stderr.count(words), 1)  # once, not for each candidate
+                self.assertEqual(done.stdout, "")
+        self.assertEqual(self.plan(machine="h100,h100")["findings"],
+                         self.plan(machine="h100")["findings"])
+
+    def test_what_cannot_be_written_is_told_before_the_search(self):
+        (self.folder / "file").write_text("")
+        done = run("plan", *arguments_of(), "--out", "file", cwd=self.folder)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("cannot make the folder 'file'", done.stderr)
+        self.assertEqual(done.stdout, "")
+
+    def test_a_published_trace_is_a_workload(self):
+        (self.folder / "azure.csv").write_text(
+            "TIMESTAMP,ContextTokens,GeneratedTokens\n" +
+            "".join(f"2023-11-16 18:15:{i:02}.5,100,10\n" for i in range(50)))
+        self.assertIn("50 requests of", self.plan(workload="azure.csv")["traffic"])
 
 
 if __name__ == "__main__":

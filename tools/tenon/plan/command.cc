@@ -271,6 +271,7 @@ class Planner {
     auto replicas = SimulatedReplicas::open(work_, candidate, opening_);
     if (!replicas.ok()) {
       refused.refused = message_of(replicas.status());
+      if (replicas.status().code() == StatusCode::out_of_memory) return refused;  // of this machine
       const std::scoped_lock lock(telling_);
       unmade_.push_back(refused.refused);
       return refused;
