@@ -49,8 +49,8 @@ struct MemoryFit {
   uint64_t kv_bytes = 0;        // that are left for K and V
   uint64_t sequence_bytes = 0;  // its part of K and V of one sequence of full length
 };
-// `share` of its memory is used (kernels, buffers and fragments take the rest). Error (out_of_memory):
-// invalid_argument, with all numbers: the weights, or one sequence next to them, take more.
+// `share` of its memory is used (kernels, buffers and fragments take the rest). Error:
+// out_of_memory, with all numbers: the weights, or one sequence next to them, take more.
 Result<MemoryFit> fit_memory(const Candidate& candidate, double share, uint64_t weight_bytes,
                              uint64_t sequence_bytes, uint32_t context_tokens);
 
