@@ -114,8 +114,8 @@ Status choose_stores(const PipelineRequest& request, BoundPlugins& pipeline) {
 
 // Seconds that stores are waited for are real ones.
 const Clock& tier_clock() {
-  static const WallClock clock;
-  return clock;
+  static const WallClock kClock;
+  return kClock;
 }
 
 Status make_stores(Pipeline& pipeline) {

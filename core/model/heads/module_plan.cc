@@ -54,12 +54,12 @@ class ModulePlanner {
       const bool alone = layout_.layers.size() == 1;
       if (alone || has(Role::output, layer)) {
         TENON_ASSIGN_OR_RETURN(LayerPlan own, attending(layer));
-        plan.layers.push_back(std::move(own));
+        plan.layers.push_back(own);
         if (alone) choose_mlp(plan.layers.back());
         continue;
       }
       TENON_ASSIGN_OR_RETURN(LayerPlan own, without_attention(layer));
-      plan.layers.push_back(std::move(own));
+      plan.layers.push_back(own);
     }
     plan.sinks.assign(plan.layers.size(), {});
     plan.text_part_of.clear();
