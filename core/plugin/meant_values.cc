@@ -1,10 +1,10 @@
 #include "core/plugin/meant_values.h"
 
 #include <algorithm>
-#include <cctype>
 #include <optional>
 #include <vector>
 
+#include "core/base/ascii.h"
 #include "core/base/text.h"
 
 namespace tenon {
@@ -17,18 +17,11 @@ constexpr std::pair<std::string_view, std::string_view> kTypes[] = {
     {"bf16", "bf16"},   {"bfloat16", "bf16"}, {"int8", "i8"},   {"q8_0", "i8"},
     {"int4", "i4"},     {"q4_0", "i4"}};
 
-std::string lower(std::string_view text) {
-  std::string made(text);
-  std::ranges::transform(made, made.begin(),
-                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return made;
-}
-
 // "512MB", "512 mb", "4G": a number and a unit whose letter says which power of 1024 is nearest.
 std::optional<std::string> meant_size(std::string_view text) {
   const size_t end = text.find_first_not_of("0123456789.");
   if (end == 0 || end == text.npos) return std::nullopt;
-  const std::string unit = lower(trim(text.substr(end)));
+  const std::string unit = lower_ascii(trim(text.substr(end)));
   const size_t power = std::string_view("kmgt").find(unit.front());
   const bool known = unit.size() == 1 || unit.substr(1) == "b" || unit.substr(1) == "ib";
   if (power == std::string_view::npos || !known) return std::nullopt;
@@ -40,7 +33,7 @@ std::optional<std::string> meant_size(std::string_view text) {
 std::optional<std::string> meant_choice(const OptionSpec& spec, std::string_view text) {
   std::vector<std::string> choices;
   for (uint32_t i = 0; i < spec.choice_count; ++i) choices.emplace_back(spec.choices[i]);
-  const auto type = std::ranges::find(kTypes, lower(text),
+  const auto type = std::ranges::find(kTypes, lower_ascii(text),
                                       [](const auto& one) { return std::string(one.first); });
   if (type != std::end(kTypes) && std::ranges::find(choices, type->second) != choices.end()) {
     return std::string(type->second);

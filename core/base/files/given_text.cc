@@ -20,8 +20,7 @@ Result<std::string> read_given_text(const std::string& path) {
                             " is text in UTF-16 or UTF-32, as its first bytes say – texts are "
                             "read as UTF-8 – save it so");
   }
-  const size_t mark = text.size() - without_byte_order_mark(text).size();
-  if (mark > 0) text.erase(0, mark);
+  text.erase(0, text.size() - without_byte_order_mark(text).size());
   return text;
 }
 

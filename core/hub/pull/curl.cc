@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <cstdlib>
 #include <type_traits>
 #include <utility>
 
+#include "core/base/ascii.h"
 #include "core/base/quote.h"
 #include "core/base/text.h"
 
@@ -102,10 +102,7 @@ size_t take_header(const char* bytes, size_t size, size_t count, void* data) {
   if (line.starts_with("HTTP/")) {
     transfer.answer.headers.clear();
   } else if (colon != line.npos) {
-    std::string name(line.substr(0, colon));
-    std::ranges::transform(name, name.begin(),
-                           [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-    transfer.answer.headers[name] = trim(line.substr(colon + 1));
+    transfer.answer.headers[lower_ascii(line.substr(0, colon))] = trim(line.substr(colon + 1));
   }
   return size * count;
 }

@@ -52,14 +52,11 @@ class ModulePlanner {
     plan.layers.clear();
     for (uint32_t layer = 0; layer < layout_.layers.size(); ++layer) {
       const bool alone = layout_.layers.size() == 1;
-      if (alone || has(Role::output, layer)) {
-        TENON_ASSIGN_OR_RETURN(LayerPlan own, attending(layer));
-        plan.layers.push_back(own);
-        if (alone) choose_mlp(plan.layers.back());
-        continue;
-      }
-      TENON_ASSIGN_OR_RETURN(LayerPlan own, without_attention(layer));
+      const bool attends = alone || has(Role::output, layer);
+      TENON_ASSIGN_OR_RETURN(const LayerPlan own,
+                             attends ? attending(layer) : without_attention(layer));
       plan.layers.push_back(own);
+      if (alone) choose_mlp(plan.layers.back());
     }
     plan.sinks.assign(plan.layers.size(), {});
     plan.text_part_of.clear();
