@@ -23,9 +23,10 @@ struct Columns {
   size_t prompt() const { return decode() + 1; }
   size_t step() const { return decode() + 2; }
   size_t layer() const { return decode() + 3; }
-  size_t sequence() const { return decode() + 4; }
-  size_t logits() const { return decode() + 5; }
-  size_t count() const { return decode() + 6; }
+  size_t memory_layer() const { return decode() + 4; }
+  size_t sequence() const { return decode() + 5; }
+  size_t logits() const { return decode() + 6; }
+  size_t count() const { return decode() + 7; }
 };
 
 // Where `row_count` lies between two points, as ProductRate::share_at has it.
@@ -46,7 +47,7 @@ Between between(const std::vector<double>& rows, double row_count) {
 std::vector<double> row_of(const Machine& limits, const std::vector<double>& rows,
                            const Columns& columns, const StepNeeds& needs) {
   std::vector<double> out(columns.count());
-  const double bandwidth = limits.bandwidth_at(read_bytes(needs));
+  const double bytes = read_bytes(needs), bandwidth = limits.bandwidth_at(bytes);
   for (const ProductNeed& need : needs.products) {
     const ProductRate* rate = limits.find(need.format);
     const auto format = static_cast<size_t>(rate == nullptr ? 0 : rate - limits.products.data());
@@ -60,6 +61,8 @@ std::vector<double> row_of(const Machine& limits, const std::vector<double>& row
   out[columns.prompt()] = needs.prompt_operations / limits.attention_operations;
   out[columns.step()] = 1e-6;
   out[columns.layer()] = needs.layers * 1e-6;
+  const bool has_caches = !limits.cached.bytes.empty();
+  if (has_caches && limits.from_memory(bytes)) out[columns.memory_layer()] = needs.layers * 1e-6;
   out[columns.sequence()] = needs.sequences * 1e-6;
   out[columns.logits()] = needs.logits * 1e-9;
   return out;
@@ -104,6 +107,7 @@ Machine machine_from(const Machine& limits, const std::vector<double>& rows, con
   out.prompt_share = share_from(found[columns.prompt()], 1);
   out.step_ns = found[columns.step()] * 1e3;
   out.layer_ns = found[columns.layer()] * 1e3;
+  out.memory_layer_ns = found[columns.memory_layer()] * 1e3;
   out.sequence_ns = found[columns.sequence()] * 1e3;
   out.logits_ns = found[columns.logits()];
   return out;

@@ -117,7 +117,7 @@ double ProductRate::share_at(double row_count) const {
 }
 
 double Machine::bandwidth_at(double bytes) const {
-  if (cached.bytes.empty() || bytes > cached.bytes.back()) return bandwidth;
+  if (from_memory(bytes)) return bandwidth;
   return between(cached.bytes, cached.bandwidths, bytes);
 }
 
@@ -149,6 +149,7 @@ Status check_machine(const Machine& machine) {
   TENON_RETURN_IF_ERROR(above_zero("attention.prompt", machine.prompt_share));
   TENON_RETURN_IF_ERROR(not_negative("overheads.step_us", machine.step_ns * 1e-3));
   TENON_RETURN_IF_ERROR(not_negative("overheads.layer_us", machine.layer_ns * 1e-3));
+  TENON_RETURN_IF_ERROR(not_negative("overheads.memory_layer_us", machine.memory_layer_ns * 1e-3));
   TENON_RETURN_IF_ERROR(not_negative("overheads.sequence_us", machine.sequence_ns * 1e-3));
   TENON_RETURN_IF_ERROR(not_negative("overheads.logits_us", machine.logits_ns * 1e-3));
   if (machine.products.empty()) {

@@ -71,12 +71,17 @@ struct Machine {
   double prompt_share = 1;          // of attention_operations
   double step_ns = 0;               // of every step
   double layer_ns = 0;              // of every step, for each layer
+  double memory_layer_ns = 0;       // besides, of steps that read more than caches keep
   double sequence_ns = 0;           // for each sequence of a step
   double logits_ns = 0;             // for each number of logits
 
   const ProductRate* find(std::string_view format) const;
   // Bytes a second of a step that reads `bytes` in all.
   double bandwidth_at(double bytes) const;
+  // Whether caches keep none of that until the next step.
+  bool from_memory(double bytes) const {
+    return cached.bytes.empty() || bytes > cached.bytes.back();
+  }
   // "H100 (from data sheets, never calibrated)", for every report.
   std::string words() const;
 };

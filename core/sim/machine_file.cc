@@ -25,8 +25,8 @@ constexpr std::array<std::string_view, 4> kJoinedKeys = {"bandwidth", "latency_u
                                                          "measured"};
 constexpr std::array<std::string_view, 3> kPriceKeys = {"hour", "currency", "source"};
 constexpr std::array<std::string_view, 3> kAttentionKeys = {"operations", "decode", "prompt"};
-constexpr std::array<std::string_view, 4> kOverheadKeys = {"step_us", "layer_us", "sequence_us",
-                                                           "logits_us"};
+constexpr std::array<std::string_view, 5> kOverheadKeys = {"step_us", "layer_us", "memory_layer_us",
+                                                           "sequence_us", "logits_us"};
 constexpr std::array<std::string_view, 4> kProductKeys = {"format", "operations", "rows", "share"};
 constexpr size_t kMostBytes = size_t{1} << 20;
 // Any number; check_machine() says what is wrong with it.
@@ -74,6 +74,7 @@ class MachineReader {
       reader_.expect_known(*overheads, kOverheadKeys);
       real(*overheads, "step_us", 1e3, out_.step_ns);
       real(*overheads, "layer_us", 1e3, out_.layer_ns);
+      real(*overheads, "memory_layer_us", 1e3, out_.memory_layer_ns);
       real(*overheads, "sequence_us", 1e3, out_.sequence_ns);
       real(*overheads, "logits_us", 1e3, out_.logits_ns);
     }
@@ -217,10 +218,13 @@ std::string machine_toml(const Machine& machine) {
   out += "\n[attention]\noperations = " + digits(machine.attention_operations) +
          "\ndecode = " + digits(machine.decode_share) +
          "\nprompt = " + digits(machine.prompt_share) + "\n";
-  out += "\n[overheads]\nstep_us = " + digits(machine.step_ns * 1e-3) +
-         "\nlayer_us = " + digits(machine.layer_ns * 1e-3) +
-         "\nsequence_us = " + digits(machine.sequence_ns * 1e-3) +
-         "\nlogits_us = " + digits(machine.logits_ns * 1e-3) + "\n";
+  out +=
+      "\n[overheads]\nstep_us = " + digits(machine.step_ns * 1e-3) +
+      "\nlayer_us = " + digits(machine.layer_ns * 1e-3) +
+      (machine.memory_layer_ns > 0 ? "\nmemory_layer_us = " + digits(machine.memory_layer_ns * 1e-3)
+                                   : "") +
+      "\nsequence_us = " + digits(machine.sequence_ns * 1e-3) +
+      "\nlogits_us = " + digits(machine.logits_ns * 1e-3) + "\n";
   if (machine.joined.most > 1) {
     out += "\n[joined]\nbandwidth = " + digits(machine.joined.bandwidth) +
            "\nlatency_us = " + digits(machine.joined.latency_ns * 1e-3) +

@@ -64,7 +64,7 @@ double sum_seconds(const JoiningLink& link, uint32_t ranks, double bytes) {
 }
 
 StepTime step_time(const Machine& machine, const StepNeeds& needs, uint32_t ranks) {
-  const double bandwidth = machine.bandwidth_at(read_bytes(needs));
+  const double bytes = read_bytes(needs), bandwidth = machine.bandwidth_at(bytes);
   StepTime time;
   time.reading = needs.decode_bytes / (bandwidth * machine.decode_share);
   time.computing = needs.prompt_operations / (machine.attention_operations * machine.prompt_share);
@@ -75,9 +75,11 @@ StepTime step_time(const Machine& machine, const StepNeeds& needs, uint32_t rank
     (read >= compute ? time.reading : time.computing) +=
         std::max(read, compute) / rate.share_at(need.rows);
   }
+  const double layer_ns =
+      machine.layer_ns + (machine.from_memory(bytes) ? machine.memory_layer_ns : 0);
   time.overheads =
-      1e-9 * (machine.step_ns + machine.layer_ns * needs.layers +
-              machine.sequence_ns * needs.sequences + machine.logits_ns * needs.logits);
+      1e-9 * (machine.step_ns + layer_ns * needs.layers + machine.sequence_ns * needs.sequences +
+              machine.logits_ns * needs.logits);
   if (ranks > 1) {
     time.links = needs.sums * sum_seconds(machine.joined, ranks, needs.summed_bytes) +
                  std::ceil(std::log2(ranks)) * machine.joined.latency_ns * 1e-9 +

@@ -198,9 +198,12 @@ TEST(StepCost, what_stays_in_caches_is_read_as_fast_as_they_are) {
   const StepNeeds needs = of.steps->needs_of(one, 1, machine_turn(m));
   const double from_memory = step_time(m, needs).reading;
   m.cached = {{1e6, 2 * read_bytes(needs)}, {2 * m.bandwidth, 2 * m.bandwidth}};
+  m.memory_layer_ns = 5e3;
   EXPECT_NEAR(step_time(m, needs).reading, from_memory / 2, from_memory * 1e-9);
+  const double overheads = step_time(m, needs).overheads;
   m.cached.bytes = {1e6, read_bytes(needs) / 2};
   EXPECT_EQ(step_time(m, needs).reading, from_memory);
+  EXPECT_NEAR(step_time(m, needs).overheads, overheads + 30 * 5e-6, 1e-9);
 }
 
 TEST(StepCost, a_format_without_a_rate_is_named) {

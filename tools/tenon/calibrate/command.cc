@@ -40,7 +40,7 @@ struct CalibrateFlags {
 };
 
 // Models to fit to, of different width and depth so that overheads of a layer are told from
-// products: one stays in a core's caches, one is larger than any cache. One between them is only
+// products: one stays in a core's caches, two are larger than any cache. One between them is only
 // predicted.
 struct Shape {
   const char* shape;
@@ -49,6 +49,7 @@ struct Shape {
 };
 constexpr Shape kShapes[] = {{"tale", 0, false},
                              {"smollm-135m", 4, false},
+                             {"smollm-135m", 40, false},
                              {"smollm-360m", 16, false},
                              {"smollm-135m", 12, true}};
 const std::vector<double> kPoints = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024};
@@ -72,7 +73,7 @@ class TemporaryModels {
     std::error_code error;
     std::string name = (fs::temp_directory_path(error) / "tenon-calibrate-XXXXXX").string();
     if (error || ::mkdtemp(name.data()) == nullptr) {
-      return failed("no temporary folder can be made; set TMPDIR to one that has 1.5 GB free");
+      return failed("no temporary folder can be made; set TMPDIR to one that has 2 GB free");
     }
     return TemporaryModels(std::move(name));
   }
@@ -145,7 +146,7 @@ sim::Machine limits_of(const CalibrateFlags& flags, const MachineLimits& limits)
   out.calibrated = true;
   out.date = today();
   out.memory_bytes = total_memory_bytes();
-  out.bandwidth = limits.read_gbps * 1e9;
+  out.bandwidth = limits.read_median_gbps * 1e9;
   out.cached = cached_reading(flags.threads, out.bandwidth);
   out.link_bandwidth = out.bandwidth * kCopyShare;
   out.attention_operations = limits.fma_flops;
@@ -166,31 +167,29 @@ struct Measurements {
   std::vector<sim::MeasuredStep> steps;
 };
 
-Status measure_model(const CalibrateFlags& flags, const std::string& name, const std::string& path,
-                     bool held_out, Measurements& out) {
-  say("measuring " + name);
-  TENON_ASSIGN_OR_RETURN(CalibratedModel model,
-                         open_calibrated(name, path, flags.threads, held_out));
-  TENON_ASSIGN_OR_RETURN(const auto steps, measure_plans(model, kPlans, flags.repeats));
-  out.steps.insert(out.steps.end(), steps.begin(), steps.end());
-  // What steps need is kept, and the weights are not: the pipeline ends before its plugins.
-  const llm::OpenedPipeline done = std::move(model.opened);
-  out.models.push_back(std::move(model));
-  return {};
-}
-
-Result<Measurements> measure_all(const CalibrateFlags& flags) {
+Status measure_all(const CalibrateFlags& flags, Measurements& out) {
   TENON_ASSIGN_OR_RETURN(const TemporaryModels folder, TemporaryModels::make());
-  Measurements out;
   for (const Shape& shape : kShapes) {
     std::string name = shape.shape;
     if (shape.layers > 0) name += " of " + std::to_string(shape.layers) + " layers";
     TENON_ASSIGN_OR_RETURN(const std::string bf16, folder.folder(shape));
-    TENON_RETURN_IF_ERROR(measure_model(flags, name + ", bf16", bf16, shape.held_out, out));
+    out.models.push_back({name + ", bf16", bf16, shape.held_out});
     TENON_ASSIGN_OR_RETURN(const std::string q8_0, folder.eight_bits(bf16));
-    TENON_RETURN_IF_ERROR(measure_model(flags, name + ", q8_0", q8_0, shape.held_out, out));
+    out.models.push_back({name + ", q8_0", q8_0, shape.held_out});
   }
-  return out;
+  for (uint32_t round = 1; round <= flags.repeats; ++round) {
+    const std::string of_all = std::to_string(round) + " of " + std::to_string(flags.repeats);
+    for (CalibratedModel& model : out.models) {
+      say("round " + of_all + ": " + model.name);
+      TENON_RETURN_IF_ERROR(measure_round(kPlans, flags.threads, model));
+    }
+  }
+  for (const CalibratedModel& model : out.models) {
+    for (sim::MeasuredStep& step : measured_steps(kPlans, model)) {
+      out.steps.push_back(std::move(step));
+    }
+  }
+  return {};
 }
 
 void print_fit(const sim::Fit& fit) {
@@ -214,7 +213,8 @@ Status calibrate(CalibrateFlags flags) {
   say("measuring what " + std::to_string(flags.threads) + " threads can do at most");
   const MachineLimits limits =
       measure_machine_limits(host_facts().cpu, flags.threads, kLimitSeconds);
-  TENON_ASSIGN_OR_RETURN(const Measurements measured, measure_all(flags));
+  Measurements measured;
+  TENON_RETURN_IF_ERROR(measure_all(flags, measured));
   TENON_ASSIGN_OR_RETURN(const sim::Fit fit,
                          sim::fit_machine(limits_of(flags, limits), kPoints, measured.steps));
   sim::Machine machine = fit.machine;
@@ -254,7 +254,7 @@ void add_calibrate_command(Command app, Action& action) {
   add_number(command, whole_number("--threads", 1, 512), flags->threads,
              "workers of the executor (default: all cores)");
   add_number(command, whole_number("--repeats", 1, 1000), flags->repeats,
-             "of each step's prompts, whose median counts (default: 3)");
+             "rounds through all steps, of which the median counts (default: 3)");
   command.callback([flags, &action] {
     action = [flags] {
       const Status status = calibrate(*flags);

@@ -1,7 +1,5 @@
 #include "tools/tenon/calibrate/measure.h"
 
-#include <algorithm>
-
 #include "core/base/statistics.h"
 #include "core/engine/engine.h"
 #include "tools/tenon/process/interrupt.h"
@@ -22,44 +20,40 @@ std::vector<TokenId> prompt_of(uint32_t tokens, uint32_t vocabulary, uint32_t va
 }
 
 struct Timed {
-  std::vector<double> prompts_seconds, rows_seconds;
+  std::vector<double> prompts, rows;
 };
 
-// Again and again in one engine, as requests come to one that runs already: the first time, which
-// wakes workers and touches memory, does not count.
-Status run_plan(const CalibratedModel& model, const StepPlan& plan, uint32_t repeats, Timed& out) {
-  Pipeline& pipeline = *model.opened.pipeline;
-  bool counts = false;
+Status run_plan(Pipeline& pipeline, const StepPlan& plan, uint32_t variant, Timed& out) {
   EngineOptions options = pipeline.engine_options();
   options.on_step = [&](const StepRecord& step) {
     const double seconds = static_cast<double>(step.end_ns - step.start_ns) * 1e-9;
-    if (!counts) return;
     if (step.rows == plan.sequences * plan.prompt_tokens) {
-      out.prompts_seconds.push_back(seconds);
+      out.prompts.push_back(seconds);
     } else if (step.rows == plan.sequences && step.logits_rows == plan.sequences) {
-      out.rows_seconds.push_back(seconds);
+      out.rows.push_back(seconds);
     }
   };
   Engine engine(pipeline.parts(), options);
   const uint32_t vocabulary = pipeline.shape->shape().vocabulary;
-  for (uint32_t repeat = 0; repeat <= repeats; ++repeat) {
-    for (uint32_t i = 0; i < plan.sequences; ++i) {
-      Request request;
-      request.prompt = prompt_of(plan.prompt_tokens, vocabulary, repeat * plan.sequences + i);
-      request.sampling.temperature = 0;
-      request.max_tokens = kDecodedTokens + 1;
-      request.ignore_eos = true;
-      request.sink = std::make_shared<ResultSink>();
-      TENON_RETURN_IF_ERROR(engine.submit(std::move(request)).take_status());
-    }
-    while (!engine.idle()) {
-      if (interrupted()) return failed("ended by " + std::string(interrupt_name()));
-      TENON_RETURN_IF_ERROR(engine.step());
-    }
-    if (!engine.last_fault().empty()) return failed(engine.last_fault());
-    counts = true;
+  for (uint32_t i = 0; i < plan.sequences; ++i) {
+    Request request;
+    request.prompt = prompt_of(plan.prompt_tokens, vocabulary, variant * plan.sequences + i);
+    request.sampling.temperature = 0;
+    request.max_tokens = kDecodedTokens + 1;
+    request.ignore_eos = true;
+    request.sink = std::make_shared<ResultSink>();
+    TENON_RETURN_IF_ERROR(engine.submit(std::move(request)).take_status());
   }
-  return {};
+  while (!engine.idle()) {
+    if (interrupted()) return failed("ended by " + std::string(interrupt_name()));
+    TENON_RETURN_IF_ERROR(engine.step());
+  }
+  return engine.last_fault().empty() ? Status() : failed(engine.last_fault());
+}
+
+bool fits(const SchedulerLimits& limits, const StepPlan& plan) {
+  return plan.sequences * plan.prompt_tokens <= limits.max_batch_tokens &&
+         plan.prompt_tokens + kDecodedTokens + 1 <= limits.context_tokens;
 }
 
 std::string words_of(const CalibratedModel& model, const StepPlan& plan, const char* what) {
@@ -81,34 +75,45 @@ sim::MeasuredStep step_of(const CalibratedModel& model, const StepPlan& plan, bo
 
 }  // namespace
 
-Result<CalibratedModel> open_calibrated(const std::string& name, const std::string& path,
-                                        uint32_t threads, bool held_out) {
+Status measure_round(const std::vector<StepPlan>& plans, uint32_t threads, CalibratedModel& model) {
   llm::PipelineSource source;
-  source.overrides = {"model.path=" + path, "scheduler.plugin=continuous", "kv_cache.plugin=paged",
-                      "limits.max_sequences=32", "executor.threads=" + std::to_string(threads)};
+  source.overrides = {"model.path=" + model.path, "scheduler.plugin=continuous",
+                      "kv_cache.plugin=paged", "limits.max_sequences=32",
+                      "executor.threads=" + std::to_string(threads)};
   TENON_ASSIGN_OR_RETURN(PipelineConfig config, llm::read_config(source));
-  CalibratedModel out{.name = name, .opened = {}, .steps = {}, .held_out = held_out};
-  TENON_ASSIGN_OR_RETURN(out.opened, llm::open_pipeline(std::move(config), {}));
-  const Pipeline& pipeline = *out.opened.pipeline;
-  out.steps =
-      std::make_unique<sim::StepModel>(*pipeline.model, pipeline.shape->shape(), pipeline.geometry);
-  return out;
+  TENON_ASSIGN_OR_RETURN(const llm::OpenedPipeline opened,
+                         llm::open_pipeline(std::move(config), {}));
+  Pipeline& pipeline = *opened.pipeline;
+  if (model.steps == nullptr) {
+    model.steps = std::make_unique<sim::StepModel>(*pipeline.model, pipeline.shape->shape(),
+                                                   pipeline.geometry);
+  }
+  model.prompts.resize(plans.size());
+  model.rows.resize(plans.size());
+  bool warm = false;
+  for (size_t i = 0; i < plans.size(); ++i) {
+    if (!fits(pipeline.limits, plans[i])) continue;
+    const auto round = static_cast<uint32_t>(model.rows[i].size());
+    for (; !warm; warm = true) {
+      Timed not_counted;
+      TENON_RETURN_IF_ERROR(run_plan(pipeline, plans[i], round, not_counted));
+    }
+    Timed timed;
+    TENON_RETURN_IF_ERROR(run_plan(pipeline, plans[i], round, timed));
+    if (timed.prompts.empty() || timed.rows.empty()) continue;
+    model.prompts[i].push_back(timed.prompts.front());
+    model.rows[i].push_back(median(timed.rows));
+  }
+  return {};
 }
 
-Result<std::vector<sim::MeasuredStep>> measure_plans(const CalibratedModel& model,
-                                                     const std::vector<StepPlan>& plans,
-                                                     uint32_t repeats) {
+std::vector<sim::MeasuredStep> measured_steps(const std::vector<StepPlan>& plans,
+                                              const CalibratedModel& model) {
   std::vector<sim::MeasuredStep> out;
-  const SchedulerLimits& limits = model.opened.pipeline->limits;
-  for (const StepPlan& plan : plans) {
-    const bool fits = plan.sequences * plan.prompt_tokens <= limits.max_batch_tokens &&
-                      plan.prompt_tokens + kDecodedTokens + 1 <= limits.context_tokens;
-    if (!fits) continue;
-    Timed timed;
-    TENON_RETURN_IF_ERROR(run_plan(model, plan, repeats, timed));
-    if (timed.rows_seconds.empty() || timed.prompts_seconds.empty()) continue;
-    out.push_back(step_of(model, plan, true, median(timed.prompts_seconds)));
-    out.push_back(step_of(model, plan, false, median(timed.rows_seconds)));
+  for (size_t i = 0; i < plans.size(); ++i) {
+    if (model.rows[i].empty()) continue;
+    out.push_back(step_of(model, plans[i], true, median(model.prompts[i])));
+    out.push_back(step_of(model, plans[i], false, median(model.rows[i])));
   }
   return out;
 }

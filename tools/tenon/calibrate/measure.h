@@ -19,20 +19,23 @@ struct StepPlan {
   uint32_t prompt_tokens = 16;
 };
 
-// A pipeline with what its steps need.
+// A model, what its steps need, and how long they took.
 struct CalibratedModel {
-  std::string name;
-  llm::OpenedPipeline opened;
-  std::unique_ptr<sim::StepModel> steps;
+  std::string name, path;
   bool held_out = false;
+  std::unique_ptr<sim::StepModel> steps = {};  // from the first round on
+  // [plans] seconds of a step of prompts, and of a row a sequence: of each round one. None of plans
+  // whose prompts do not fit into a step.
+  std::vector<std::vector<double>> prompts = {}, rows = {};
 };
-Result<CalibratedModel> open_calibrated(const std::string& name, const std::string& path,
-                                        uint32_t threads, bool held_out);
 
-// Two steps of each plan: of its prompts, and of a row a sequence. A step's time is the median of
-// `repeats` prompts, and of rows: what a run here meets, with what the machine has besides. Plans whose prompts do not fit into a step are left out. Errors: what the engine reports.
-Result<std::vector<sim::MeasuredStep>> measure_plans(const CalibratedModel& model,
-                                                     const std::vector<StepPlan>& plans,
-                                                     uint32_t repeats);
+// Opens the model and does each plan once, after one that wakes workers and touches memory. Errors:
+// what the pipeline and the engine report.
+Status measure_round(const std::vector<StepPlan>& plans, uint32_t threads, CalibratedModel& model);
+
+// Two steps of each plan, whose time is the median over the rounds: other programs, and other
+// guests of the machine, often take a part of it for longer than a round's look at a model.
+std::vector<sim::MeasuredStep> measured_steps(const std::vector<StepPlan>& plans,
+                                              const CalibratedModel& model);
 
 }  // namespace tenon
