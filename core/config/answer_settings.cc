@@ -10,40 +10,40 @@ namespace {
 using A = AnswerSettings;
 
 template <typename T>
-struct Member {
+struct KnownMember {
   std::string_view name;  // of the parameter
   T A::*member;
 };
-constexpr Member<std::optional<uint32_t>> kCounts[] = {
+constexpr KnownMember<std::optional<uint32_t>> kCounts[] = {
     {"max_tokens", &A::max_tokens},     {"min_tokens", &A::min_tokens}, {"samples", &A::samples},
     {"best_of", &A::best_of},           {"beams", &A::beams},           {"logprobs", &A::logprobs},
     {"block_length", &A::block_length}, {"steps", &A::steps},
 };
-constexpr Member<std::optional<bool>> kFlags[] = {
+constexpr KnownMember<std::optional<bool>> kFlags[] = {
     {"prompt_logprobs", &A::prompt_logprobs},
     {"ignore_eos", &A::ignore_eos},
     {"include_stop", &A::include_stop},
 };
-constexpr Member<std::optional<std::string>> kWords[] = {
+constexpr KnownMember<std::optional<std::string>> kWords[] = {
     {"early_stopping", &A::early_stopping},
     {"remasking", &A::remasking},
     {"order", &A::order},
     {"adapter", &A::adapter},
 };
-constexpr Member<std::vector<std::string>> kTexts[] = {
+constexpr KnownMember<std::vector<std::string>> kTexts[] = {
     {"stop", &A::stop},
     {"bad_words", &A::bad_words},
     {"dry_breakers", &A::dry_breakers},
 };
-constexpr Member<std::vector<TokenId>> kIds[] = {
+constexpr KnownMember<std::vector<TokenId>> kIds[] = {
     {"stop_tokens", &A::stop_tokens},
     {"allowed_tokens", &A::allowed_tokens},
 };
 
 // Null where no member has the name.
 template <typename T, size_t count>
-T* find_member(A& answer, const Member<T> (&members)[count], std::string_view name) {
-  for (const Member<T>& known : members) {
+T* find_member(A& answer, const KnownMember<T> (&members)[count], std::string_view name) {
+  for (const KnownMember<T>& known : members) {
     if (known.name == name) return &(answer.*known.member);
   }
   return nullptr;

@@ -34,12 +34,13 @@ UNREAD = re.compile(r"-O\w|-fPIC|-D\w+_EXPORTS")  # tell nothing that a check wo
 TYPE = re.compile(r"(?:class|struct|enum|enum class|union) (?:\[\[[\w:]+\]\] )?(\w+)|using (\w+) =")
 FUNCTION = re.compile(r"[^(=;]*?([\w:~]+)\(")
 VARIABLE = re.compile(r"[^(=;{]*?([\w:]+)(?:\[[^\]]*\])* ?(?:=|;|\{)")
-HEADER = re.compile(r"^#include .+$", re.MULTILINE)
+# Lists (.def) are read with macros of the source that includes them.
+HEADER = re.compile(r"^#include (?!.*\.def[\">]).+$", re.MULTILINE)
 # What TENON_PLUGIN_LIBRARY defines.
 OF_A_LIBRARY = {"kTenonDescriptors", "kTenonCount", "kTenonStampBytes", "kTenonNote",
                 "tenon_plugin_library_v1"}
 NO_DEFINITION = ("}", "#", "//", "namespace", "using namespace", "template", "extern", " ", "public:",
-                 "private:", "protected:")
+                 "private:", "protected:", "static_assert")
 
 
 def sources_of(build, wanted):
