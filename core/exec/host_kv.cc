@@ -123,7 +123,45 @@ Status HostKv::allocate(const ModelShape& shape, const KvGeometry& geometry, Lay
     TENON_RETURN_IF_ERROR(check_group(shape, geometry, group));
     TENON_RETURN_IF_ERROR(add_group(shape, group, range));
   }
+  find_ready_bytes(shape);
   return {};
+}
+
+// A block's storages lie in their order, so as many of its bytes are final as leading storages are
+// written. The first layer that names a storage writes it; what no layer names (keys of an index)
+// is not known to be final before the step is.
+void HostKv::find_ready_bytes(const ModelShape& shape) {
+  std::vector<std::vector<bool>> written(shape.group_count);
+  for (GroupId group = 0; group < shape.group_count; ++group) {
+    written[group].resize(layers_[group].size());
+  }
+  const auto leading_bytes = [&](GroupId group) {
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < written[group].size() && written[group][i]; ++i) {
+      const KvLayerStorage& storage = layers_[group][i];
+      if (storage.k.base == nullptr) continue;  // another rank's
+      bytes += storage.k.block_bytes;
+      if (!shape.groups[group].v_inside_k()) bytes += storage.v.block_bytes;
+    }
+    return bytes;
+  };
+  for (LayerId layer = 0; layer < shape.layer_count; ++layer) {
+    const LayerShape& own = shape.layers[layer];
+    const bool attends =
+        own.group < shape.group_count && own.index_in_group < written[own.group].size();
+    if (attends) written[own.group][own.index_in_group] = true;
+    std::vector<uint64_t>& ready = ready_bytes_.emplace_back();
+    for (GroupId group = 0; group < shape.group_count; ++group) {
+      ready.push_back(leading_bytes(group));
+    }
+  }
+}
+
+void HostKv::layer_done(LayerId layer) const {
+  if (watch_ == nullptr || layer >= ready_bytes_.size()) return;
+  const std::vector<uint64_t>& ready = ready_bytes_[layer];
+  if (layer > 0 && ready == ready_bytes_[layer - 1]) return;
+  watch_->on_ready(ready);
 }
 
 Status HostKv::add_group(const ModelShape& shape, GroupId id, LayerRange range) {
@@ -227,11 +265,19 @@ uint64_t HostKv::block_bytes(GroupId group) const {
   return bytes;
 }
 
-void HostKv::read_block(GroupId group, BlockId block, std::span<std::byte> out) const {
+void HostKv::read_block(GroupId group, BlockId block, uint64_t first,
+                        std::span<std::byte> out) const {
   for (const OwnPlane& own : planes_) {
     if (own.group != group) continue;
-    std::memcpy(out.data(), own.at({{}, block, 0}), own.plane.block_bytes);
-    out = out.subspan(own.plane.block_bytes);
+    const uint64_t bytes = own.plane.block_bytes;
+    if (first >= bytes) {
+      first -= bytes;
+      continue;
+    }
+    const uint64_t count = std::min<uint64_t>(bytes - first, out.size());
+    std::memcpy(out.data(), own.at({{}, block, 0}) + first, count);
+    out = out.subspan(count);
+    first = 0;
   }
 }
 

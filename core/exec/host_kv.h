@@ -43,8 +43,13 @@ class HostKv final : public KvBytes {
   Status apply(std::span<const KvMove> moves);
 
   uint64_t block_bytes(GroupId group) const override;
-  void read_block(GroupId group, BlockId block, std::span<std::byte> out) const override;
+  void read_block(GroupId group, BlockId block, uint64_t first,
+                  std::span<std::byte> out) const override;
   void write_block(GroupId group, BlockId block, std::span<const std::byte> bytes) override;
+  void watch(KvWatch* watch) override { watch_ = watch; }
+  // The step at hand has stored what the layer keeps, as those before it have: whoever watches is
+  // told. [any one thread]
+  void layer_done(LayerId layer) const;
 
  private:
   // A plane of its own, or the slots of a recurrent group as a plane of one head.
@@ -59,6 +64,7 @@ class HostKv final : public KvBytes {
   };
   Status check(const KvMove& move) const;
   Status add_group(const ModelShape& shape, GroupId group, LayerRange range);
+  void find_ready_bytes(const ModelShape& shape);
   Result<KvPlane> make_plane(GroupId group, uint32_t heads, KvPlane strides);
 
   std::vector<KvGroupGeometry> groups_;
@@ -68,6 +74,8 @@ class HostKv final : public KvBytes {
   std::vector<OwnPlane> planes_;
   std::vector<HostMemory> memory_;
   uint64_t bytes_ = 0;
+  std::vector<std::vector<uint64_t>> ready_bytes_;  // [layers][groups] after each layer
+  KvWatch* watch_ = nullptr;
 };
 
 }  // namespace tenon

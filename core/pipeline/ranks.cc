@@ -48,7 +48,7 @@ std::string setting_of(const PipelineConfig& config) {
 // Keys of [parallel] that cannot stand together, or have no effect.
 Status check_together(const PipelineConfig& config) {
   const uint32_t tensor = config.tensor_ranks.value, stages = config.pipeline_ranks.value;
-  const uint32_t data = config.data_replicas.value, experts = config.expert_ranks.value;
+  const uint32_t experts = config.expert_ranks.value;
   const uint32_t cut = std::max(tensor, experts);
   const std::string cutting = experts > tensor ? "parallel.expert" : "parallel.tensor";
   if (cut > 1 && stages > 1) {
@@ -63,15 +63,6 @@ Status check_together(const PipelineConfig& config) {
                             std::to_string(tensor) +
                             ", but the same processes share out experts and cut all else; set both "
                             "to one number, or leave parallel.tensor out");
-  }
-  if (cut > 1 && data > 1) {
-    return unsupported(config.data_replicas.origin.text() + ": parallel.data is " +
-                       std::to_string(data) + " and " + cutting + " is " + std::to_string(cut) +
-                       ", but replicas of one server are engines of one process; start a server "
-                       "with " +
-                       cutting +
-                       " for each replica and a router before them, or set one "
-                       "of them to 1");
   }
   if (config.reduce_ranks.value && cut == 1) {
     return invalid_argument(config.reduce_ranks.origin.text() +

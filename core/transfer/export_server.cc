@@ -29,8 +29,11 @@ std::string difference(const std::string& theirs, const std::string& ours) {
 }  // namespace
 
 ExportSession::ExportSession(std::unique_ptr<KvStream> stream, std::shared_ptr<Exports> exports,
-                             const TierWorld& world)
-    : stream_(std::move(stream)), exports_(std::move(exports)), world_(world) {
+                             const TierWorld& world, uint64_t least_part_bytes)
+    : stream_(std::move(stream)),
+      exports_(std::move(exports)),
+      world_(world),
+      least_part_bytes_(least_part_bytes) {
   for (const TierGroup& group : world_.groups) (group.is_state ? recurs_ : has_blocks_) = true;
   reader_ = start_thread([this] {
     read();
@@ -65,6 +68,7 @@ void ExportSession::stop() {
 Status ExportSession::greet() {
   TENON_ASSIGN_OR_RETURN(const Frame hello, read_frame(*stream_, 0));
   if (hello.kind != FrameKind::hello) return invalid_argument("it does not begin with a greeting");
+  takes_parts_ = (hello.block & kTakesParts) != 0;
   const std::string theirs = read_text(hello.payload);
   const bool same = theirs == world_.text;
   Frame answer;
@@ -81,7 +85,7 @@ Status ExportSession::take(Frame frame) {
       TENON_ASSIGN_OR_RETURN(FetchFrame wanted, read_fetch(frame.payload));
       exports_->ask(wanted.transfer, wanted.awaits);
       const std::lock_guard lock(mutex_);
-      arrived_.push_back({frame.id, std::move(wanted), 0});
+      arrived_.push_back({frame.id, std::move(wanted), 0, 0, {}});
       break;
     }
     case FrameKind::renew: {
@@ -155,18 +159,71 @@ bool ExportSession::find(const Fetch& fetch, uint32_t block, bool states, std::v
   return true;
 }
 
-// Sends the next block where it is there, states behind all blocks; `ended` once nothing will come
-// any more. Whether there may be more to send at once.
+// What was not sent yet of a block, or a state. `sent`: by groups of the world; empty: nothing was.
+bool ExportSession::write_rest(Frame frame, const KvBlob& blob, std::span<const uint64_t> sent) {
+  const auto group = std::ranges::find(world_.groups, frame.group, &TierGroup::group);
+  if (!sent.empty()) frame.offset = sent[static_cast<size_t>(group - world_.groups.begin())];
+  if (frame.offset > 0) frame.kind = FrameKind::part;
+  if (!write(frame, std::span(blob).subspan(frame.offset))) return false;
+  exports_->count_sent(blob.size() - frame.offset);
+  return true;
+}
+
+// Of one block what its layers have made so far, where that is worth a frame. `has_begun`: there is
+// something of the block.
+bool ExportSession::send_parts_of(Fetch& fetch, uint32_t block, bool& has_begun) {
+  bool wrote = false;
+  for (size_t i = 0; i < world_.groups.size(); ++i) {
+    const TierGroup& group = world_.groups[i];
+    if (group.is_state) continue;
+    const auto part =
+        exports_->find_part(fetch.wanted.transfer, {fetch.wanted.contents[block], group.group});
+    if (part == nullptr) continue;
+    has_begun = true;
+    std::vector<uint64_t>& sent = fetch.sent[block];
+    sent.resize(world_.groups.size());
+    const uint64_t ready = part->ready.load(std::memory_order_acquire);
+    if (ready < sent[i] + std::min(least_part_bytes_, (group.bytes + 3) / 4)) continue;
+    Frame frame;
+    frame.kind = FrameKind::part;
+    frame.id = fetch.id;
+    frame.block = fetch.wanted.first + block;
+    frame.group = group.group;
+    frame.offset = sent[i];
+    if (!write(frame, std::span(part->bytes).subspan(sent[i], ready - sent[i]))) return false;
+    exports_->count_early(ready - sent[i]);
+    sent[i] = ready;
+    wrote = true;
+  }
+  return wrote;
+}
+
+// Of the next block that has more than was sent: blocks are begun in their order, so the first one
+// that is not ends the round.
+bool ExportSession::send_part(Fetch& fetch) {
+  fetch.look = std::max(fetch.look, fetch.next);
+  for (bool has_begun = true; has_begun && fetch.look < fetch.wanted.contents.size();) {
+    has_begun = false;
+    if (send_parts_of(fetch, fetch.look++, has_begun)) return true;
+  }
+  fetch.look = 0;
+  return false;
+}
+
+// Sends the next block where it is there, or some block's part, states behind all blocks; `ended`
+// once nothing will come any more. Whether there may be more to send at once.
 bool ExportSession::send_some(Fetch& fetch, bool& ended) {
   using State = Exports::State;
   const State state = exports_->state(fetch.wanted.transfer);
   const auto count = static_cast<uint32_t>(fetch.wanted.contents.size());
   std::vector<Frame> frames;
   std::vector<std::shared_ptr<const KvBlob>> blobs;
+  std::vector<uint64_t> sent;  // of these blobs
   if (has_blocks_ && fetch.next < count && find(fetch, fetch.next, false, frames, blobs)) {
-    ++fetch.next;
+    sent = std::move(fetch.sent[fetch.next]);
+    fetch.sent.erase(fetch.next++);
   } else if (state == State::open && (recurs_ || fetch.next < count)) {
-    return false;
+    return takes_parts_ && has_blocks_ && send_part(fetch);
   } else {
     const uint32_t reached = has_blocks_ ? fetch.next : count;
     for (uint32_t block = reached; recurs_ && block-- > 0;) {  // the last one is what matters
@@ -175,8 +232,7 @@ bool ExportSession::send_some(Fetch& fetch, bool& ended) {
     ended = true;
   }
   for (size_t i = 0; i < frames.size(); ++i) {
-    if (!write(frames[i], *blobs[i])) return false;
-    exports_->count_sent(blobs[i]->size());
+    if (!write_rest(std::move(frames[i]), *blobs[i], sent)) return false;
   }
   if (!ended) return true;
   Frame end;
@@ -221,8 +277,11 @@ void ExportSession::send() {
 }
 
 ExportServer::ExportServer(std::unique_ptr<KvListener> listener, std::shared_ptr<Exports> exports,
-                           const TierWorld& world)
-    : listener_(std::move(listener)), exports_(std::move(exports)), world_(world) {
+                           const TierWorld& world, uint64_t least_part_bytes)
+    : listener_(std::move(listener)),
+      exports_(std::move(exports)),
+      world_(world),
+      least_part_bytes_(least_part_bytes) {
   thread_ = start_thread([this] { accept(); });
 }
 
@@ -238,7 +297,7 @@ void ExportServer::accept() {
     sessions_.remove_if([](const ExportSession& session) { return session.has_ended(); });
     if (sessions_.size() >= kMostSessions) continue;
     try {
-      sessions_.emplace_back(*std::move(stream), exports_, world_);
+      sessions_.emplace_back(*std::move(stream), exports_, world_, least_part_bytes_);
     } catch (const std::system_error& error) {
       log(LogLevel::warning, "transfer", std::string("a connection is refused: ") + error.what());
     }

@@ -1,5 +1,5 @@
 // Sends K/V that lies in Exports to whoever fetches it, blocks as they come while others are still
-// computed.
+// computed, and of those what layers have made so far.
 //
 // Each connection has two threads: one reads what is wanted, the other sends.
 #pragma once
@@ -7,6 +7,7 @@
 #include <atomic>
 #include <deque>
 #include <list>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -22,9 +23,10 @@ namespace tenon {
 // One connection, from the side that has K/V.
 class ExportSession {
  public:
-  // `world` outlives it.
+  // `world` outlives it. Parts of a block are sent where there are so many bytes of one, or a
+  // quarter of the block.
   ExportSession(std::unique_ptr<KvStream> stream, std::shared_ptr<Exports> exports,
-                const TierWorld& world);
+                const TierWorld& world, uint64_t least_part_bytes);
   ~ExportSession();
   ExportSession(const ExportSession&) = delete;
   ExportSession& operator=(const ExportSession&) = delete;
@@ -36,6 +38,9 @@ class ExportSession {
     uint64_t id = 0;
     FetchFrame wanted;
     uint32_t next = 0;  // of its blocks; those before it were sent
+    uint32_t look = 0;  // where parts are looked for next, from `next` on
+    // Bytes that were sent of blocks from `next` on: [group of the world].
+    std::map<uint32_t, std::vector<uint64_t>> sent;
   };
   void read();
   void send();
@@ -45,12 +50,17 @@ class ExportSession {
   bool find(const Fetch& fetch, uint32_t block, bool states, std::vector<Frame>& found,
             std::vector<std::shared_ptr<const KvBlob>>& blobs);
   bool send_some(Fetch& fetch, bool& ended);
+  bool send_part(Fetch& fetch);
+  bool send_parts_of(Fetch& fetch, uint32_t block, bool& has_begun);
+  bool write_rest(Frame frame, const KvBlob& blob, std::span<const uint64_t> sent);
   bool write(const Frame& frame, std::span<const std::byte> payload);
 
   const std::unique_ptr<KvStream> stream_;
   const std::shared_ptr<Exports> exports_;
   const TierWorld& world_;
+  const uint64_t least_part_bytes_;
   bool has_blocks_ = false, recurs_ = false;
+  std::atomic<bool> takes_parts_ = false;
   std::mutex mutex_;
   std::deque<Frame> replies_;
   std::vector<Fetch> arrived_;
@@ -63,7 +73,7 @@ class ExportSession {
 class ExportServer {
  public:
   ExportServer(std::unique_ptr<KvListener> listener, std::shared_ptr<Exports> exports,
-               const TierWorld& world);
+               const TierWorld& world, uint64_t least_part_bytes);
   ~ExportServer();
   ExportServer(const ExportServer&) = delete;
   ExportServer& operator=(const ExportServer&) = delete;
@@ -76,6 +86,7 @@ class ExportServer {
   const std::unique_ptr<KvListener> listener_;
   const std::shared_ptr<Exports> exports_;
   const TierWorld& world_;
+  const uint64_t least_part_bytes_;
   std::list<ExportSession> sessions_;  // of its thread
   std::thread thread_;
 };

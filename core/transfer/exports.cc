@@ -20,35 +20,73 @@ void Exports::open(TransferId id) {
   transfer.expires = Time::max();
 }
 
-bool Exports::has(TransferId id, const KvKey& key) {
-  const std::lock_guard lock(mutex_);
-  const auto transfer = transfers_.find(id);
-  if (transfer == transfers_.end() || transfer->second.is_cut) return false;
-  if (transfer->second.keys.contains(key)) return true;
+// Whether the transfer has the block, from now on where another one does.
+bool Exports::shares(Transfer& transfer, const KvKey& key) {
+  if (transfer.keys.contains(key)) return true;
   const auto block = blocks_.find(key);
   if (block == blocks_.end()) return false;
   ++block->second.holders;
-  transfer->second.keys.insert(key);
+  transfer.keys.insert(key);
   ++changes_;
   changed_.notify_all();
   return true;
+}
+
+bool Exports::has_room(Transfer& transfer, uint64_t bytes) {
+  if (totals_.held_bytes + bytes <= memory_bytes_) return true;
+  transfer.is_cut = true;
+  ++totals_.refused_blocks;
+  return false;
+}
+
+bool Exports::has(TransferId id, const KvKey& key) {
+  const std::lock_guard lock(mutex_);
+  const auto transfer = transfers_.find(id);
+  if (transfer == transfers_.end()) return false;
+  if (transfer->second.keys.contains(key)) return true;
+  return !transfer->second.is_cut && shares(transfer->second, key);
 }
 
 bool Exports::put(TransferId id, const KvKey& key, KvBlob&& blob) {
   const std::lock_guard lock(mutex_);
   const auto transfer = transfers_.find(id);
   if (transfer == transfers_.end() || transfer->second.is_cut) return false;
-  if (totals_.held_bytes + blob.size() > memory_bytes_) {
-    transfer->second.is_cut = true;
-    ++totals_.refused_blocks;
-    return false;
+  if (shares(transfer->second, key)) return true;
+  if (!has_room(transfer->second, blob.size())) return false;
+  totals_.held_bytes += blob.size();
+  transfer->second.keys.insert(key);
+  blocks_[key] = {std::make_shared<const KvBlob>(std::move(blob)), 1};
+  ++changes_;
+  changed_.notify_all();
+  return true;
+}
+
+std::shared_ptr<KvPart> Exports::begin(TransferId id, const KvKey& key, uint64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  const auto at = transfers_.find(id);
+  if (at == transfers_.end()) return nullptr;
+  Transfer& transfer = at->second;
+  const auto begun = transfer.parts.find(key);
+  if (begun != transfer.parts.end()) return begun->second;
+  if (transfer.is_cut || shares(transfer, key) || !has_room(transfer, bytes)) return nullptr;
+  totals_.held_bytes += bytes;
+  return transfer.parts.emplace(key, std::make_shared<KvPart>(bytes)).first->second;
+}
+
+bool Exports::finish(TransferId id, const KvKey& key) {
+  const std::lock_guard lock(mutex_);
+  const auto at = transfers_.find(id);
+  if (at == transfers_.end()) return false;
+  const auto found = at->second.parts.find(key);
+  if (found == at->second.parts.end()) return false;
+  const std::shared_ptr<KvPart> part = std::move(found->second);
+  at->second.parts.erase(found);
+  if (shares(at->second, key)) {  // another transfer was faster
+    totals_.held_bytes -= part->bytes.size();
+    return true;
   }
-  if (!transfer->second.keys.insert(key).second) return true;
-  Block& block = blocks_[key];
-  if (block.holders++ == 0) {
-    totals_.held_bytes += blob.size();
-    block.blob = std::make_shared<const KvBlob>(std::move(blob));
-  }
+  at->second.keys.insert(key);
+  blocks_[key] = {std::shared_ptr<const KvBlob>(part, &part->bytes), 1};
   ++changes_;
   changed_.notify_all();
   return true;
@@ -65,6 +103,9 @@ void Exports::complete(TransferId id) {
 }
 
 void Exports::drop(Transfers::iterator transfer) {
+  for (const auto& [key, part] : transfer->second.parts) {
+    totals_.held_bytes -= part->bytes.size();
+  }
   for (const KvKey& key : transfer->second.keys) {
     const auto block = blocks_.find(key);
     if (--block->second.holders > 0) continue;
@@ -116,9 +157,23 @@ std::shared_ptr<const KvBlob> Exports::find(TransferId id, const KvKey& key) con
   return blocks_.at(key).blob;
 }
 
+std::shared_ptr<const KvPart> Exports::find_part(TransferId id, const KvKey& key) const {
+  const std::lock_guard lock(mutex_);
+  const auto transfer = transfers_.find(id);
+  if (transfer == transfers_.end()) return nullptr;
+  const auto part = transfer->second.parts.find(key);
+  return part == transfer->second.parts.end() ? nullptr : part->second;
+}
+
 void Exports::count_sent(uint64_t bytes) {
   const std::lock_guard lock(mutex_);
   ++totals_.sent_blocks;
+  totals_.sent_bytes += bytes;
+}
+
+void Exports::count_early(uint64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  totals_.early_bytes += bytes;
   totals_.sent_bytes += bytes;
 }
 

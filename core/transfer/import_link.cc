@@ -55,6 +55,7 @@ Status ImportLink::connect() {
     if (stop_) return failed("shut down");
   }
   Frame hello;
+  hello.block = kTakesParts;
   hello.payload = text_payload(world_);
   TENON_RETURN_IF_ERROR(write_frame(*stream_, hello));
   TENON_ASSIGN_OR_RETURN(const Frame answer, read_frame(*stream_, most_bytes_));

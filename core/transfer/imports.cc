@@ -213,13 +213,30 @@ Imports::Fetch* Imports::with(std::unordered_map<uint64_t, Fetch>& fetches, uint
   return is_its && !fetch->second.is_over ? &fetch->second : nullptr;
 }
 
+// Parts come in their order. Whether this was the last one of a block.
+bool Imports::take_part(Fetch& fetch, size_t place, uint64_t bytes, const Frame& frame,
+                        KvBlob& blob) {
+  if (fetch.part_bytes.empty()) fetch.part_bytes.resize(fetch.asked * world_.groups.size());
+  uint64_t& came = fetch.part_bytes[place];
+  const bool is_next = frame.offset == came && (came > 0 || blob.empty());
+  const uint64_t size = frame.payload.size();
+  if (!is_next || size == 0 || size > bytes - came) return false;
+  blob.resize(bytes);
+  std::ranges::copy(frame.payload, blob.begin() + static_cast<std::ptrdiff_t>(came));
+  came += size;
+  fetch.heard = Clock::now();
+  totals_.received_bytes += size;
+  return came == bytes;
+}
+
 // What was not asked for is dropped.
 void Imports::take_block(const ImportLink& link, Frame frame) {
   const std::lock_guard lock(mutex_);
   Fetch* const fetch = with(fetches_, frame.id, link);
   const auto group = std::ranges::find(world_.groups, frame.group, &TierGroup::group);
   if (fetch == nullptr || group == world_.groups.end()) return;
-  if (frame.payload.size() != group->bytes) return;
+  const bool is_part = frame.kind == FrameKind::part;
+  if (is_part ? group->is_state : frame.payload.size() != group->bytes) return;
   if (frame.block < fetch->found.first || frame.block - fetch->found.first >= fetch->asked) return;
   const auto index = static_cast<size_t>(group - world_.groups.begin());
   const uint32_t block = frame.block - fetch->found.first;
@@ -231,17 +248,23 @@ void Imports::take_block(const ImportLink& link, Frame frame) {
     blobs->resize(world_.groups.size());
   }
   KvBlob& blob = (*blobs)[index];
-  if (!blob.empty()) return;
-  blob = std::move(frame.payload);
+  if (is_part) {
+    const size_t place = block * world_.groups.size() + index;
+    if (!take_part(*fetch, place, group->bytes, frame, blob)) return;
+  } else {
+    if (!blob.empty()) return;
+    blob = std::move(frame.payload);
+    totals_.received_bytes += group->bytes;
+  }
   if (!group->is_state) ++fetch->groups_there[block];
   fetch->found.bytes += group->bytes;
   fetch->heard = Clock::now();
   ++totals_.received_blocks;
-  totals_.received_bytes += group->bytes;
 }
 
 void Imports::on_frame(const ImportLink& link, Frame frame) {
-  if (frame.kind == FrameKind::block) return take_block(link, std::move(frame));
+  const bool has_bytes = frame.kind == FrameKind::block || frame.kind == FrameKind::part;
+  if (has_bytes) return take_block(link, std::move(frame));
   const std::lock_guard lock(mutex_);
   if (frame.kind == FrameKind::end) {
     if (Fetch* const fetch = with(fetches_, frame.id, link)) end(*fetch);

@@ -77,6 +77,7 @@ class Imports {
     Time heard;
     FoundKv found;
     std::vector<uint32_t> groups_there;  // [asked] of K/V
+    std::vector<uint64_t> part_bytes;    // [asked][groups] that came of parts; empty: none came
     bool is_over = false;
   };
   struct Worker {
@@ -92,6 +93,7 @@ class Imports {
   void on_frame(const ImportLink& link, Frame frame);
   void on_broken(const ImportLink& link, const Status& why);
   void take_block(const ImportLink& link, Frame frame);
+  bool take_part(Fetch& fetch, size_t place, uint64_t bytes, const Frame& frame, KvBlob& blob);
   void end(Fetch& fetch);
   static Fetch* with(std::unordered_map<uint64_t, Fetch>& fetches, uint64_t id,
                      const ImportLink& link);

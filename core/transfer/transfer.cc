@@ -47,7 +47,8 @@ Result<std::unique_ptr<KvTransfer>> KvTransfer::open(TransferOptions options, Ti
       new KvTransfer(std::move(options), std::move(world), std::move(peers)));
   made->imports_ = std::make_shared<Imports>(made->world_, std::move(transport),
                                              made->options_.budget_bytes, made->options_.lease);
-  made->server_ = std::make_unique<ExportServer>(std::move(listener), made->exports_, made->world_);
+  made->server_ = std::make_unique<ExportServer>(std::move(listener), made->exports_, made->world_,
+                                                 made->options_.least_part_bytes);
   made->address_ = made->server_->address();
   made->timer_ = start_thread([transfer = made.get()] { transfer->keep_time(); });
   return made;

@@ -39,6 +39,8 @@ struct TransferOptions {
   uint64_t memory_bytes = uint64_t{1} << 30;    // K/V that waits to be fetched
   uint64_t budget_bytes = uint64_t{256} << 20;  // K/V that was fetched, and is not in the cache yet
   std::chrono::nanoseconds lease = std::chrono::seconds(30);
+  // Parts of blocks are sent from so many bytes on: a frame costs about what 16 KiB do.
+  uint64_t least_part_bytes = 16 << 10;
 };
 
 struct TransferTotals {

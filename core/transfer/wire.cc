@@ -23,6 +23,7 @@ enum Place : size_t {
   kBytesAt = 24,
   kPayloadSumAt = 32,
   kGroupAt = 40,
+  kOffsetAt = 48,
   kHeaderSumAt = 56,
 };
 // Of the payload of a fetch.
@@ -52,6 +53,7 @@ std::optional<uint64_t> most_payload(FrameKind kind, uint64_t most_bytes) {
     case FrameKind::fetch:
       return kFetchHeadBytes + uint64_t{kMostFetchBlocks} * sizeof(ContentDigest);
     case FrameKind::block:
+    case FrameKind::part:
       return most_bytes;
     case FrameKind::renew:
     case FrameKind::alive:
@@ -77,6 +79,7 @@ FrameHeader frame_header(const Frame& frame, std::span<const std::byte> payload)
   put(header, kBytesAt, uint64_t{payload.size()});
   put(header, kPayloadSumAt, xxh64(payload));
   put(header, kGroupAt, frame.group);
+  put(header, kOffsetAt, frame.offset);
   put(header, kHeaderSumAt, xxh64(std::span(header).first(kHeaderSumAt)));
   return header;
 }
@@ -100,6 +103,7 @@ Result<FrameHead> read_frame_head(std::span<const std::byte, kFrameHeaderBytes> 
   head.bytes = get<uint64_t>(header, kBytesAt);
   head.sum = get<uint64_t>(header, kPayloadSumAt);
   head.group = get<uint32_t>(header, kGroupAt);
+  head.offset = get<uint64_t>(header, kOffsetAt);
   const auto most = most_payload(head.kind, most_bytes);
   if (!most) return wrong("is of no known kind");
   if (head.bytes > *most) {
@@ -113,7 +117,7 @@ Result<Frame> read_frame(KvStream& stream, uint64_t most_bytes) {
   FrameHeader header;
   TENON_RETURN_IF_ERROR(stream.read(header));
   TENON_ASSIGN_OR_RETURN(const FrameHead head, read_frame_head(header, most_bytes));
-  Frame frame{head.kind, head.id, head.block, head.group, KvBlob(head.bytes)};
+  Frame frame{head.kind, head.id, head.block, head.group, head.offset, KvBlob(head.bytes)};
   if (head.bytes > 0) TENON_RETURN_IF_ERROR(stream.read(frame.payload));
   if (xxh64(frame.payload) != head.sum) return wrong("has a payload that was changed");
   return frame;

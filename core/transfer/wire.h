@@ -32,6 +32,12 @@ enum class FrameKind : uint16_t {
   alive = 8,    // ← payload: those of them that are known and not given up
   release = 9,  // → id: the transfer, which is needed no more
   cancel = 10,  // → id: the fetch, likewise
+  part = 11,    // ← as `block`, with `offset`: bytes of K and V from there on
+};
+
+// What the one that fetches can take, FrameKind::hello has it as `block`.
+enum Ability : uint32_t {
+  kTakesParts = 1,  // FrameKind::part; who does not gets whole blocks
 };
 
 enum class FetchEnd : uint32_t {
@@ -52,6 +58,7 @@ struct Frame {
   uint64_t id = 0;
   uint32_t block = 0;
   uint32_t group = 0;
+  uint64_t offset = 0;  // of a part
   KvBlob payload;
 };
 
@@ -60,6 +67,7 @@ struct FrameHead {
   uint64_t id = 0;
   uint32_t block = 0;
   uint32_t group = 0;
+  uint64_t offset = 0;
   uint64_t bytes = 0;
   uint64_t sum = 0;  // XXH64 of the payload
 };

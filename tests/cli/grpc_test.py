@@ -84,6 +84,12 @@ class Inference(unittest.TestCase):
         self.assertEqual(caught.exception.code(), code)
         self.assertIn(words, caught.exception.details())
 
+    @staticmethod
+    def struct(**members):
+        made = importlib.import_module("google.protobuf.struct_pb2").Struct()
+        made.update(members)
+        return made
+
     def whole(self, metadata=None, **fields):
         return self.method("Generate", "unary_unary")(self.pb.GenerateRequest(**fields),
                                                       timeout=PATIENCE, metadata=metadata)
@@ -179,8 +185,7 @@ class Inference(unittest.TestCase):
     def test_what_is_not_offered_is_refused_by_name(self):
         self.served()
         wrong, pb = self.grpc.StatusCode.INVALID_ARGUMENT, self.pb
-        transfer = importlib.import_module("google.protobuf.struct_pb2").Struct()
-        transfer.update({"a": 1})
+        transfer = self.struct(a=1)
         self.refused(wrong, '"prompt" is missing')
         for words, fields in (
                 ("temperature is -1.0", {"temperature": -1}),
@@ -194,7 +199,11 @@ class Inference(unittest.TestCase):
                 ("bad word 0: token 0 has id 2147483647", {"decoding": pb.DecodingParameters(
                     bad_words_token_ids=[pb.TokenIds(ids=[4294967295])])}),
                 ("reasoning_ended", {"engine_reasoning_gate": pb.EngineReasoningGate(reasoning_ended=False)}),
-                ("transfer", {"kv": pb.KVCacheParameters(kv_transfer_params=transfer)}),
+                ("kv.ec_transfer_params", {"kv": pb.KVCacheParameters(ec_transfer_params=transfer)}),
+                ("is not set up for that", {"kv": pb.KVCacheParameters(kv_transfer_params=self.struct(
+                    do_remote_decode=True))}),
+                ("must be true or false", {"kv": pb.KVCacheParameters(kv_transfer_params=self.struct(
+                    do_remote_decode=1))}),
                 ("is no JSON", {"decoding": pb.DecodingParameters(json="{")}),
                 ("structural_tag", {"decoding": pb.DecodingParameters(structural_tag="x")}),
                 ("closing parenthesis", {"decoding": pb.DecodingParameters(regex="(")}),
@@ -247,6 +256,36 @@ class Inference(unittest.TestCase):
         self.assertTrue(answers[0].HasField("num_cached_tokens"))
         self.assertEqual(answers[0].num_cached_tokens, 0)
         self.assertGreater(answers[1].num_cached_tokens, 16)
+
+    def test_prefill_and_decode_are_apart_over_grpc(self):
+        cut = ["--set", "kv_cache.plugin=prefix", "--set", "kv_cache.block_tokens=8"]
+        asked = {"text": "Once upon a time there was a king " * 8}
+        most = self.pb.StoppingCriteria(max_new_tokens=12)
+        told = self.pb.ResponseOptions(output_token_ids=True, output_logprobs=True)
+        self.served(*cut)
+        alone = self.whole(**asked, stopping=most, response=told).outputs
+        workers = {}
+        for role in ("prefill", "decode"):
+            server = self.served(*cut, "--set", f"disaggregation.role={role}")
+            workers[role] = server, self.channel
+        for stream in (False, True):
+            with self.subTest(stream=stream):
+                self.channel = workers["prefill"][1]
+                ask = (lambda **fields: list(self.pieces(**fields))[-1]) if stream else self.whole
+                first = ask(**asked, stopping=self.pb.StoppingCriteria(max_new_tokens=1), kv=self.pb.KVCacheParameters(
+                    kv_transfer_params=self.struct(do_remote_decode=True, do_remote_prefill=False, remote_host=None,
+                                                   remote_block_ids=[])))
+                params = first.outputs.finish_info.kv_transfer_params
+                self.assertEqual((params["do_remote_prefill"], params["remote_host"]), (True, "127.0.0.1"))
+                self.channel = workers["decode"][1]
+                answer = self.whole(**asked, stopping=most, response=told,
+                                    kv=self.pb.KVCacheParameters(kv_transfer_params=params))
+                self.assertEqual(answer.outputs.token_ids, alone.token_ids)
+                self.assertEqual(answer.outputs.logprobs, alone.logprobs)
+                self.assertFalse(answer.outputs.finish_info.HasField("kv_transfer_params"))
+        metrics = workers["decode"][0].get("/metrics")[2].decode()
+        self.assertRegex(metrics, r"tenon:kv_transfer_complete_total\{.*\} 1\b")
+        self.assertRegex(metrics, r"tenon:kv_transfer_partial_total\{.*\} 0\b")
 
     def test_control_tells_of_server_and_model(self):
         server = self.served()

@@ -1,4 +1,5 @@
 """Several processes that run one model: equal answers, refusals, and what happens when one of them is lost."""
+import concurrent.futures
 import json
 import os
 import random
@@ -65,8 +66,11 @@ class Refusals(unittest.TestCase):
                            parallel__expert=2, parallel__tensor=3)
         self.check_refused("parallel.reduce has no effect without parallel.tensor, which is 1; leave it out",
                            parallel__reduce="true")
-        self.check_refused("parallel.data is 2 and parallel.expert is 2, but replicas of one server are engines of one "
-                           "process", parallel__data=2, parallel__expert=2)
+
+    def test_replicas_of_a_cut_model_are_shown(self):
+        text = self.explained(MODEL, parallel__data=2, parallel__tensor=2)
+        self.assertIn("# parallel: 2 ranks; matrices are cut by columns", text)
+        self.assertIn("# a server has 2 engines, with the weights once and K/V of their own at every rank", text)
 
     def test_models_that_cannot_be_shared_out_so(self):
         self.check_refused("parallel.expert is 2, but no layer of this", parallel__expert=2)
@@ -215,6 +219,26 @@ class Ranks(unittest.TestCase):
                 self.assertEqual(body["choices"][0]["text"], alone)
             self.assertEqual(server.get("/server_info")[2]["pp_size"], 2)
             server.end()
+
+    def test_replicas_of_a_cut_model_take_turns_at_its_ranks(self):
+        ask = {"prompt": "Once upon a time", "max_tokens": 12, "logprobs": 2}
+        with Server("--model", MODEL, "--threads", "1", "--set", "kv_cache.plugin=prefix") as server:
+            alone = server.post("/v1/completions", ask)[2]["choices"]
+        for more in ({}, {"parallel__data": 3}):
+            with self.subTest(more), Server("--launch", "2", "--model", MODEL, "--threads", "1", *settings(
+                    **{"parallel__tensor": 2, "parallel__data": 2, "kv_cache__plugin": "prefix",
+                       "kv_cache__memory": "32MiB"} | more)) as server:
+                engines = more.get("parallel__data", 2)
+                self.assertIn(f"serving tale ({engines} replicas) at ", server.line)
+                with concurrent.futures.ThreadPoolExecutor(6) as pool:
+                    answers = list(pool.map(lambda number: server.post(
+                        "/v1/completions", ask, headers={"X-data-parallel-rank": str(number % engines)}), range(12)))
+                for status, _, body in answers:
+                    self.assertEqual(status, 200, body)
+                    self.assertEqual(body["choices"], alone)
+                told = server.get("/server_info")[2]
+                self.assertEqual((told["tp_size"], told["dp_size"]), (2, engines))
+                server.end()
 
     def test_the_output_is_that_of_rank_0_alone(self):
         self.assertEqual(run("run", "--launch", 2, *TEXT).stdout, run("run", *TEXT).stdout)

@@ -108,11 +108,6 @@ class Refusals(unittest.TestCase):
             self.assertIn("parallel.data is 2, but one engine runs here; `tenon serve` has several; set "
                           "parallel.data = 1", said)
 
-    def test_replicas_of_several_processes_each(self):
-        said = self.refused("config", "check", "--model", MODEL, *settings(parallel__data=2, parallel__tensor=2))
-        self.assertIn("parallel.data is 2 and parallel.tensor is 2, but replicas of one server are engines of one "
-                      "process; start a server with parallel.tensor for each replica and a router before them", said)
-
     def test_kv_events_of_several_engines(self):
         said = self.refused("serve", *PIPELINE, *settings(parallel__data=2), "--port", "0", "--kv-events",
                             "tcp://127.0.0.1:*")

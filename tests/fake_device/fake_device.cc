@@ -108,12 +108,19 @@ uint64_t FakeDevice::block_bytes(GroupId group) const {
   return group < storages_.size() ? storages_[group].geometry.block_tokens * sizeof(uint64_t) : 0;
 }
 
-void FakeDevice::read_block(GroupId group, BlockId block, std::span<std::byte> out) const {
+void FakeDevice::read_block(GroupId group, BlockId block, uint64_t first,
+                            std::span<std::byte> out) const {
   auto* device = const_cast<FakeDevice*>(this);
-  device->enqueue([=] {
+  const auto copy = [=] {
     const uint64_t* from = device->cell(group, {{}, block, 0});
-    if (from != nullptr) std::memcpy(out.data(), from, out.size());
-  });
+    if (from != nullptr)
+      std::memcpy(out.data(), reinterpret_cast<const std::byte*>(from) + first, out.size());
+  };
+  if (std::this_thread::get_id() == thread_.get_id()) {
+    if (first + out.size() > ready_.at(group)) device->fail("bytes are read before they are made");
+    return copy();
+  }
+  device->enqueue(copy);
   device->drain();
 }
 
@@ -308,6 +315,20 @@ void FakeDevice::compute_row(size_t sequence, uint32_t row) {
   states_[row] = state;
 }
 
+void FakeDevice::tell_of_parts() {
+  constexpr uint64_t kParts = 3;
+  if (watch_ == nullptr) return;
+  for (uint64_t part = 1; part <= kParts; ++part) {
+    ready_.clear();
+    for (GroupId group = 0; group < storages_.size(); ++group) {
+      const bool recurs = storages_[group].group.kind == KvKind::recurrent;
+      ready_.push_back(recurs ? 0 : block_bytes(group) * part / kParts);
+    }
+    watch_->on_ready(ready_);
+    if (after_part) after_part();
+  }
+}
+
 // All rows store their K/V before any row reads.
 void FakeDevice::run_batch() {
   states_.assign(batch_.rows, 0);
@@ -318,6 +339,7 @@ void FakeDevice::run_batch() {
     for (uint32_t i = 0; i < sequence.rows; ++i) store_row(s, sequence.first_row + i);
     step_states(s);
   }
+  tell_of_parts();
   std::vector<bool> wanted(batch_.rows, false);
   for (const uint32_t row : batch_.logits_rows) wanted[row] = true;
   for (const uint32_t row : batch_.hidden_rows) wanted[row] = true;

@@ -71,6 +71,7 @@ class FakeDevice final : public Executor, private KvBytes {
 
   FakeFaults faults;
   FakeTime time;
+  std::function<void()> after_part;  // of blocks that somebody was told of; on the queue's thread
   uint32_t host_workers = 1;
   uint64_t steps() const { return steps_; }
   uint64_t tree_steps() const { return tree_steps_; }
@@ -86,8 +87,12 @@ class FakeDevice final : public Executor, private KvBytes {
 
   // Behind everything launched so far.
   uint64_t block_bytes(GroupId group) const override;
-  void read_block(GroupId group, BlockId block, std::span<std::byte> out) const override;
+  void read_block(GroupId group, BlockId block, uint64_t first,
+                  std::span<std::byte> out) const override;
   void write_block(GroupId group, BlockId block, std::span<const std::byte> bytes) override;
+  void watch(KvWatch* watch) override { watch_ = watch; }
+  // Tells whoever watches of blocks part by part, as a device with several layers does.
+  void tell_of_parts();
 
   void work();  // the queue's thread
   void enqueue(std::function<void()> job);
@@ -119,6 +124,8 @@ class FakeDevice final : public Executor, private KvBytes {
   std::vector<float> hidden_[2];      // [layers, rows, kHidden]
   std::vector<float*> hidden_layers_;
   uint32_t turn_ = 0;
+  KvWatch* watch_ = nullptr;
+  std::vector<uint64_t> ready_;  // [groups] bytes that it was told of, while it is
   std::string error_;
   uint64_t steps_ = 0;
   uint64_t tree_steps_ = 0;

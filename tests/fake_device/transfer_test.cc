@@ -2,6 +2,9 @@
 // computed again.
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <thread>
+
 #include "core/tiers/host_store.h"
 #include "tests/fake_device/rig.h"
 #include "tests/support/memory_transport.h"
@@ -166,6 +169,70 @@ TEST(TransferSteps, let_others_run_while_one_waits_for_its_prompt) {
   EXPECT_EQ(workers.decode->transfer().totals().imports.found_tokens, 40u);
   EXPECT_EQ(workers.decode->result(1).ids(),
             oracle(workers.decode_options.model(), waits, 0, 256).ids);
+}
+
+TEST(TransferSteps, send_first_layers_while_a_step_computes_others) {
+  for (const bool ahead : {false, true}) {
+    SCOPED_TRACE(ahead);
+    Workers workers;
+    workers.prefill_options.engine.plan_ahead = ahead;
+    workers.start();
+    Request waits = greedy_request(words(1, 41), 6);
+    waits.kv_import = workers.decode->transfer().import_from({"p", 9, true});
+    const RequestId id = workers.decode->submit(waits);
+    ASSERT_TRUE(workers.decode->engine().step().ok());  // asks for them
+    const auto received = [&] {
+      return workers.decode->transfer().totals().imports.received_bytes;
+    };
+    std::vector<uint64_t> after_parts;
+    workers.prefill->device().after_part = [&] {
+      // 10 blocks of 32 bytes, of which a third is 10: the last third goes when the step is over.
+      const uint64_t due = std::min<uint64_t>(after_parts.size() + 1, 2) * 32 / 3 * 10;
+      const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+      while (received() < due && std::chrono::steady_clock::now() < limit) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+      after_parts.push_back(received());
+    };
+    Request first = greedy_request(words(1, 41), 1);
+    first.kv_export = workers.prefill->transfer().export_as(9);
+    workers.prefill->submit(std::move(first));
+    workers.prefill->run();
+    EXPECT_EQ(after_parts, (std::vector<uint64_t>{100, 210, 210}));
+    workers.decode->run();
+    EXPECT_EQ(workers.decode->transfer().totals().imports.found_tokens, 40u);
+    waits.kv_import = nullptr;
+    EXPECT_EQ(workers.decode->result(id).ids(),
+              oracle(workers.decode_options.model(), waits, 0, 256).ids);
+    EXPECT_EQ(workers.prefill->transfer().totals().exports.early_bytes, 210u);
+    EXPECT_EQ(workers.prefill->transfer().totals().exports.sent_bytes, 320u);
+  }
+}
+
+TEST(TransferSteps, use_nothing_of_a_step_that_failed) {
+  Workers workers;
+  workers.start();
+  Request waits = greedy_request(words(1, 41), 6);
+  waits.kv_import = workers.decode->transfer().import_from({"p", 9, true});
+  const RequestId id = workers.decode->submit(waits);
+  ASSERT_TRUE(workers.decode->engine().step().ok());
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (workers.prefill->transfer().totals().exports.leases == 0 &&
+         std::chrono::steady_clock::now() < limit) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));  // until it is asked for
+  }
+  workers.prefill->device().faults.collect_fails_at = 1;
+  Request first = greedy_request(words(1, 41), 1);
+  first.kv_export = workers.prefill->transfer().export_as(9);
+  workers.prefill->submit(std::move(first));
+  ASSERT_TRUE(workers.prefill->engine().step().ok());
+  workers.prefill->run();
+  workers.decode->run();
+  EXPECT_EQ(workers.decode->transfer().totals().imports.found_tokens, 0u);
+  waits.kv_import = nullptr;
+  EXPECT_EQ(workers.decode->result(id).ids(),
+            oracle(workers.decode_options.model(), waits, 0, 256).ids);
+  EXPECT_EQ(workers.prefill->transfer().totals().exports.held_bytes, 0u);
 }
 
 TEST(TransferSteps, compute_a_prompt_whose_worker_is_gone) {

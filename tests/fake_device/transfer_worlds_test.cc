@@ -34,6 +34,7 @@ uint64_t number_in(const char* variable, uint64_t otherwise) {
 // What all worlds together had.
 struct Seen {
   uint64_t requests = 0, found_tokens = 0, complete = 0, partial = 0, lost_links = 0, kills = 0;
+  uint64_t early_bytes = 0;  // what was sent while its step ran
 };
 
 struct Asked {
@@ -61,6 +62,7 @@ class World {
     workers_ = 2 + below(2);
     lease_ = std::chrono::milliseconds(one_in(3) ? 30 : 150);
     trouble_ = below(5);
+    least_part_bytes_ = one_in(2) ? 1 : 16 << 10;
     for (uint32_t i = 0; i < workers_; ++i) prefill_options_.push_back(options());
     decode_options_ = options();
     drafts_ = one_in(3) ? 1 + below(4) : 0;
@@ -179,6 +181,7 @@ class World {
       chosen.memory_bytes = transfer_memory_[index];
       chosen.budget_bytes = transfer_budget_[index];
       chosen.lease = lease_;
+      chosen.least_part_bytes = least_part_bytes_;
       return *KvTransfer::open(chosen, std::move(world),
                                std::make_shared<MemoryTransport>(network_));
     };
@@ -257,6 +260,7 @@ class World {
       // Released, or expired where the word was lost on its way.
       EXPECT_TRUE(comes_true([&] { return worker->transfer().totals().exports.leases == 0; }));
       EXPECT_EQ(worker->transfer().totals().exports.held_bytes, 0u);
+      seen.early_bytes += worker->transfer().totals().exports.early_bytes;
     }
   }
 
@@ -270,6 +274,7 @@ class World {
   uint32_t workers_ = 0, drafts_ = 0, trouble_ = 0, killed_at_ = 0;
   bool has_tier_ = false;
   std::chrono::milliseconds lease_{};
+  uint64_t least_part_bytes_ = 0;
   MemoryNetwork network_;
   std::vector<std::unique_ptr<Rig>> prefill_;
   std::unique_ptr<Rig> decode_;
@@ -294,7 +299,8 @@ TEST(TransferWorlds, give_every_request_its_tokens_and_leave_nothing_behind) {
   }
   std::cout << seen.requests << " requests, " << seen.found_tokens << " tokens came over, "
             << seen.complete << " fetches complete and " << seen.partial << " partial, "
-            << seen.lost_links << " links lost, " << seen.kills << " workers killed\n";
+            << seen.lost_links << " links lost, " << seen.kills << " workers killed, "
+            << seen.early_bytes << " bytes sent early\n";
   EXPECT_GT(seen.found_tokens, worlds);
   EXPECT_GT(seen.complete, worlds / 4);
   EXPECT_GT(seen.partial, worlds / 4);

@@ -70,7 +70,9 @@ void look_at(const tenon::Frame& frame) {
   Bytes again({});
   (void)tenon::write_frame(again, frame);
   const auto read = tenon::read_frame(again, kMostBytes);
-  if (!read.ok() || read->payload != frame.payload || read->kind != frame.kind) std::abort();
+  const bool same = read.ok() && read->payload == frame.payload && read->kind == frame.kind &&
+                    read->offset == frame.offset;
+  if (!same) std::abort();
 }
 
 }  // namespace

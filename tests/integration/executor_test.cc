@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "core/exec/kv_bytes.h"
 #include "tests/support/executor_case.h"
 #include "tests/support/tiny_model.h"
 
@@ -172,6 +173,51 @@ TEST_P(ExecutorTest, memory_it_holds_is_told) {
   EXPECT_EQ(executor.executor().kv_bytes(), 9u * 4 * 2 * 2 * (2 * 8) * 4);
   EXPECT_GE(executor.executor().weight_bytes(), model_->weight_bytes() / 2);
   EXPECT_EQ(executor.executor().workers(), GetParam().kind == ExecutorCase::Kind::ref ? 1u : 2u);
+}
+
+// Keeps the bytes that it was told of, when it was.
+class Watching final : public KvWatch {
+ public:
+  Watching(const KvBytes& bytes, std::vector<BlockId> blocks)
+      : bytes_(bytes), blocks_(std::move(blocks)) {}
+  void on_ready(std::span<const uint64_t> ready) override {
+    ASSERT_EQ(ready.size(), 1u);
+    for (const BlockId block : blocks_) {
+      seen.push_back(std::vector<std::byte>(ready[0]));
+      bytes_.read_block(0, block, 0, seen.back());
+    }
+  }
+  std::vector<std::vector<std::byte>> seen;  // [calls · blocks]
+
+ private:
+  const KvBytes& bytes_;
+  const std::vector<BlockId> blocks_;
+};
+
+TEST_P(ExecutorTest, k_and_v_are_final_when_it_says_so_of_their_layer) {
+  Loaded executor = load({.block_tokens = 4});
+  const size_t sequence = executor->begin();
+  executor->step({{sequence, tokens(6)}});
+  for (const uint32_t rows : {18u, 1u}) {
+    SCOPED_TRACE(rows);
+    for (uint32_t i = 0; i < 5; ++i) executor->table(sequence).push_back(executor->take_block());
+    const std::vector<BlockId> blocks = executor->table(sequence);
+    KvBytes& bytes = *executor.executor().kv_blocks();
+    Watching watching(bytes, blocks);
+    bytes.watch(&watching);
+    executor->step({{sequence, tokens(rows, 3)}}, StepDriver::Want::last);
+    bytes.watch(nullptr);
+    const uint64_t whole = bytes.block_bytes(0);
+    ASSERT_EQ(watching.seen.size(), 2 * blocks.size()) << "two layers";
+    EXPECT_EQ(watching.seen.front().size(), whole / 2);
+    EXPECT_EQ(watching.seen.back().size(), whole);
+    for (size_t i = 0; i < watching.seen.size(); ++i) {
+      std::vector<std::byte> now(watching.seen[i].size());
+      bytes.read_block(0, blocks[i % blocks.size()], 0, now);
+      EXPECT_EQ(watching.seen[i], now) << i;
+    }
+  }
+  EXPECT_EQ(executor->feed(tokens(5), {5}), load()->feed(tokens(5), {5})) << "nobody watches";
 }
 
 class ExecutorWindowTest : public ExecutorTest {

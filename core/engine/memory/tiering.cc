@@ -4,7 +4,6 @@
 #include <numeric>
 
 #include "core/engine/step/draft_runner.h"
-#include "core/exec/kv_bytes.h"
 
 namespace tenon {
 namespace {
@@ -38,6 +37,7 @@ Tiering::Tiering(EngineContext& context, Forward& forward, uint64_t& last_id)
 }
 
 Tiering::~Tiering() {
+  if (transfer_ != nullptr) bytes_->watch(nullptr);
   for (const SeqId id : context_.awaiting_kv) drop(entries_.at(id));
 }
 

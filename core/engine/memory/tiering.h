@@ -12,7 +12,8 @@
 // What is not there in time is computed. Nothing here can change a token.
 //
 // Prompts that another worker computes come up in the same way, once it has sent them; and what is
-// computed here for another worker is handed to it like to a tier (transferring.cc).
+// computed here for another worker is handed to it like to a tier, but for the layers of a step
+// that are handed over while it runs (transferring.cc).
 //
 // Threads: the step thread.
 #pragma once
@@ -26,16 +27,17 @@
 #include "core/engine/step/context.h"
 #include "core/engine/step/forward.h"
 #include "core/engine/step/step.h"
+#include "core/exec/kv_bytes.h"
 #include "core/tiers/tiers.h"
 #include "core/transfer/transfer.h"
 
 namespace tenon {
 
-class Tiering {
+class Tiering : private KvWatch {
  public:
   // `last_id` numbers steps. Without EngineParts::tiers and ::transfer nothing here does anything.
   Tiering(EngineContext& context, Forward& forward, uint64_t& last_id);
-  ~Tiering();
+  ~Tiering() override;
   Tiering(const Tiering&) = delete;
   Tiering& operator=(const Tiering&) = delete;
 
@@ -44,6 +46,9 @@ class Tiering {
   void before_plan(Planning planning);
   // Whether something was found that a plan made ahead could not bring in.
   bool has_arrivals() const;
+  // Before a step is launched: what is final of prompts that other workers wait for is handed over,
+  // and what the step makes of them will be, layer by layer.
+  void watch(const Step& step);
   // Behind a step, before it is resolved.
   void keep(const Step& step);
   // What a step cost, for how long a prompt is worth waiting for.
@@ -66,6 +71,12 @@ class Tiering {
     uint64_t fetch = 0;        // under way; 0 = not yet, for too much is
   };
   enum class Brought : uint8_t { yes, no, no_room };
+  // A block of the step at hand that goes to another worker.
+  struct Growing {
+    std::shared_ptr<KvPart> part;
+    GroupId group = 0;
+    BlockId block = kNoBlock;
+  };
 
   Entry& entry_of(const Sequence& sequence);
   void extend(Entry& entry, const Sequence& sequence, uint32_t blocks);
@@ -89,11 +100,15 @@ class Tiering {
   void write(const FoundKv& found, uint32_t base, uint32_t end);
   void give_back(Sequence& sequence);
   void keep_share(const Step& step, const Share& share);
+  bool is_kept(const Share& share) const;
   void export_share(const Step& step, const Share& share);
+  void hand_over(const Step& step, const Share& share, KvExport& to, uint32_t blocks);
+  bool hand_over_block(const Step& step, const Share& share, KvExport& to, uint32_t block);
+  void begin_blocks(const Step& step, const Share& share);
+  void read(KvPart& part, GroupId group, BlockId block, uint64_t until) const;
+  void on_ready(std::span<const uint64_t> bytes) override;
+  bool keep_block(const Step& step, const Share& share, const Entry& entry, uint32_t block);
   // `Taker`: Tiers, or a KvExport.
-  template <typename Taker>
-  bool keep_block(const Step& step, const Share& share, const Entry& entry, uint32_t block,
-                  Taker& taker);
   template <typename Taker>
   void keep_states(const Step& step, const Share& share, const Entry& entry, uint32_t end,
                    Taker& taker);
@@ -111,6 +126,8 @@ class Tiering {
   bool recurs_ = false;
   Step step_;  // that brings in
   std::vector<uint32_t> kept_;
+  std::vector<Growing> growing_;  // of the step `watched_`
+  uint64_t watched_ = 0;
   std::unordered_map<SeqId, Entry> entries_;
   double row_ns_ = 0;  // that computing a token takes; 0 = not known yet
 };

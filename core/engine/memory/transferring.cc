@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "core/engine/memory/tiering.h"
-#include "core/exec/kv_bytes.h"
 
 namespace tenon {
 
@@ -10,19 +9,17 @@ template <typename Taker>
 bool Tiering::put(const KvKey& key, const TierGroup& group, BlockId block, Taker& taker) {
   if (taker.has(key)) return true;
   KvBlob blob(group.bytes);
-  bytes_->read_block(group.group, block, blob);
+  bytes_->read_block(group.group, block, 0, blob);
   return taker.put(key, std::move(blob));
 }
 
-template <typename Taker>
-bool Tiering::keep_block(const Step& step, const Share& share, const Entry& entry, uint32_t block,
-                         Taker& taker) {
+bool Tiering::keep_block(const Step& step, const Share& share, const Entry& entry, uint32_t block) {
   for (const TierGroup& group : world_->groups) {
     if (group.is_state) continue;
     const KvTableView& table = step.batch.groups[group.group].tables[share.place];
     if (block >= table.blocks.size() || table.blocks[block] == kNoBlock) continue;
     const KvKey key{entry.contents[block], group.group};
-    if (!put(key, group, table.blocks[block], taker)) return false;
+    if (!put(key, group, table.blocks[block], *tiers_)) return false;
   }
   return true;
 }
@@ -59,37 +56,118 @@ void Tiering::keep_share(const Step& step, const Share& share) {
   extend(entry, sequence, blocks);
   if (recurs_) keep_states(step, share, entry, end, *tiers_);
   for (; entry.kept_blocks < blocks; ++entry.kept_blocks) {
-    if (!keep_block(step, share, entry, entry.kept_blocks, *tiers_)) return;
+    if (!keep_block(step, share, entry, entry.kept_blocks)) return;
   }
 }
 
-// The prompt's whole blocks, as its chunks are computed. What was computed before it came is handed
-// over with the first of them.
+// The part's bytes up to there; those that it has stay.
+void Tiering::read(KvPart& part, GroupId group, BlockId block, uint64_t until) const {
+  const uint64_t from = part.ready.load(std::memory_order_relaxed);
+  if (until <= from) return;
+  bytes_->read_block(group, block, from, std::span(part.bytes).subspan(from, until - from));
+  part.ready.store(until, std::memory_order_release);
+}
+
+bool Tiering::hand_over_block(const Step& step, const Share& share, KvExport& to, uint32_t block) {
+  const Entry& entry = entries_.at(share.sequence->id);
+  for (const TierGroup& group : world_->groups) {
+    if (group.is_state) continue;
+    const KvTableView& table = step.batch.groups[group.group].tables[share.place];
+    if (block >= table.blocks.size() || table.blocks[block] == kNoBlock) continue;
+    const KvKey key{entry.contents[block], group.group};
+    if (to.has(key)) continue;
+    const std::shared_ptr<KvPart> part = to.begin(key, group.bytes);
+    if (part == nullptr) return false;
+    read(*part, group.group, table.blocks[block], group.bytes);
+    if (!to.finish(key)) return false;
+  }
+  return true;
+}
+
+// Leading blocks that are final.
+void Tiering::hand_over(const Step& step, const Share& share, KvExport& to, uint32_t blocks) {
+  Entry& entry = entry_of(*share.sequence);
+  extend(entry, *share.sequence, blocks);
+  for (; entry.sent_blocks < blocks; ++entry.sent_blocks) {
+    if (!hand_over_block(step, share, to, entry.sent_blocks)) return;
+  }
+}
+
+// What was computed before the step is handed over with its first chunk, ahead of it. Of the step's
+// own blocks there is a place for what its layers make.
+void Tiering::begin_blocks(const Step& step, const Share& share) {
+  const Sequence& sequence = *share.sequence;
+  KvExport* const to = sequence.request->request.kv_export.get();
+  if (to == nullptr) return;
+  const uint32_t final_blocks = std::min(share.base, sequence.prompt_tokens) / block_tokens_;
+  const uint32_t end = std::min(share.base + share.tokens, sequence.prompt_tokens);
+  hand_over(step, share, *to, final_blocks);
+  Entry& entry = entry_of(sequence);
+  extend(entry, sequence, end / block_tokens_);
+  for (uint32_t block = final_blocks; block < end / block_tokens_; ++block) {
+    for (const TierGroup& group : world_->groups) {
+      if (group.is_state) continue;
+      const KvTableView& table = step.batch.groups[group.group].tables[share.place];
+      if (block >= table.blocks.size() || table.blocks[block] == kNoBlock) continue;
+      const KvKey key{entry.contents[block], group.group};
+      if (to->has(key)) continue;
+      std::shared_ptr<KvPart> part = to->begin(key, group.bytes);
+      if (part == nullptr) return;
+      growing_.push_back({std::move(part), group.group, table.blocks[block]});
+    }
+  }
+}
+
+void Tiering::watch(const Step& step) {
+  if (transfer_ == nullptr || step.empty()) return;
+  Stopwatch stopwatch(*context_.parts.clock, context_.times.executor_ns);
+  growing_.clear();
+  watched_ = step.id;
+  for (const Share& share : step.shares) {
+    if (is_kept(share)) begin_blocks(step, share);
+  }
+  bytes_->watch(growing_.empty() ? nullptr : this);
+}
+
+// All of a block is handed over once the step is known to be good: nobody uses parts of one.
+void Tiering::on_ready(std::span<const uint64_t> bytes) {
+  for (const Growing& growing : growing_) {
+    const uint64_t ready = bytes[growing.group];
+    if (ready < growing.part->bytes.size()) {
+      read(*growing.part, growing.group, growing.block, ready);
+    }
+  }
+  transfer_->outgoing().note_change();
+}
+
+// The prompt's whole blocks, as its chunks are computed.
 void Tiering::export_share(const Step& step, const Share& share) {
   const Sequence& sequence = *share.sequence;
   KvExport* const to = sequence.request->request.kv_export.get();
   if (to == nullptr) return;
   const uint32_t end = std::min(share.base + share.tokens, sequence.prompt_tokens);
   const uint32_t blocks = end / block_tokens_;
-  Entry& entry = entry_of(sequence);
-  extend(entry, sequence, blocks);
-  if (recurs_) keep_states(step, share, entry, end, *to);
-  for (; entry.sent_blocks < blocks; ++entry.sent_blocks) {
-    if (!keep_block(step, share, entry, entry.sent_blocks, *to)) break;
-  }
+  hand_over(step, share, *to, blocks);
+  if (recurs_) keep_states(step, share, entry_of(sequence), end, *to);
   if (end == sequence.prompt_tokens) to->complete();
+}
+
+// Whether others can go on from what the share computes.
+bool Tiering::is_kept(const Share& share) const {
+  const AnswerTraits& traits = share.sequence->answer->traits;
+  const bool ended = share.sequence->state == SequenceState::ended;
+  return share.parent == nullptr && !ended && !traits.own_kv && !traits.whole;
 }
 
 void Tiering::keep(const Step& step) {
   if (world_ == nullptr || step.empty()) return;
   Stopwatch watch(*context_.parts.clock, context_.times.executor_ns);
   for (const Share& share : step.shares) {
-    const AnswerTraits& traits = share.sequence->answer->traits;
-    const bool ended = share.sequence->state == SequenceState::ended;
-    if (share.parent != nullptr || ended || traits.own_kv || traits.whole) continue;
+    if (!is_kept(share)) continue;
     if (tiers_ != nullptr) keep_share(step, share);
     if (transfer_ != nullptr) export_share(step, share);
   }
+  if (step.id == watched_) growing_.clear();
 }
 
 bool Tiering::may_fetch(const Sequence& sequence) const {

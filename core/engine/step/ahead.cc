@@ -63,6 +63,7 @@ bool Engine::launch_ahead(const Step& step, Step& next) {
     return false;
   }
   for (const Share& share : next.shares) share.sequence->in_flight = share.rows();
+  tiering_.watch(next);
   forward_.launch(next);
   return true;
 }

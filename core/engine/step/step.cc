@@ -13,6 +13,7 @@ Status Engine::step() {
 Status Engine::step_plain() {
   Step& step = steps_[0];
   prepare(step, Planning::now);
+  tiering_.watch(step);
   forward_.launch(step);
   results_.mask(step);
   forward_.collect(step);
@@ -63,6 +64,7 @@ void Engine::prepare(Step& step, Planning planning) {
 Step& Engine::launch_first() {
   Step& step = steps_[0];
   prepare(step, Planning::now);
+  tiering_.watch(step);
   forward_.launch(step);
   return step;
 }

@@ -121,6 +121,7 @@ Status CpuExecutor::load(const ExecutorSetup& setup) {
   TENON_RETURN_IF_ERROR(check_decoder_shape(*setup.shape));
   TENON_RETURN_IF_ERROR(kv_.allocate(*setup.shape, setup.geometry, step_.cut.range));
   step_.kv = kv_.storage();
+  step_.kv_blocks = &kv_;
   TENON_RETURN_IF_ERROR(step_.indexed.load(setup.model->plan, *setup.shape));
   TENON_RETURN_IF_ERROR(step_.attention.load(setup.attention, *setup.shape, kv_.storage(),
                                              step_.indexed,

@@ -23,6 +23,7 @@
 #include "core/exec/cpu/step_states.h"
 #include "core/exec/entry_scores.h"
 #include "core/exec/hidden_rows.h"
+#include "core/exec/host_kv.h"
 #include "core/exec/host_memory.h"
 #include "core/model/heads/head.h"
 #include "core/model/model.h"
@@ -144,6 +145,7 @@ struct CpuStep {
   const Head* head = nullptr;  // null: the model is none
   const ModelShape* shape = nullptr;
   std::span<const KvGroupStorage> kv;  // [group_count]
+  const HostKv* kv_blocks = nullptr;   // … which is told of layers that are done
   Collective* ranks = nullptr;         // null: this process runs the model alone
   ModelCut cut;
   const RowOps* ops = nullptr;

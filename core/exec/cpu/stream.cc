@@ -248,7 +248,9 @@ void CpuWorker::scale_layer(uint32_t layer) {
   barrier();
 }
 
+// All have stored the layer's K and V before any of them has added its mixer's product.
 void CpuWorker::layer_done(uint32_t layer) {
+  if (slice_.index == 0) step_.kv_blocks->layer_done(layer);
   if (rows_ == 0) return;
   hand_out(step_.hidden_out.of_layer(layer), step_.buffers.hidden.floats(),
            rows_are_kept_ ? step_.hidden_at : step_.batch->hidden_rows);

@@ -72,7 +72,10 @@ class RefStep final : private DecoderOps {
   void correct(uint32_t layer) override;
   void layer_input(uint32_t layer) override;
   void scale_layer(uint32_t layer) override;
-  void layer_done(uint32_t layer) override { keep_hidden(layer, hidden_); }
+  void layer_done(uint32_t layer) override {
+    kv_.layer_done(layer);
+    keep_hidden(layer, hidden_);
+  }
   void close_streams() override;
   void logits() override;
 

@@ -6,6 +6,7 @@
 
 #include "core/server/api/read/json.h"
 #include "core/server/grpc/inference_writer.h"
+#include "core/server/grpc/struct_json.h"
 #include "core/server/http_call.h"
 
 namespace tenon::server {
@@ -99,8 +100,13 @@ std::string put_form(const vllm::DecodingParameters& decoding, Json& body) {
 }
 
 std::string put_cache(const vllm::KVCacheParameters& kv, Json& body) {
-  if (kv.has_kv_transfer_params() || kv.has_ec_transfer_params()) {
-    return "\"kv\" asks for a transfer – K/V stays in its engine here";
+  if (kv.has_ec_transfer_params()) {
+    return "\"kv.ec_transfer_params\" asks for what an encoder made – there is none here";
+  }
+  if (kv.has_kv_transfer_params()) {
+    Json params = json_of(kv.kv_transfer_params());
+    if (params.is_null()) return "\"kv.kv_transfer_params\" is nested too deeply";
+    body["kv_transfer_params"] = std::move(params);
   }
   // What nobody else has the salt of, nobody has computed yet.
   const std::string salt = kv.cache_salt() + (kv.bypass_prefix_cache() ? fresh_id() : "");

@@ -6,6 +6,7 @@
 
 #include "core/base/utf8.h"
 #include "core/server/grpc/frames.h"
+#include "core/server/grpc/struct_json.h"
 
 namespace tenon::server {
 namespace {
@@ -118,6 +119,9 @@ class InferenceWriter final : public api::AnswerWriter {
     out.set_num_output_tokens(end.generated_tokens);
     out.set_num_cached_tokens(end.cached_tokens);
     out.set_finish_reason(reason_of(end.reason));
+    if (!context_.kv_transfer.is_null()) {
+      *out.mutable_kv_transfer_params() = struct_of(context_.kv_transfer);
+    }
     const TokenId last = last_.at(end.sample);
     if (end.reason == FinishReason::eos) {
       out.set_eos_token_id(last);

@@ -311,6 +311,9 @@ void write_transfer(const MetricsText::Labels& labels, const KvTransfer& transfe
       sent.sent_bytes);
   put("tenon:kv_transfer_sent_blocks_total", "counter", "Of them, blocks and states.",
       sent.sent_blocks);
+  put("tenon:kv_transfer_sent_early_bytes_total", "counter",
+      "Of these bytes, those sent before later layers of their blocks were computed.",
+      sent.early_bytes);
   put("tenon:kv_transfer_held_bytes", "gauge", "K/V that waits to be fetched.", sent.held_bytes);
   put("tenon:kv_transfer_leases", "gauge", "Prompts whose K/V waits, or is computed for others.",
       sent.leases);

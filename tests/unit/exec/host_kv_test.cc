@@ -206,6 +206,55 @@ TEST_F(HostKvTest, v_inside_k_is_the_same_plane_and_counts_once) {
   EXPECT_EQ(at(planes(1).k, 3, 0, 1)[3], 7.0f);
 }
 
+class Told final : public KvWatch {
+ public:
+  void on_ready(std::span<const uint64_t> bytes) override {
+    calls.emplace_back(bytes.begin(), bytes.end());
+  }
+  std::vector<std::vector<uint64_t>> calls;
+};
+
+TEST_F(HostKvTest, tells_of_leading_layers_that_are_done) {
+  ASSERT_TRUE(kv_.allocate(shape_, geometry_).ok());
+  Told told;
+  kv_.layer_done(0);  // nobody watches
+  kv_.watch(&told);
+  for (const LayerId layer : {0u, 1u, 2u}) kv_.layer_done(layer);
+  const uint64_t first = kv_.block_bytes(0), second = kv_.block_bytes(1);
+  EXPECT_THAT(told.calls, testing::ElementsAre(std::vector<uint64_t>{first, 0},
+                                               std::vector<uint64_t>{first, second}))
+      << "layer 2 keeps nothing of its own";
+}
+
+TEST_F(HostKvTest, a_storage_that_is_written_later_holds_those_behind_it_back) {
+  groups_[0].layers = 3;
+  layers_[0] = {.group = 0, .index_in_group = 1, .query_heads = 2};
+  layers_[1] = {.group = 0, .index_in_group = 0, .query_heads = 2};
+  layers_[2] = {.group = 1, .query_heads = 2};  // and nobody names the third
+  ASSERT_TRUE(kv_.allocate(shape_, geometry_).ok());
+  Told told;
+  kv_.watch(&told);
+  for (const LayerId layer : {0u, 1u, 2u}) kv_.layer_done(layer);
+  const uint64_t two = kv_.block_bytes(0) / 3 * 2;
+  EXPECT_THAT(told.calls,
+              testing::ElementsAre(std::vector<uint64_t>{0, 0}, std::vector<uint64_t>{two, 0},
+                                   std::vector<uint64_t>{two, kv_.block_bytes(1)}));
+}
+
+TEST_F(HostKvTest, a_block_is_read_from_any_byte_on) {
+  ASSERT_TRUE(kv_.allocate(shape_, geometry_).ok());
+  fill(0, 2, 3, 3, 4);
+  std::vector<std::byte> whole(kv_.block_bytes(0)), part;
+  kv_.read_block(0, 2, 0, whole);
+  for (size_t first = 0; first < whole.size(); first += 7) {
+    for (const size_t count : {size_t{1}, whole.size() / 2, whole.size()}) {
+      part.assign(std::min(count, whole.size() - first), {});
+      kv_.read_block(0, 2, first, part);
+      EXPECT_TRUE(std::equal(part.begin(), part.end(), whole.begin() + static_cast<int>(first)));
+    }
+  }
+}
+
 TEST_F(HostKvTest, layers_without_k_and_v_take_no_storage) {
   layers_[2] = {.group = kNoGroup};
   ASSERT_TRUE(kv_.allocate(shape_, geometry_).ok());

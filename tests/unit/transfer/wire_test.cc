@@ -43,6 +43,19 @@ TEST(Wire, brings_a_frame_as_it_was_sent) {
   EXPECT_EQ(got->payload, sent.payload);
 }
 
+TEST(Wire, says_where_a_part_begins) {
+  auto streams = make_streams();
+  Frame sent = block_frame();
+  sent.kind = FrameKind::part;
+  sent.offset = uint64_t{3} << 33;
+  ASSERT_TRUE(write_frame(streams.second, sent).ok());
+  const auto got = read_frame(streams.first, 200);
+  ASSERT_TRUE(got.ok()) << got.status().message();
+  EXPECT_EQ(got->kind, FrameKind::part);
+  EXPECT_EQ(got->offset, sent.offset);
+  EXPECT_EQ(got->payload, sent.payload);
+}
+
 TEST(Wire, finds_every_byte_that_was_changed_on_its_way) {
   for (uint64_t at = 0; at < kFrameHeaderBytes + 200; ++at) {
     auto streams = make_streams({.change_at = at});
@@ -73,7 +86,7 @@ TEST(Wire, takes_no_payload_that_is_longer_than_it_may_be) {
             "the frame has 1001 bytes after its header; at most 1000 are taken");
   EXPECT_THAT(refusal(FrameKind::end, 1), HasSubstr("at most 0 are taken"));
   EXPECT_THAT(refusal(FrameKind::hello, kMostHelloBytes + 1), HasSubstr("are taken"));
-  EXPECT_THAT(refusal(static_cast<FrameKind>(11), 0), HasSubstr("no known kind"));
+  EXPECT_THAT(refusal(static_cast<FrameKind>(12), 0), HasSubstr("no known kind"));
 }
 
 TEST(Wire, speaks_one_version_and_names_another) {
