@@ -46,16 +46,17 @@ Between between(const std::vector<double>& rows, double row_count) {
 std::vector<double> row_of(const Machine& limits, const std::vector<double>& rows,
                            const Columns& columns, const StepNeeds& needs) {
   std::vector<double> out(columns.count());
+  const double bandwidth = limits.bandwidth_at(read_bytes(needs));
   for (const ProductNeed& need : needs.products) {
     const ProductRate* rate = limits.find(need.format);
     const auto format = static_cast<size_t>(rate == nullptr ? 0 : rate - limits.products.data());
     const ProductRate& used = limits.products[format];
-    const double seconds = product_limit_seconds(limits, used, need);
+    const double seconds = product_limit_seconds(bandwidth, used, need);
     const Between at = between(rows, need.rows);
     out[columns.share(format, at.low)] += seconds * (1 - at.high_part);
     if (at.high_part > 0) out[columns.share(format, at.low + 1)] += seconds * at.high_part;
   }
-  out[columns.decode()] = needs.decode_bytes / limits.bandwidth;
+  out[columns.decode()] = needs.decode_bytes / bandwidth;
   out[columns.prompt()] = needs.prompt_operations / limits.attention_operations;
   out[columns.step()] = 1e-6;
   out[columns.layer()] = needs.layers * 1e-6;

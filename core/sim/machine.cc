@@ -29,6 +29,45 @@ double time_of(const Machine& machine, const ProductRate& rate, size_t point) {
   return std::max(read, compute) / rate.shares[point];
 }
 
+// y at x: linear in log(x) between two points, outside as at the nearest. Some points.
+double between(const std::vector<double>& x, const std::vector<double>& y, double at) {
+  if (at <= x.front()) return y.front();
+  if (at >= x.back()) return y.back();
+  const auto above = std::upper_bound(x.begin(), x.end(), at) - x.begin();
+  const auto high = static_cast<size_t>(above), low = high - 1;
+  const double part = std::log(at / x[low]) / std::log(x[high] / x[low]);
+  return y[low] + part * (y[high] - y[low]);
+}
+
+// A little less than the memory's is what files are rounded by.
+Status check_cached(const CachedReading& cached, double bandwidth) {
+  if (cached.bytes.size() != cached.bandwidths.size()) {
+    return invalid_argument("cached: there are " + std::to_string(cached.bytes.size()) +
+                            " bytes and " + std::to_string(cached.bandwidths.size()) +
+                            " bandwidths; expected as many of both");
+  }
+  for (size_t i = 0; i < cached.bytes.size(); ++i) {
+    TENON_RETURN_IF_ERROR(above_zero("cached.bytes", cached.bytes[i]));
+    TENON_RETURN_IF_ERROR(above_zero("cached.bandwidth", cached.bandwidths[i]));
+    if (cached.bandwidths[i] < bandwidth * 0.99) {
+      return invalid_argument("cached.bandwidth is " + number(cached.bandwidths[i]) +
+                              ", less than the memory's " + number(bandwidth) +
+                              "; leave such points out");
+    }
+    if (i == 0) continue;
+    if (cached.bytes[i] <= cached.bytes[i - 1]) {
+      return invalid_argument("cached.bytes " + number(cached.bytes[i]) + " come after " +
+                              number(cached.bytes[i - 1]) + "; they must rise");
+    }
+    if (cached.bandwidths[i] > cached.bandwidths[i - 1]) {
+      return invalid_argument("cached.bandwidth " + number(cached.bandwidths[i]) + " comes after " +
+                              number(cached.bandwidths[i - 1]) +
+                              "; more bytes must not be read faster");
+    }
+  }
+  return {};
+}
+
 Status check_joined(const JoiningLink& joined) {
   if (joined.most <= 1) return {};
   TENON_RETURN_IF_ERROR(above_zero("joined.bandwidth", joined.bandwidth));
@@ -74,12 +113,12 @@ Status check_product(const Machine& machine, const ProductRate& rate) {
 }  // namespace
 
 double ProductRate::share_at(double row_count) const {
-  if (row_count <= rows.front()) return shares.front();
-  if (row_count >= rows.back()) return shares.back();
-  const auto above = std::upper_bound(rows.begin(), rows.end(), row_count) - rows.begin();
-  const auto high = static_cast<size_t>(above), low = high - 1;
-  const double part = std::log(row_count / rows[low]) / std::log(rows[high] / rows[low]);
-  return shares[low] + part * (shares[high] - shares[low]);
+  return between(rows, shares, row_count);
+}
+
+double Machine::bandwidth_at(double bytes) const {
+  if (cached.bytes.empty() || bytes > cached.bytes.back()) return bandwidth;
+  return between(cached.bytes, cached.bandwidths, bytes);
 }
 
 const ProductRate* Machine::find(std::string_view format) const {
@@ -96,6 +135,7 @@ std::string Machine::words() const {
 Status check_machine(const Machine& machine) {
   if (machine.memory_bytes == 0) return invalid_argument("memory is 0; it must be above 0");
   TENON_RETURN_IF_ERROR(above_zero("bandwidth", machine.bandwidth));
+  TENON_RETURN_IF_ERROR(check_cached(machine.cached, machine.bandwidth));
   TENON_RETURN_IF_ERROR(above_zero("link", machine.link_bandwidth));
   TENON_RETURN_IF_ERROR(not_negative("network", machine.network_bandwidth));
   TENON_RETURN_IF_ERROR(not_negative("network_us", machine.network_ns * 1e-3));

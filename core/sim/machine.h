@@ -24,6 +24,15 @@ struct ProductRate {
   double share_at(double row_count) const;
 };
 
+// Small models stay in a processor's last caches from step to step: a step that reads so many bytes
+// in all reads them at this bandwidth. Between two points it is linear in log(bytes), below the
+// first as there; above the last it is the memory's. Bytes rise, bandwidths do not. Empty: none is
+// faster than the memory.
+struct CachedReading {
+  std::vector<double> bytes = {};
+  std::vector<double> bandwidths = {};  // bytes a second
+};
+
 // What joins machines that compute one model together, each with a part of every layer.
 struct JoiningLink {
   double bandwidth = 0;   // bytes a second that each sends; 0: nothing joins them
@@ -49,6 +58,7 @@ struct Machine {
 
   uint64_t memory_bytes = 0;  // for weights, K and V
   double bandwidth = 0;       // of that memory, bytes a second
+  CachedReading cached = {};
   double link_bandwidth = 0;  // to where K and V are swapped, bytes a second
   // To other machines of a cluster, each of which has the whole model; bandwidth 0: none.
   double network_bandwidth = 0, network_ns = 0;
@@ -65,6 +75,8 @@ struct Machine {
   double logits_ns = 0;             // for each number of logits
 
   const ProductRate* find(std::string_view format) const;
+  // Bytes a second of a step that reads `bytes` in all.
+  double bandwidth_at(double bytes) const;
   // "H100 (from data sheets, never calibrated)", for every report.
   std::string words() const;
 };

@@ -17,9 +17,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array<std::string_view, 15> kKeys = {
-    "format",    "title",     "source",  "calibrated", "date",   "memory", "link",      "bandwidth",
-    "attention", "overheads", "product", "network",    "joined", "price",  "network_us"};
+constexpr std::array<std::string_view, 16> kKeys = {
+    "format",    "title",     "source",  "calibrated", "date",   "memory",     "link",  "bandwidth",
+    "attention", "overheads", "product", "network",    "joined", "network_us", "price", "cached"};
+constexpr std::array<std::string_view, 2> kCachedKeys = {"bytes", "bandwidth"};
 constexpr std::array<std::string_view, 4> kJoinedKeys = {"bandwidth", "latency_us", "most",
                                                          "measured"};
 constexpr std::array<std::string_view, 3> kPriceKeys = {"hour", "currency", "source"};
@@ -51,6 +52,11 @@ class MachineReader {
     real(table, "link", 1, out_.link_bandwidth);
     real(table, "network", 1, out_.network_bandwidth);
     real(table, "network_us", 1e3, out_.network_ns);
+    if (const toml::table* cached = part(table, "cached")) {
+      reader_.expect_known(*cached, kCachedKeys);
+      numbers(*cached, "bytes", out_.cached.bytes);
+      numbers(*cached, "bandwidth", out_.cached.bandwidths);
+    }
     if (const toml::table* joined = part(table, "joined")) read_joined(*joined);
     if (const toml::table* price = part(table, "price")) {
       reader_.expect_known(*price, kPriceKeys);
@@ -203,6 +209,10 @@ std::string machine_toml(const Machine& machine) {
   if (machine.network_bandwidth > 0) {
     out += "network = " + digits(machine.network_bandwidth) +
            "\nnetwork_us = " + digits(machine.network_ns * 1e-3) + "\n";
+  }
+  if (!machine.cached.bytes.empty()) {
+    out += "\n[cached]\nbytes = " + list_of(machine.cached.bytes) +
+           "\nbandwidth = " + list_of(machine.cached.bandwidths) + "\n";
   }
   out += "\n[attention]\noperations = " + digits(machine.attention_operations) +
          "\ndecode = " + digits(machine.decode_share) +

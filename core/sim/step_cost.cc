@@ -37,9 +37,14 @@ Status check_formats(const Machine& machine, const StepModel& model) {
   return {};
 }
 
-double product_limit_seconds(const Machine& machine, const ProductRate& rate,
-                             const ProductNeed& need) {
-  return std::max(need.bytes / machine.bandwidth, 2 * need.elements * need.rows / rate.operations);
+double read_bytes(const StepNeeds& needs) {
+  double bytes = needs.decode_bytes;
+  for (const ProductNeed& need : needs.products) bytes += need.bytes;
+  return bytes;
+}
+
+double product_limit_seconds(double bandwidth, const ProductRate& rate, const ProductNeed& need) {
+  return std::max(need.bytes / bandwidth, 2 * need.elements * need.rows / rate.operations);
 }
 
 StepTime& StepTime::operator+=(const StepTime& other) {
@@ -59,12 +64,13 @@ double sum_seconds(const JoiningLink& link, uint32_t ranks, double bytes) {
 }
 
 StepTime step_time(const Machine& machine, const StepNeeds& needs, uint32_t ranks) {
+  const double bandwidth = machine.bandwidth_at(read_bytes(needs));
   StepTime time;
-  time.reading = needs.decode_bytes / (machine.bandwidth * machine.decode_share);
+  time.reading = needs.decode_bytes / (bandwidth * machine.decode_share);
   time.computing = needs.prompt_operations / (machine.attention_operations * machine.prompt_share);
   for (const ProductNeed& need : needs.products) {
     const ProductRate& rate = rate_of(machine, need.format);
-    const double read = need.bytes / machine.bandwidth;
+    const double read = need.bytes / bandwidth;
     const double compute = 2 * need.elements * need.rows / rate.operations;
     (read >= compute ? time.reading : time.computing) +=
         std::max(read, compute) / rate.share_at(need.rows);

@@ -2,6 +2,7 @@
 //
 //   products    Σ max(bytes / bandwidth, operations / rate) / share(rows)
 //   attention   bytes of K and V / (bandwidth · share)  or  operations / (rate · share)
+//               where the bandwidth is that of as many bytes as the step reads in all
 //   overheads   a step, each layer, each sequence, each number of logits
 //   links       sums over the machines that compute together, and logits that one of them gathers
 //
@@ -23,9 +24,11 @@ double machine_turn(const Machine& machine);
 // a fiftieth of the model, the first one's. Error: invalid_argument, with the formats that it has.
 Status check_formats(const Machine& machine, const StepModel& model);
 
-// Seconds of products alone, where their shares are 1: the limit.
-double product_limit_seconds(const Machine& machine, const ProductRate& rate,
-                             const ProductNeed& need);
+// Bytes that a step reads: of matrices, K and V.
+double read_bytes(const StepNeeds& needs);
+
+// Seconds of products alone, where their shares are 1: the limit at a bandwidth.
+double product_limit_seconds(double bandwidth, const ProductRate& rate, const ProductNeed& need);
 
 // A step's seconds by what they are spent on.
 struct StepTime {

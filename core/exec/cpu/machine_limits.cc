@@ -147,6 +147,24 @@ struct Measurement {
     return rate_of(thread, share, work).best;
   }
 
+  // For the budget each.
+  void reread(uint32_t thread, const std::vector<uint64_t>& sizes, std::vector<double>& rates) {
+    stay_on_processor(thread);
+    const size_t most = buffer.bytes() / threads / 1024 * 1024;
+    if (most > 0) std::memset(buffer.data() + most * thread, 1, most);
+    for (const uint64_t size : sizes) {
+      const size_t part = size / threads / 1024 * 1024;
+      const bool fits = part > 0 && part <= most;
+      const Rate rate = rate_of(thread, 1, [&] {
+        if (!fits) return 0.0;
+        sink.fetch_add(kernels.read(buffer.data() + part * thread, part),
+                       std::memory_order_relaxed);
+        return static_cast<double>(part);
+      });
+      if (thread == 0) rates.push_back(rate.median / 1e9);
+    }
+  }
+
   void run(uint32_t thread) {
     stay_on_processor(thread);
     const auto start = Clock::now();
@@ -209,6 +227,14 @@ MachineLimits measure_machine_limits(CpuFeatures isa, uint32_t threads, double s
       std::accumulate(measurement.shares.begin(), measurement.shares.end(), 0.0) /
       measurement.threads;
   return measurement.limits;
+}
+
+std::vector<double> measure_rereading(CpuFeatures isa, uint32_t threads,
+                                      const std::vector<uint64_t>& bytes, double seconds_each) {
+  Measurement measurement(isa, std::max(threads, 1u), seconds_each);
+  std::vector<double> rates;
+  run_together(measurement.threads, [&](uint32_t i) { measurement.reread(i, bytes, rates); });
+  return rates;
 }
 
 }  // namespace tenon

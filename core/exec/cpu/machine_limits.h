@@ -7,6 +7,7 @@
 #include <tenon/host.h>
 
 #include <cstdint>
+#include <vector>
 
 namespace tenon {
 
@@ -28,5 +29,11 @@ struct MachineLimits {
 // memory, less where that much is not free. Runs threads of its own, spread over the processors
 // that this process may use. `isa` must be one that the processor has.
 MachineLimits measure_machine_limits(CpuFeatures isa, uint32_t threads, double seconds_budget);
+
+// 1e9 bytes/s of all threads together that read so many bytes again and again, each its own part:
+// what caches make of it. One figure for each of `bytes`, the median over rounds; 0 where so much
+// memory cannot be had. Takes `seconds_each` for each.
+std::vector<double> measure_rereading(CpuFeatures isa, uint32_t threads,
+                                      const std::vector<uint64_t>& bytes, double seconds_each);
 
 }  // namespace tenon

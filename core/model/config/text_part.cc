@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/quote.h"
+#include "core/model/checkpoint/renamed_checkpoint.h"
 #include "core/model/families/family.h"
 #include "core/model/families/nearest.h"
 
@@ -177,43 +178,26 @@ std::string with_prefix(std::string_view name, std::string_view from, std::strin
   return std::string(to).append(name.substr(from.size()));
 }
 
-class TextCheckpoint final : public Checkpoint {
+class TextCheckpoint final : public RenamedCheckpoint {
  public:
   explicit TextCheckpoint(std::unique_ptr<Checkpoint> whole)
-      : whole_(std::move(whole)), in_whole_(names_in(*whole_)) {}
+      : RenamedCheckpoint(std::move(whole)), in_whole_(names_in(this->whole())) {}
 
-  const TensorView* find(std::string_view name) const override {
-    return whole_->find(stored_name(name));
-  }
-  Result<const TensorView*> get(std::string_view name) const override {
-    return whole_->get(stored_name(name));
-  }
-  std::vector<std::string> names() const override {
-    std::vector<std::string> names;
-    for (const std::string& name : whole_->names()) {
-      if (name.starts_with(in_whole_.layers)) {
-        names.push_back(with_prefix(name, in_whole_.layers, kLayers));
-      } else if (name.starts_with(in_whole_.model)) {
-        names.push_back(with_prefix(name, in_whole_.model, kModel));
-      } else if (name.starts_with(in_whole_.head)) {
-        names.push_back(with_prefix(name, in_whole_.head, kHead));
-      } else if (name.starts_with(kDrafts)) {
-        names.push_back(name);
-      }
-    }
-    std::ranges::sort(names);
-    return names;
-  }
-  std::string stored_name(std::string_view name) const override {
+ private:
+  std::optional<std::string> in_whole(std::string_view name) const override {
     if (name.starts_with(kLayers)) return with_prefix(name, kLayers, in_whole_.layers);
     if (name.starts_with(kModel)) return with_prefix(name, kModel, in_whole_.model);
     if (name.starts_with(kHead)) return with_prefix(name, kHead, in_whole_.head);
     return std::string(name);
   }
-  void release(const TensorView& tensor) const override { whole_->release(tensor); }
+  std::optional<std::string> name_of(std::string_view name) const override {
+    if (name.starts_with(in_whole_.layers)) return with_prefix(name, in_whole_.layers, kLayers);
+    if (name.starts_with(in_whole_.model)) return with_prefix(name, in_whole_.model, kModel);
+    if (name.starts_with(in_whole_.head)) return with_prefix(name, in_whole_.head, kHead);
+    if (name.starts_with(kDrafts)) return std::string(name);
+    return std::nullopt;
+  }
 
- private:
-  std::unique_ptr<Checkpoint> whole_;
   TextNames in_whole_;
 };
 

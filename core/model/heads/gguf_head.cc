@@ -8,6 +8,7 @@
 #include "core/model/checkpoint/gguf_checkpoint.h"
 #include "core/model/checkpoint/gguf_fields.h"
 #include "core/model/checkpoint/gguf_layers.h"
+#include "core/model/checkpoint/renamed_checkpoint.h"
 #include "core/model/families/family.h"
 
 namespace tenon {
@@ -22,46 +23,26 @@ constexpr std::pair<std::string_view, std::string_view> kNames[] = {
     {"input_norm.weight", "enc.output_norm.weight"},
 };
 
-class HeadFileCheckpoint final : public Checkpoint {
+class HeadFileCheckpoint final : public RenamedCheckpoint {
  public:
-  explicit HeadFileCheckpoint(std::unique_ptr<Checkpoint> whole) : whole_(std::move(whole)) {}
-
-  const TensorView* find(std::string_view name) const override {
-    return whole_->find(in_file(name));
-  }
-  Result<const TensorView*> get(std::string_view name) const override {
-    return whole_->get(in_file(name));
-  }
-  std::vector<std::string> names() const override {
-    std::vector<std::string> names = whole_->names();
-    // The norms outside the layers are asked for by name.
-    std::erase_if(names, [](const std::string& name) {
-      return std::ranges::any_of(kNames, [&](const auto& pair) { return pair.second == name; });
-    });
-    return names;
-  }
-  std::string_view quant_format(std::string_view name) const override {
-    return whole_->quant_format(in_file(name));
-  }
-  std::span<const uint32_t> row_order(std::string_view name) const override {
-    return whole_->row_order(in_file(name));
-  }
-  std::span<const int32_t> column_order(std::string_view name) const override {
-    return whole_->column_order(in_file(name));
-  }
-  std::string stored_name(std::string_view name) const override {
-    return whole_->stored_name(in_file(name));
-  }
-  void release(const TensorView& tensor) const override { whole_->release(tensor); }
+  explicit HeadFileCheckpoint(std::unique_ptr<Checkpoint> whole)
+      : RenamedCheckpoint(std::move(whole)) {}
 
  private:
-  static std::string_view in_file(std::string_view name) {
+  std::optional<std::string> in_whole(std::string_view name) const override {
     for (const auto& [own, stored] : kNames) {
-      if (name == own) return stored;
+      if (name == own) return std::string(stored);
     }
-    return name;
+    return std::string(name);
   }
-  std::unique_ptr<Checkpoint> whole_;
+  // The norms outside the layers are asked for by name.
+  std::optional<std::string> name_of(std::string_view stored) const override {
+    if (std::ranges::count(kNames, stored, &std::pair<std::string_view, std::string_view>::second) >
+        0) {
+      return std::nullopt;
+    }
+    return std::string(stored);
+  }
 };
 
 bool has_tensor(const GgufFile& file, auto&& is_wanted) {

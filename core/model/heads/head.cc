@@ -9,6 +9,7 @@
 #include "core/base/presence.h"
 #include "core/base/quote.h"
 #include "core/model/checkpoint/gguf_checkpoint.h"
+#include "core/model/checkpoint/renamed_checkpoint.h"
 #include "core/model/config/json_fields.h"
 #include "core/model/heads/gguf_head.h"
 #include "core/model/heads/head_config.h"
@@ -26,46 +27,35 @@ constexpr std::string_view kStateNormOutside = "hidden_norm.weight";
 
 // The tensors of a head under the names that a model of its layers would have: "layers.0.x" is
 // "model.layers.0.x", and so is "midlayer.x".
-class HeadCheckpoint final : public Checkpoint {
+class HeadCheckpoint final : public RenamedCheckpoint {
  public:
-  explicit HeadCheckpoint(std::unique_ptr<Checkpoint> whole) : whole_(std::move(whole)) {
-    for (const std::string& name : whole_->names()) {
+  explicit HeadCheckpoint(std::unique_ptr<Checkpoint> whole) : RenamedCheckpoint(std::move(whole)) {
+    for (const std::string& name : this->whole().names()) {
       if (name.starts_with(kMiddle)) has_middle_ = true;
     }
   }
 
-  const TensorView* find(std::string_view name) const override {
-    return whole_->find(stored_name(name));
-  }
-  Result<const TensorView*> get(std::string_view name) const override {
-    return whole_->get(stored_name(name));
-  }
-  // Without the norm that stands before the layers, which no layer of a model has.
-  std::vector<std::string> names() const override {
-    std::vector<std::string> names;
-    for (const std::string& stored : whole_->names()) {
-      std::string name = stored;
-      if (has_middle_ && stored.starts_with(kMiddle)) {
-        name = std::string(kFirst) + stored.substr(kMiddle.size());
-      } else if (stored.starts_with("layers.")) {
-        name = std::string(kModel) + stored;
-      }
-      if (name != kStateNorm) names.push_back(std::move(name));
-    }
-    std::ranges::sort(names);
-    return names;
-  }
-  std::string stored_name(std::string_view name) const override {
+ private:
+  static constexpr std::string_view kMiddle = "midlayer.";
+
+  std::optional<std::string> in_whole(std::string_view name) const override {
     if (has_middle_ && name.starts_with(kFirst)) {
       return std::string(kMiddle).append(name.substr(kFirst.size()));
     }
     return std::string(name.starts_with(kModel) ? name.substr(kModel.size()) : name);
   }
-  void release(const TensorView& tensor) const override { whole_->release(tensor); }
+  // Without the norm that stands before the layers, which no layer of a model has.
+  std::optional<std::string> name_of(std::string_view stored) const override {
+    std::string name(stored);
+    if (has_middle_ && stored.starts_with(kMiddle)) {
+      name = std::string(kFirst).append(stored.substr(kMiddle.size()));
+    } else if (stored.starts_with("layers.")) {
+      name = std::string(kModel).append(stored);
+    }
+    if (name == kStateNorm) return std::nullopt;
+    return name;
+  }
 
- private:
-  static constexpr std::string_view kMiddle = "midlayer.";
-  std::unique_ptr<Checkpoint> whole_;
   bool has_middle_ = false;
 };
 

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "core/model/checkpoint/gguf_checkpoint.h"
+#include "core/model/checkpoint/renamed_checkpoint.h"
 #include "core/model/families/family.h"
 #include "core/model/tensors/tensor_roles.h"
 
@@ -183,52 +184,14 @@ bool reads_raw_states(std::string_view architecture) {
   return architecture == "step3p5" || architecture == "mimo_v2_flash";
 }
 
-class ModuleCheckpoint final : public Checkpoint {
+class ModuleCheckpoint final : public RenamedCheckpoint {
  public:
   ModuleCheckpoint(std::unique_ptr<Checkpoint> whole, ModuleLayout layout, std::string layers,
                    std::string final_norm)
-      : whole_(std::move(whole)),
+      : RenamedCheckpoint(std::move(whole)),
         layout_(std::move(layout)),
         layers_(std::move(layers)),
         final_norm_(std::move(final_norm)) {}
-
-  const TensorView* find(std::string_view name) const override {
-    const std::string own = stored(name);
-    return own.empty() ? nullptr : whole_->find(own);
-  }
-  Result<const TensorView*> get(std::string_view name) const override {
-    const std::string own = stored(name);
-    return whole_->get(own.empty() ? name : own);
-  }
-  // Without those that stand outside the layers, which are asked for by name.
-  std::vector<std::string> names() const override {
-    const std::array outside = {layout_.fc,         layout_.token_norm, layout_.state_norm,
-                                layout_.final_norm, layout_.embedding,  layout_.head,
-                                layout_.idle};
-    std::vector<std::string> names;
-    for (const std::string& name : whole_->names()) {
-      if (std::ranges::count(outside, name) > 0) continue;
-      if (std::optional<std::string> general = general_name(name)) {
-        names.push_back(*std::move(general));
-      }
-    }
-    std::ranges::sort(names);
-    return names;
-  }
-  std::string_view quant_format(std::string_view name) const override {
-    return whole_->quant_format(stored(name));
-  }
-  std::span<const uint32_t> row_order(std::string_view name) const override {
-    return whole_->row_order(stored(name));
-  }
-  std::span<const int32_t> column_order(std::string_view name) const override {
-    return whole_->column_order(stored(name));
-  }
-  std::string stored_name(std::string_view name) const override {
-    const std::string own = stored(name);
-    return whole_->stored_name(own.empty() ? name : own);
-  }
-  void release(const TensorView& tensor) const override { whole_->release(tensor); }
 
  private:
   bool shares_prefix() const {
@@ -241,8 +204,12 @@ class ModuleCheckpoint final : public Checkpoint {
                ? 1
                : 0;
   }
-  // Of a name in a layer of the module; nothing: it is in none.
-  std::optional<std::string> general_name(std::string_view name) const {
+  // Of a name in a layer of the module. Those outside the layers are asked for by name.
+  std::optional<std::string> name_of(std::string_view name) const override {
+    const std::array outside = {layout_.fc,         layout_.token_norm, layout_.state_norm,
+                                layout_.final_norm, layout_.embedding,  layout_.head,
+                                layout_.idle};
+    if (std::ranges::count(outside, name) > 0) return std::nullopt;
     for (uint32_t layer = 0; layer < layout_.layers.size(); ++layer) {
       if (!name.starts_with(layout_.layers[layer])) continue;
       const std::string_view part = name.substr(layout_.layers[layer].size());
@@ -257,8 +224,7 @@ class ModuleCheckpoint final : public Checkpoint {
     }
     return std::nullopt;
   }
-  // Empty: the module has none of its own.
-  std::string stored(std::string_view name) const {
+  std::optional<std::string> in_whole(std::string_view name) const override {
     const std::pair<std::string_view, const std::string&> outside[] = {
         {kModuleFc, layout_.fc},
         {kModuleTokenNorm, layout_.token_norm},
@@ -267,28 +233,28 @@ class ModuleCheckpoint final : public Checkpoint {
         {kModuleEmbedding, layout_.embedding},
         {kModuleLmHead, layout_.head}};
     for (const auto& [general, own] : outside) {
-      if (name == general) return own;
+      if (name != general) continue;
+      return own.empty() ? std::nullopt : std::optional(own);  // the target's, if it has none
     }
     for (uint32_t layer = 0; layer < layout_.layers.size(); ++layer) {
       const std::string general = layers_ + std::to_string(layer) + ".";
-      if (name.starts_with(general)) return stored_part(layer, name.substr(general.size()));
+      if (name.starts_with(general)) return part_in_whole(layer, name.substr(general.size()));
     }
     return std::string(name);
   }
-  std::string stored_part(uint32_t layer, std::string_view part) const {
+  std::optional<std::string> part_in_whole(uint32_t layer, std::string_view part) const {
     const std::string& prefix = layout_.layers[layer];
     std::string name = prefix + std::string(part);
     for (const RenamedPart& renamed : layout_.renamed) {
       if (renamed.layer != layer || !part.starts_with(renamed.general)) continue;
       std::string own = prefix;
       own.append(renamed.stored).append(part.substr(renamed.general.size()));
-      if (whole_->find(own) != nullptr || whole_->find(name) == nullptr) name = std::move(own);
+      if (whole().find(own) != nullptr || whole().find(name) == nullptr) name = std::move(own);
     }
-    if (shares_prefix() && layer_of_part(name.substr(prefix.size())) != layer) return {};
+    if (shares_prefix() && layer_of_part(name.substr(prefix.size())) != layer) return std::nullopt;
     return name;
   }
 
-  std::unique_ptr<Checkpoint> whole_;
   ModuleLayout layout_;
   std::string layers_, final_norm_;  // as the target's family has them
 };

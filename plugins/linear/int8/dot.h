@@ -24,6 +24,16 @@ namespace {
 namespace simd = sdk::simd;
 using simd::F32;
 
+// A sum, now. GCC would rather add all products of a group at its end, and keep them on the stack
+// until then: to it an addition of integers may come in any order.
+template <class Sum>
+[[gnu::always_inline]] inline Sum now(Sum sum) {
+#if defined(__x86_64__)
+  asm("" : "+x"(sum));
+#endif
+  return sum;
+}
+
 #if defined(__AVX512VNNI__)
 
 using Bytes = __m512i;
@@ -218,7 +228,7 @@ struct DotQ8 : DotBase {
   }
   [[gnu::always_inline]] static Sum add(Sum sum, Weights w, X x) {
     const __m256i pairs = _mm256_maddubs_epi16(w.magnitude, _mm256_sign_epi8(x, w.bytes));
-    return _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+    return now(_mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1))));
   }
   [[gnu::always_inline]] static F32 whole(Sum sum, int32_t) { return _mm256_cvtepi32_ps(sum); }
   [[gnu::always_inline]] static F32 value(Sum sum, int32_t start, Scale scale) {
@@ -234,7 +244,7 @@ struct DotUnsigned : DotBase {
   [[gnu::always_inline]] static Weights weights(Bytes bytes) { return {bytes}; }
   [[gnu::always_inline]] static Sum add(Sum sum, Weights w, X x) {
     const __m256i pairs = _mm256_maddubs_epi16(w.bytes, x);
-    return _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+    return now(_mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1))));
   }
   [[gnu::always_inline]] static F32 whole(Sum sum, int32_t start) {
     return _mm256_cvtepi32_ps(_mm256_add_epi32(sum, _mm256_set1_epi32(start)));
@@ -251,7 +261,7 @@ struct DotQ4 : DotBase {
   };
   [[gnu::always_inline]] static Weights weights(Bytes bytes) { return {bytes}; }
   [[gnu::always_inline]] static Sum add(Sum sum, Weights w, X x) {
-    return _mm256_add_epi16(sum, _mm256_maddubs_epi16(w.bytes, x));
+    return now(_mm256_add_epi16(sum, _mm256_maddubs_epi16(w.bytes, x)));
   }
   [[gnu::always_inline]] static F32 whole(Sum sum, int32_t start) {
     const __m256i pairs = _mm256_madd_epi16(sum, _mm256_set1_epi16(1));
@@ -330,8 +340,8 @@ struct DotQ8 {
   [[gnu::always_inline]] static Sum add(Sum sum, Weights w, X x) {
     const auto even = (Words)(w.even * x.even);
     const auto odd = (Words)(w.odd * x.odd);
-    return sum + ((Words)((Bits)even << 16) >> 16) + (even >> 16) +
-           ((Words)((Bits)odd << 16) >> 16) + (odd >> 16);
+    return now(sum + ((Words)((Bits)even << 16) >> 16) + (even >> 16) +
+               ((Words)((Bits)odd << 16) >> 16) + (odd >> 16));
   }
   [[gnu::always_inline]] static Scale scale(F32 factor) { return factor; }
   [[gnu::always_inline]] static F32 whole(Sum sum, int32_t start) {

@@ -25,5 +25,14 @@ TEST(MachineLimits, one_thread_meets_nobody) {
   EXPECT_EQ(measure_machine_limits(kCpuPortable, 1, 0.01).barrier_ns, 0);
 }
 
+TEST(MachineLimits, reading_again_has_a_figure_for_each_size) {
+  const std::vector<double> rates =
+      measure_rereading(kCpuPortable, 2, {uint64_t{1} << 20, 64, uint64_t{1} << 50}, 0.01);
+  ASSERT_EQ(rates.size(), 3u);
+  EXPECT_GT(rates[0], 0);
+  EXPECT_EQ(rates[1], 0);  // no whole line for each
+  EXPECT_EQ(rates[2], 0);  // no such memory
+}
+
 }  // namespace
 }  // namespace tenon

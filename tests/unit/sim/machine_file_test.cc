@@ -70,6 +70,35 @@ TEST(MachineFile, what_is_written_is_read_again) {
   EXPECT_EQ(again->words(), machine->words());
 }
 
+std::string cached(const std::string& lines) {
+  return with("[attention]", "[cached]\n" + lines + "\n[attention]");
+}
+
+TEST(MachineFile, caches_are_faster_than_the_memory_up_to_their_size) {
+  const auto machine =
+      parse_machine(cached("bytes = [1e6, 1e8]\nbandwidth = [4e11, 1e11]"), "m.toml");
+  ASSERT_TRUE(machine.ok()) << machine.status().message();
+  EXPECT_EQ(machine->bandwidth_at(1), 4e11);
+  EXPECT_NEAR(machine->bandwidth_at(1e7), 2.5e11, 1);
+  EXPECT_EQ(machine->bandwidth_at(1e9), 1e11);
+  const auto again = parse_machine(machine_toml(*machine), "m.toml");
+  ASSERT_TRUE(again.ok()) << again.status().message();
+  EXPECT_EQ(machine_toml(*again), machine_toml(*machine));
+}
+
+TEST(MachineFile, caches_that_are_none_are_refused) {
+  EXPECT_EQ(fault_of(cached("bytes = [1e6]\nbandwidth = [4e11, 1e11]")),
+            "m.toml: cached: there are 1 bytes and 2 bandwidths; expected as many of both");
+  EXPECT_EQ(fault_of(cached("bytes = [1e6]\nbandwidth = [1e10]")),
+            "m.toml: cached.bandwidth is 1e+10, less than the memory's 1e+11; "
+            "leave such points out");
+  EXPECT_EQ(fault_of(cached("bytes = [1e6, 1e5]\nbandwidth = [4e11, 2e11]")),
+            "m.toml: cached.bytes 1e+05 come after 1e+06; they must rise");
+  EXPECT_EQ(fault_of(cached("bytes = [1e6, 1e7]\nbandwidth = [2e11, 4e11]")),
+            "m.toml: cached.bandwidth 4e+11 comes after 2e+11; more bytes must "
+            "not be read faster");
+}
+
 constexpr const char* kJoined = R"(network = 2e10
 network_us = 12.0
 [joined]

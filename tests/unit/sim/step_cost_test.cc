@@ -191,6 +191,18 @@ TEST(StepCost, more_rows_sequences_and_entries_never_take_less) {
   }
 }
 
+TEST(StepCost, what_stays_in_caches_is_read_as_fast_as_they_are) {
+  const Shaped of = shaped("smollm-135m");
+  const SequenceLoad one[] = {{1, 100}};
+  Machine m = machine();
+  const StepNeeds needs = of.steps->needs_of(one, 1, machine_turn(m));
+  const double from_memory = step_time(m, needs).reading;
+  m.cached = {{1e6, 2 * read_bytes(needs)}, {2 * m.bandwidth, 2 * m.bandwidth}};
+  EXPECT_NEAR(step_time(m, needs).reading, from_memory / 2, from_memory * 1e-9);
+  m.cached.bytes = {1e6, read_bytes(needs) / 2};
+  EXPECT_EQ(step_time(m, needs).reading, from_memory);
+}
+
 TEST(StepCost, a_format_without_a_rate_is_named) {
   const Shaped of = shaped("smollm-135m", "q4_0");
   EXPECT_EQ(std::string(check_formats(machine(), *of.steps).message()),

@@ -39,8 +39,9 @@ struct CalibrateFlags {
   uint32_t threads = 0, repeats = 3;
 };
 
-// Two models to fit to, of different width and depth so that overheads of a layer are told from
-// products; one between them that is only predicted.
+// Models to fit to, of different width and depth so that overheads of a layer are told from
+// products: one stays in a core's caches, one is larger than any cache. One between them is only
+// predicted.
 struct Shape {
   const char* shape;
   uint32_t layers;
@@ -48,13 +49,18 @@ struct Shape {
 };
 constexpr Shape kShapes[] = {{"tale", 0, false},
                              {"smollm-135m", 4, false},
-                             {"smollm-360m", 6, false},
+                             {"smollm-360m", 16, false},
                              {"smollm-135m", 12, true}};
 const std::vector<double> kPoints = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024};
 const std::vector<StepPlan> kPlans = {{1, 16},  {1, 48},  {1, 128}, {1, 384}, {1, 1000},
                                       {2, 32},  {3, 24},  {4, 16},  {8, 16},  {16, 16},
                                       {32, 16}, {4, 220}, {12, 100}};
 constexpr double kLimitSeconds = 1.0;
+// What is read again from caches: from 2 MiB to 512 MiB.
+constexpr uint64_t kLeastReread = uint64_t{2} << 20, kMostReread = uint64_t{512} << 20;
+constexpr double kRereadSeconds = 0.3;
+// Caches that are hardly faster than memory are none.
+constexpr double kFaster = 1.05;
 // Shares of the processors that mean that others took part of what was measured.
 constexpr double kBusyShare = 0.9;
 // Copies between two places of one memory: read and written.
@@ -66,7 +72,7 @@ class TemporaryModels {
     std::error_code error;
     std::string name = (fs::temp_directory_path(error) / "tenon-calibrate-XXXXXX").string();
     if (error || ::mkdtemp(name.data()) == nullptr) {
-      return failed("no temporary folder can be made; set TMPDIR to one that has 500 MB free");
+      return failed("no temporary folder can be made; set TMPDIR to one that has 1.5 GB free");
     }
     return TemporaryModels(std::move(name));
   }
@@ -111,6 +117,25 @@ std::string today() {
   return text;
 }
 
+// Up to the point from which on the memory is as fast.
+sim::CachedReading cached_reading(uint32_t threads, double bandwidth) {
+  std::vector<uint64_t> sizes;
+  for (uint64_t bytes = kLeastReread; bytes <= kMostReread; bytes *= 2) sizes.push_back(bytes);
+  const std::vector<double> rates =
+      measure_rereading(host_facts().cpu, threads, sizes, kRereadSeconds);
+  sim::CachedReading out;
+  double last = 1e30;
+  for (size_t i = 0; i < rates.size(); ++i) {
+    last = std::min(last, rates[i] * 1e9);
+    const bool faster = last > bandwidth * kFaster;
+    if (!faster && out.bytes.empty()) return out;
+    out.bytes.push_back(static_cast<double>(sizes[i]));
+    out.bandwidths.push_back(faster ? last : bandwidth);
+    if (!faster) break;
+  }
+  return out;
+}
+
 sim::Machine limits_of(const CalibrateFlags& flags, const MachineLimits& limits) {
   sim::Machine out;
   out.name = fs::path(flags.out).stem().string();
@@ -121,6 +146,7 @@ sim::Machine limits_of(const CalibrateFlags& flags, const MachineLimits& limits)
   out.date = today();
   out.memory_bytes = total_memory_bytes();
   out.bandwidth = limits.read_gbps * 1e9;
+  out.cached = cached_reading(flags.threads, out.bandwidth);
   out.link_bandwidth = out.bandwidth * kCopyShare;
   out.attention_operations = limits.fma_flops;
   // Of formats that the set has no instruction for: what converts and multiplies in f32.
@@ -228,7 +254,7 @@ void add_calibrate_command(Command app, Action& action) {
   add_number(command, whole_number("--threads", 1, 512), flags->threads,
              "workers of the executor (default: all cores)");
   add_number(command, whole_number("--repeats", 1, 1000), flags->repeats,
-             "of each step's prompts; the quickest counts (default: 3)");
+             "of each step's prompts, whose median counts (default: 3)");
   command.callback([flags, &action] {
     action = [flags] {
       const Status status = calibrate(*flags);

@@ -29,9 +29,8 @@ struct CalibratedModel {
 Result<CalibratedModel> open_calibrated(const std::string& name, const std::string& path,
                                         uint32_t threads, bool held_out);
 
-// Two steps of each plan: of its prompts, and of a row a sequence. Other programs only ever make a
-// step longer, so a step's time is the quickest of `repeats` prompts, and the lower quartile of
-// rows. Plans whose prompts do not fit into a step are left out. Errors: what the engine reports.
+// Two steps of each plan: of its prompts, and of a row a sequence. A step's time is the median of
+// `repeats` prompts, and of rows: what a run here meets, with what the machine has besides. Plans whose prompts do not fit into a step are left out. Errors: what the engine reports.
 Result<std::vector<sim::MeasuredStep>> measure_plans(const CalibratedModel& model,
                                                      const std::vector<StepPlan>& plans,
                                                      uint32_t repeats);
