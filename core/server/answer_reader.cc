@@ -67,8 +67,9 @@ AnswerFormat format_for(const api::ReaderInput& input, AnswerFormat family) {
   AnswerFormat format{is_forced ? ToolCallFormat::json : ToolCallFormat::none,
                       ReasoningFormat::none};
   if (!reasoning_before_form(call, family.reasoning, input.prompt_text)) return format;
-  const bool has_response = family.reasoning == ReasoningFormat::think_response;
-  format.reasoning = has_response ? ReasoningFormat::think : family.reasoning;
+  const bool marks_content = family.reasoning == ReasoningFormat::think_response ||
+                             family.reasoning == ReasoningFormat::think_answer;
+  format.reasoning = marks_content ? ReasoningFormat::think : family.reasoning;
   return format;
 }
 

@@ -70,6 +70,10 @@ class Generation::Sink final : public RequestSink {
     event.sample = delta.sample;
     event.text = delta.text;
     for (const GeneratedToken& token : delta.tokens) event.ids.push_back(token.token);
+    if (delta.record != nullptr) {
+      event.prompt_tokens = delta.record->prompt_tokens;
+      event.cached_tokens = delta.record->reused_tokens;
+    }
     const api::GenerationCall& call = generation_->call_;
     if (call.logprobs || call.token_ids) event.tokens = kept(delta.tokens);
     generation_->push(std::move(event), attempt_);

@@ -4,6 +4,8 @@ import unittest
 from recorded_requests import REQUESTS, USER
 from server import Server
 
+CHATS = "/v1/chat/completions"
+
 # It shows tools, calls and their results, as Hermes' does.
 TEMPLATE = (
     "{% if tools %}{% for tool in tools %}{{ tool | tojson }}\n{% endfor %}"
@@ -64,6 +66,40 @@ class Agents(unittest.TestCase):
                 self.assertEqual(code, "context_length_exceeded")
                 if path == "/v1/messages":
                     self.assertRegex(error["message"], rf"^prompt is too long: \d+ tokens > {limit} maximum")
+
+
+class LaterInstructions(unittest.TestCase):
+    """Claude Code and others write system messages in the middle, which templates may refuse."""
+    STRICT = ("{% for message in messages %}{% if message.role == 'system' and not loop.first %}"
+              "{{ raise_exception('System message must be at the beginning.') }}{% endif %}"
+              "<{{ message.role }}>{{ message.content }}{% endfor %}")
+    TURNS = [{"role": "user", "content": "a"}, {"role": "system", "content": "b"},
+             {"role": "assistant", "content": "c"}, {"role": "user", "content": "d"}]
+
+    def shown(self, server, messages):
+        tokens = server.post("/tokenize", {"messages": messages, "add_generation_prompt": False})[2]["tokens"]
+        return server.post("/detokenize", {"tokens": tokens})[2]["prompt"]
+
+    def test_a_template_that_refuses_them_gets_them_within_the_turn_before(self):
+        with Server(template=self.STRICT) as server:
+            self.assertEqual(self.shown(server, self.TURNS), "<user>a\n\nb<assistant>c<user>d")
+            leading = [{"role": "system", "content": "x"}, {"role": "system", "content": "y"}]
+            self.assertEqual(self.shown(server, leading + self.TURNS[:1]), "<system>x\n\ny<user>a")
+            called = self.TURNS[:1] + [{"role": "assistant", "content": "c"}, {"role": "system", "content": "b"}]
+            self.assertEqual(self.shown(server, called), "<user>a<assistant>c<user>b")
+            self.assertEqual(self.shown(server, called + self.TURNS[3:]), "<user>a<assistant>c<user>b\n\nd")
+            body = {"max_tokens": 4, "system": "s", "messages": self.TURNS}
+            self.assertEqual(server.post("/v1/messages", body)[0], 200)
+
+    def test_a_template_that_knows_them_gets_them_as_they_are(self):
+        with Server(template="{% for message in messages %}<{{ message.role }}>{{ message.content }}{% endfor %}") as server:
+            self.assertEqual(self.shown(server, self.TURNS), "<user>a<system>b<assistant>c<user>d")
+
+    def test_what_else_a_template_refuses_is_told_as_ever(self):
+        with Server(template=self.STRICT + "{{ raise_exception('never') }}") as server:
+            status, _, answer = server.post(CHATS, {"messages": self.TURNS})
+            self.assertEqual(status, 400)
+            self.assertIn("System message must be at the beginning.", answer["error"]["message"])
 
 
 class Anthropics(unittest.TestCase):

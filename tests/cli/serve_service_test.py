@@ -380,6 +380,7 @@ class Dialects(unittest.TestCase):
         self.assertEqual((events[0][0], events[-1][0]), ("message_start", "message_stop"))
         self.assertEqual("".join(data["delta"]["text"] for name, data in events
                                  if name == "content_block_delta"), self.said)
+        self.assertEqual(events[0][1]["message"]["usage"] | {"output_tokens": 8}, answer["usage"])
         counted = self.server.post("/v1/messages/count_tokens", {"model": "tale", "messages": CHAT})[2]
         self.assertEqual(counted["input_tokens"], answer["usage"]["input_tokens"])
         status, _, answer = self.server.post("/v1/messages", {"messages": CHAT})

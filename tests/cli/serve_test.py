@@ -125,6 +125,18 @@ class Answers(WithServer):
         self.assertTrue(all(json.loads(event)["usage"] is None for event in events[:-2]))
         self.assertEqual(json.loads(events[-3])["choices"][0]["finish_reason"], "length")
 
+    def test_usage_that_is_told_in_every_event_grows(self):
+        asked = {"stream": True, "n": 2, "max_tokens": 6,
+                 "stream_options": {"include_usage": True, "continuous_usage_stats": True}}
+        for path, body in (("/v1/completions", STORY), ("/v1/chat/completions", CHAT)):
+            chunks = [json.loads(data) for data in self.server.events(path, body | asked) if data != "[DONE]"]
+            counts = [chunk["usage"]["completion_tokens"] for chunk in chunks]
+            self.assertEqual(counts, sorted(counts))
+            self.assertGreater(counts[0], 0)
+            self.assertEqual(counts[-1], 12)
+            self.assertEqual({chunk["usage"]["prompt_tokens"] for chunk in chunks},
+                             {chunks[-1]["usage"]["prompt_tokens"]})
+
     def test_a_chat_goes_through_the_template(self):
         answer = self.post("/v1/chat/completions", CHAT)
         message = answer["choices"][0]["message"]
@@ -428,6 +440,14 @@ class Refusals(WithServer):
             self.assertRegex(person["name"], "^[a-z]{1,8}$")
             self.assertIn(person["age"], range(100))
             self.assertEqual(choice["finish_reason"], "stop")
+        # llama.cpp's and TGI's words for the same.
+        for short in ({"type": "json_object", "schema": schema}, {"type": "json_schema", "schema": schema},
+                      {"type": "json", "value": schema}, {"type": "json_object", "value": schema}):
+            answer = self.post("/v1/chat/completions", CHAT | {"response_format": short, "max_tokens": 60})
+            self.assertEqual(list(json.loads(answer["choices"][0]["message"]["content"])), ["name", "age"], short)
+        answer = self.post("/v1/chat/completions", CHAT | {
+            "response_format": {"type": "regex", "value": "[0-9]{3}"}, "max_tokens": 60})
+        self.assertRegex(answer["choices"][0]["message"]["content"], "^[0-9]{3}$")
         for field, value, pattern in (
                 ("guided_choice", ["the wolf", "a \"king\""], '^(the wolf|a "king")$'),
                 ("guided_regex", "[0-9]{3}-[a-f]+x", "^[0-9]{3}-[a-f]+x$"),

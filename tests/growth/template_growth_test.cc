@@ -130,6 +130,16 @@ TEST(Growth, of_an_answer_is_in_proportion) {
                   "</function></tool_call>"},
                  {"a long parameter", 1000, "<tool_call><function=f><parameter=k>", "abc ", "",
                   "</parameter></function></tool_call>"}});
+  expect_parsed(ToolCallFormat::glm,
+                {{"parameters", 200, "<tool_call>f\n",
+                  "<arg_key>k@</arg_key>\n<arg_value>v</arg_value>\n", "", "</tool_call>"},
+                 {"a long parameter", 1000, "<tool_call>f<arg_key>k</arg_key><arg_value>", "abc ",
+                  "", "</arg_value></tool_call>"}});
+  expect_parsed(
+      ToolCallFormat::gemma4,
+      {{"arguments", 300, "<|tool_call>call:f{", "k@:@", ",", "}<tool_call|>"},
+       {"a list", 300, "<|tool_call>call:f{k:[", "<|\"|>@<|\"|>", ",", "]}<tool_call|>"},
+       {"a text", 1000, "<|tool_call>call:f{k:<|\"|>", "abc ", "", "<|\"|>}<tool_call|>"}});
   expect_parsed(ToolCallFormat::pythonic, {{"arguments", 200, "[f(", "k@=@", ", ", ")]"},
                                            {"calls", 100, "[", "f(k=@)", ", ", "]"},
                                            {"a list", 300, "[f(k=[", "@", ", ", "])]"},

@@ -19,7 +19,11 @@ struct CallName {
 constexpr CallName kCallNames[] = {
     {ToolCallFormat::none, "none"},
     {ToolCallFormat::hermes, "hermes"},
+    {ToolCallFormat::longcat, "longcat"},
     {ToolCallFormat::qwen3_coder, "qwen3_coder"},
+    {ToolCallFormat::seed_oss, "seed_oss"},
+    {ToolCallFormat::minimax_m2, "minimax_m2"},
+    {ToolCallFormat::glm, "glm"},
     {ToolCallFormat::llama3_json, "llama3_json"},
     {ToolCallFormat::pythonic, "pythonic"},
     {ToolCallFormat::mistral, "mistral"},
@@ -29,9 +33,11 @@ constexpr CallName kCallNames[] = {
     {ToolCallFormat::command_r7b, "command_r7b"},
     {ToolCallFormat::deepseek_v3, "deepseek_v3"},
     {ToolCallFormat::deepseek_v31, "deepseek_v31"},
+    {ToolCallFormat::kimi_k2, "kimi_k2"},
     {ToolCallFormat::nemotron, "nemotron"},
     {ToolCallFormat::olmo3, "olmo3"},
     {ToolCallFormat::gemma, "gemma"},
+    {ToolCallFormat::gemma4, "gemma4"},
     {ToolCallFormat::harmony, "harmony"},
     {ToolCallFormat::json, "json"},
 };
@@ -44,9 +50,13 @@ constexpr ReasoningName kReasoningNames[] = {
     {ReasoningFormat::none, "none"},
     {ReasoningFormat::think, "think"},
     {ReasoningFormat::think_response, "think_response"},
+    {ReasoningFormat::think_answer, "think_answer"},
+    {ReasoningFormat::seed_oss, "seed_oss"},
+    {ReasoningFormat::longcat, "longcat"},
     {ReasoningFormat::mistral, "mistral"},
     {ReasoningFormat::command_r, "command_r"},
     {ReasoningFormat::granite, "granite"},
+    {ReasoningFormat::gemma4, "gemma4"},
     {ReasoningFormat::harmony, "harmony"},
 };
 
@@ -84,6 +94,12 @@ struct CallMarks {
 };
 constexpr CallMarks kCallMarks[] = {
     {ToolCallFormat::harmony, {"<|channel|>", "<|message|>"}},
+    {ToolCallFormat::gemma4, {"<|tool_call>", "<tool_call|>"}},
+    {ToolCallFormat::glm, {"<arg_key>", "<arg_value>"}},
+    {ToolCallFormat::minimax_m2, {"<minimax:tool_call>", "<invoke name="}},
+    {ToolCallFormat::seed_oss, {"<seed:tool_call>", "<parameter="}},
+    {ToolCallFormat::kimi_k2, {"<|tool_call_begin|>", "<|tool_call_argument_begin|>"}},
+    {ToolCallFormat::longcat, {"<longcat_tool_call>", "\"arguments\""}},
     {ToolCallFormat::mistral, {"[TOOL_CALLS]", ""}},
     {ToolCallFormat::deepseek_v3, {"<｜tool▁sep｜>", "```json"}},
     {ToolCallFormat::deepseek_v31, {"<｜tool▁sep｜>", ""}},
@@ -103,8 +119,7 @@ constexpr CallMarks kCallMarks[] = {
     {ToolCallFormat::gemma, {"<start_of_turn>", "<end_of_turn>"}},
 };
 // Formats that begin as one of ours and go on otherwise.
-constexpr std::string_view kOtherCalls[] = {"<arg_key>",  "<function name=",     "<｜DSML｜",
-                                            "]<]minimax", "<minimax:tool_call>", "|DSML|"};
+constexpr std::string_view kOtherCalls[] = {"<function name=", "<｜DSML｜", "]<]minimax", "|DSML|"};
 
 bool contains(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
@@ -132,9 +147,16 @@ ReasoningFormat reasoning_format_of(std::string_view source) {
   }
   if (contains(source, "[THINK]")) return ReasoningFormat::mistral;
   if (contains(source, "<|START_THINKING|>")) return ReasoningFormat::command_r;
+  if (contains(source, "<|channel>") && contains(source, "<channel|>")) {
+    return ReasoningFormat::gemma4;
+  }
+  if (contains(source, "<seed:think>")) return ReasoningFormat::seed_oss;
+  if (contains(source, "<longcat_think>")) return ReasoningFormat::longcat;
   if (contains(source, "<think>") || contains(source, "</think>")) {
     return contains(source, "<response></response>") ? ReasoningFormat::think_response
-                                                     : ReasoningFormat::think;
+           : contains(source, "<answer>") && contains(source, "</answer>")
+               ? ReasoningFormat::think_answer
+               : ReasoningFormat::think;
   }
   return contains(source, "Here is my thought process:") ? ReasoningFormat::granite
                                                          : ReasoningFormat::none;

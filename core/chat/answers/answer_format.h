@@ -17,7 +17,12 @@ class ChatTemplate;
 enum class ToolCallFormat : uint8_t {
   none,         // calls are not looked for
   hermes,       // <tool_call>{"name": …, "arguments": …}</tool_call>
+  longcat,      // the same in <longcat_tool_call>
   qwen3_coder,  // <tool_call><function=NAME><parameter=KEY>VALUE</parameter></function></tool_call>
+  seed_oss,     // the same in <seed:tool_call>
+  minimax_m2,   // <minimax:tool_call><invoke name="NAME"><parameter name="KEY">VALUE</parameter>
+                // </invoke></minimax:tool_call>
+  glm,          // <tool_call>NAME<arg_key>KEY</arg_key><arg_value>VALUE</arg_value></tool_call>
   llama3_json,  // {"name": …, "parameters": …} as the whole answer, perhaps after <|python_tag|>
   pythonic,     // [name(key=value, …), …] as the whole answer
   mistral,      // [TOOL_CALLS][{"name": …}] and [TOOL_CALLS]name[ARGS]{…}
@@ -28,9 +33,12 @@ enum class ToolCallFormat : uint8_t {
   deepseek_v3,   // <｜tool▁call▁begin｜>function<｜tool▁sep｜>name ```json {…}
                  // ```<｜tool▁call▁end｜>
   deepseek_v31,  // <｜tool▁call▁begin｜>name<｜tool▁sep｜>{…}<｜tool▁call▁end｜>
+  kimi_k2,       // <|tool_call_begin|>functions.name:0<|tool_call_argument_begin|>{…}
+                 // <|tool_call_end|>
   nemotron,      // <TOOLCALL>[{"name": …, "arguments": …}]</TOOLCALL>
   olmo3,         // <function_calls>name(key=value)</function_calls>, one call a line
   gemma,         // ```tool_code or ```json, at the beginning
+  gemma4,        // <|tool_call>call:name{key:<|"|>value<|"|>}<tool_call|>
   harmony,       // <|channel|>commentary to=functions.name<|message|>{…}<|call|>
   json,          // a list of {"name": …, "arguments": …} as the whole answer
 };
@@ -39,9 +47,13 @@ enum class ReasoningFormat : uint8_t {
   none,
   think,           // <think>…</think>
   think_response,  // the same, and the content in <response>…</response>
+  think_answer,    // the same, and the content in <answer>…</answer>
+  seed_oss,        // <seed:think>…</seed:think>
+  longcat,         // <longcat_think>…</longcat_think>
   mistral,         // [THINK]…[/THINK]
   command_r,       // <|START_THINKING|>…<|END_THINKING|>
   granite,         // "Here is my thought process:" … "Here is my response:"
+  gemma4,          // <|channel>thought … <channel|>
   harmony,         // the analysis channel
 };
 

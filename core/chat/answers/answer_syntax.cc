@@ -11,6 +11,46 @@ constexpr std::string_view kSeparator = "<｜tool▁sep｜>";
 constexpr std::string_view kArguments = "[ARGS]";
 constexpr std::string_view kCallId = "[CALL_ID]";
 constexpr std::string_view kToolCode = "```tool_code";
+constexpr std::string_view kKimiArguments = "<|tool_call_argument_begin|>";
+
+constexpr TagWords kQwenTags = {.call_open = "<tool_call>",
+                                .call_close = "</tool_call>",
+                                .function_open = "<function=",
+                                .name_end = ">",
+                                .function_close = "</function>",
+                                .parameter_open = "<parameter=",
+                                .key_end = {">", ""},
+                                .parameter_close = "</parameter>",
+                                .in_lines = true};
+constexpr TagWords kSeedTags = [] {
+  TagWords words = kQwenTags;
+  words.call_open = "<seed:tool_call>";
+  words.call_close = "</seed:tool_call>";
+  return words;
+}();
+constexpr TagWords kMinimaxTags = {.call_open = "<minimax:tool_call>",
+                                   .call_close = "</minimax:tool_call>",
+                                   .function_open = "<invoke name=\"",
+                                   .name_end = "\">",
+                                   .function_close = "</invoke>",
+                                   .parameter_open = "<parameter name=\"",
+                                   .key_end = {"\">", ""},
+                                   .parameter_close = "</parameter>"};
+constexpr TagWords kGlmTags = {.call_open = "",
+                               .call_close = "",
+                               .function_open = "<tool_call>",
+                               .name_end = "",
+                               .function_close = "</tool_call>",
+                               .parameter_open = "<arg_key>",
+                               .key_end = {"</arg_key>", "<arg_value>"},
+                               .parameter_close = "</arg_value>"};
+
+const TagWords& tag_words(ToolCallFormat format) {
+  return format == ToolCallFormat::seed_oss     ? kSeedTags
+         : format == ToolCallFormat::minimax_m2 ? kMinimaxTags
+         : format == ToolCallFormat::glm        ? kGlmTags
+                                                : kQwenTags;
+}
 
 }  // namespace
 
@@ -25,10 +65,26 @@ CallSyntax call_syntax(ToolCallFormat format) {
       syntax.closes = {"</tool_call>", "</tool_calls>"};
       syntax.repeats = true;
       break;
-    case ToolCallFormat::qwen3_coder:
-      syntax.opens = {"<tool_call>", "<function="};
-      syntax.closes = {"</tool_call>"};
+    case ToolCallFormat::longcat:
+      syntax.opens = {"<longcat_tool_call>"};
+      syntax.closes = {"</longcat_tool_call>"};
+      syntax.repeats = true;
       break;
+    case ToolCallFormat::qwen3_coder:
+    case ToolCallFormat::seed_oss:
+    case ToolCallFormat::minimax_m2:
+    case ToolCallFormat::glm: {
+      const TagWords& words = tag_words(format);
+      syntax.opens = {words.function_open};
+      if (!words.call_open.empty()) {
+        syntax.opens.push_back(words.call_open);
+        syntax.closes = {words.call_close};
+      } else {
+        syntax.within = {words.parameter_open, words.key_end[0], words.key_end[1],
+                         words.parameter_close, words.function_close};
+      }
+      break;
+    }
     case ToolCallFormat::llama3_json:
       syntax.opens = {"<|python_tag|>"};
       syntax.unmarked = syntax.repeats = syntax.separated = true;
@@ -65,6 +121,12 @@ CallSyntax call_syntax(ToolCallFormat format) {
       syntax.within = {kSeparator};
       syntax.closes = {"```", kCallEnd, kCallsEnd};
       break;
+    case ToolCallFormat::kimi_k2:
+      syntax.preludes = {"<|tool_calls_section_begin|>"};
+      syntax.opens = {"<|tool_call_begin|>"};
+      syntax.within = {kKimiArguments};
+      syntax.closes = {"<|tool_call_end|>", "<|tool_calls_section_end|>"};
+      break;
     case ToolCallFormat::nemotron:
       syntax.opens = {"<TOOLCALL>"};
       syntax.closes = {"</TOOLCALL>"};
@@ -77,6 +139,11 @@ CallSyntax call_syntax(ToolCallFormat format) {
       syntax.opens = {kToolCode, "```json"};
       syntax.closes = {"```"};
       syntax.unmarked = true;
+      break;
+    case ToolCallFormat::gemma4:
+      syntax.opens = {"<|tool_call>"};
+      syntax.within = {kGemmaQuote};
+      syntax.closes = {"<tool_call|>"};
       break;
     case ToolCallFormat::json:
       syntax.unmarked = true;
@@ -92,6 +159,14 @@ ReasoningSyntax reasoning_syntax(ReasoningFormat format) {
       return {};
     case ReasoningFormat::think:
       return {{"<think>"}, {"</think>"}, {}};
+    case ReasoningFormat::think_answer:
+      return {{"<think>"}, {"</think>"}, {"<answer>", "</answer>"}};
+    case ReasoningFormat::seed_oss:
+      return {{"<seed:think>"}, {"</seed:think>"}, {}};
+    case ReasoningFormat::longcat:
+      return {{"<longcat_think>"}, {"</longcat_think>"}, {}};
+    case ReasoningFormat::gemma4:
+      return {{"<|channel>"}, {"<channel|>"}, {}, "thought"};
     case ReasoningFormat::think_response:
       return {{"<think>"}, {"</think>"}, {"<response>", "</response>"}};
     case ReasoningFormat::mistral:
@@ -119,7 +194,18 @@ std::unique_ptr<CallReader> read_call(ToolCallFormat format, std::string_view op
   named.texts = texts;
   switch (format) {
     case ToolCallFormat::qwen3_coder:
-      return read_tagged_call(tools, open == "<function=");
+    case ToolCallFormat::seed_oss:
+    case ToolCallFormat::minimax_m2:
+    case ToolCallFormat::glm: {
+      const TagWords& words = tag_words(format);
+      return read_tagged_call(words, tools, open == words.function_open);
+    }
+    case ToolCallFormat::kimi_k2:
+      named.name_end = kKimiArguments;
+      named.numbered = true;
+      return read_named_call(named);
+    case ToolCallFormat::gemma4:
+      return read_gemma_call(!texts.empty());
     case ToolCallFormat::mistral:
       named.name_end = kArguments;
       named.id_begin = kCallId;

@@ -23,7 +23,8 @@ CallSyntax call_syntax(ToolCallFormat format);
 
 struct ReasoningSyntax {
   MarkerTexts opens, closes;
-  MarkerTexts ignored;  // around the content
+  MarkerTexts ignored;          // around the content
+  std::string_view label = {};  // what the model writes first in its reasoning
 };
 ReasoningSyntax reasoning_syntax(ReasoningFormat format);
 

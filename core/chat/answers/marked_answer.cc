@@ -115,8 +115,30 @@ class MarkedAnswer final : public AnswerMachine {
   void push_reasoning(char c, AnswerOutput& out) {
     std::string text;
     const std::string_view marker = scanner_.push(c, closing_, text);
-    out.text(AnswerPart::reasoning, text);
+    reasoning_text(text, out);
     if (!marker.empty()) end_reasoning(out);
+  }
+
+  void begin_reasoning(AnswerOutput& out) {
+    is_reasoning_ = true;
+    label_left_ = reasoning_.label;
+    out.drop_space_before();
+    out.drop_space_behind();
+  }
+
+  // The label at its beginning is none of it.
+  void reasoning_text(std::string_view text, AnswerOutput& out) {
+    while (!text.empty() && !label_left_.empty()) {
+      if (text.front() != label_left_.front()) {
+        const size_t read = reasoning_.label.size() - label_left_.size();
+        label_left_ = {};
+        out.text(AnswerPart::reasoning, reasoning_.label.substr(0, read));
+        break;
+      }
+      text.remove_prefix(1);
+      label_left_.remove_prefix(1);
+    }
+    out.text(AnswerPart::reasoning, text);
   }
 
   void end_reasoning(AnswerOutput& out) {
@@ -130,7 +152,7 @@ class MarkedAnswer final : public AnswerMachine {
     std::string text;
     scanner_.release(text);
     if (is_reasoning_) {
-      out.text(AnswerPart::reasoning, text);
+      reasoning_text(text, out);
     } else {
       content(text, out);
     }
@@ -142,9 +164,7 @@ class MarkedAnswer final : public AnswerMachine {
     if (has(calls_.preludes, marker)) {
       prelude_ += text;
     } else if (has(reasoning_.opens, marker)) {
-      is_reasoning_ = true;
-      out.drop_space_before();
-      out.drop_space_behind();
+      begin_reasoning(out);
     } else if (has(reasoning_.ignored, marker)) {
       out.drop_space_before();
       out.drop_space_behind();
@@ -203,9 +223,10 @@ class MarkedAnswer final : public AnswerMachine {
   MarkerScanner scanner_;
   Place place_ = Place::start;
   bool is_reasoning_ = false, opened_by_prompt_ = false;
-  bool closed_ = false;        // after a call: its own end was there
-  std::string prelude_;        // that waits for a call
-  uint32_t calls_before_ = 0;  // before the text that the reader reads
+  std::string_view label_left_;  // of the reasoning's label, what was not read yet
+  bool closed_ = false;          // after a call: its own end was there
+  std::string prelude_;          // that waits for a call
+  uint32_t calls_before_ = 0;    // before the text that the reader reads
   std::unique_ptr<CallReader> reader_;
 };
 

@@ -11,6 +11,7 @@
 #include "core/chat/answers/answer_output.h"
 #include "core/chat/answers/marker_scanner.h"
 #include "core/chat/calls/json_stream.h"
+#include "core/chat/calls/tag_words.h"
 #include "core/chat/calls/tool_types.h"
 
 namespace tenon::chat {
@@ -49,6 +50,7 @@ struct NamedCallStyle {
   std::string_view id_begin;  // may end the name: an id follows, up to `name_end`
   bool fenced = false;        // "```json" may come before the arguments
   bool or_json = false;       // where a bracket begins in place of a name: as read_json_call
+  bool numbered = false;      // "functions.NAME:0" is a name, and the call's id
   MarkerTexts texts;          // of the markers above, those that are known by their text
 };
 std::unique_ptr<CallReader> read_named_call(const NamedCallStyle& style);
@@ -56,8 +58,14 @@ std::unique_ptr<CallReader> read_named_call(const NamedCallStyle& style);
 // The arguments alone, of a call whose name is known.
 std::unique_ptr<CallReader> read_arguments(std::string_view name);
 
-// <function=NAME><parameter=KEY>VALUE</parameter></function>. `opened`: "<function=" was read.
-std::unique_ptr<CallReader> read_tagged_call(const Tools& tools, bool opened);
+// A function between tags of these `words`. `opened`: `function_open` was read.
+std::unique_ptr<CallReader> read_tagged_call(const TagWords& words, const Tools& tools,
+                                             bool opened);
+
+// call:NAME{KEY:VALUE,…} with texts between two `quote`: Gemma 4's. `is_text`: the quote is known
+// by its text, and is no special token.
+inline constexpr std::string_view kGemmaQuote = "<|\"|>";
+std::unique_ptr<CallReader> read_gemma_call(bool is_text);
 
 // name(key=value, …) as Python writes it, one or more, in brackets or a line each.
 struct PythonCallStyle {

@@ -6,6 +6,7 @@ namespace tenon::chat {
 namespace {
 
 constexpr std::string_view kFence = "```json";
+constexpr std::string_view kFunctions = "functions.";
 
 class NamedCallReader final : public CallReader {
  public:
@@ -68,11 +69,23 @@ class NamedCallReader final : public CallReader {
     return true;
   }
 
+  // Of "functions.NAME:0", the name.
+  static std::string_view without_number(std::string_view id) {
+    if (id.starts_with(kFunctions)) id.remove_prefix(kFunctions.size());
+    const size_t digits = id.find_last_not_of("0123456789");
+    const bool ends_in_number = digits != id.npos && digits + 1 < id.size() && id[digits] == ':';
+    return ends_in_number ? id.substr(0, digits) : id;
+  }
+
   // The name may have a fence after it.
   bool take_name() {
     std::string_view name = trim(word_);
     if (style_.fenced && name.ends_with(kFence)) {
       name = trim(name.substr(0, name.size() - kFence.size()));
+    }
+    if (style_.numbered) {
+      id_ = name;
+      name = without_number(name);
     }
     name_ = name;
     word_.clear();

@@ -9,31 +9,22 @@
 namespace tenon::chat {
 namespace {
 
-constexpr std::string_view kFunction = "<function=";
-constexpr std::string_view kFunctionEnd = "</function>";
-constexpr std::string_view kParameter = "<parameter=";
 // A value is read again at every mark in it, which must not take time without end.
 constexpr uint32_t kMostLooks = 100;
 
 class TaggedCallReader final : public CallReader {
  public:
-  TaggedCallReader(const Tools& tools, bool opened)
-      : tools_(tools), in_tag_(!opened), part_(opened ? Part::name : Part::before) {}
+  TaggedCallReader(const TagWords& words, const Tools& tools, bool opened)
+      : words_(words), tools_(tools), in_tag_(!opened), part_(opened ? Part::name : Part::before) {}
 
   ReadStatus push(char c, AnswerOutput& out) override {
     switch (part_) {
       case Part::before:
-        return push_tag(c, {&kFunction, 1}) ? ReadStatus::more : ReadStatus::failed;
+        return push_tag(c, {&words_.function_open, 1}) ? ReadStatus::more : ReadStatus::failed;
       case Part::name:
         return push_name(c, out);
-      case Part::between: {
-        constexpr std::string_view kTags[] = {kParameter, kFunctionEnd};
-        if (!push_tag(c, kTags)) return ReadStatus::failed;
-        if (part_ != Part::after) return ReadStatus::more;
-        out.arguments("{}");
-        out.end_call();
-        return ReadStatus::done;
-      }
+      case Part::between:
+        return push_between(c, out);
       case Part::key:
         return push_key(c, out);
       case Part::value:
@@ -46,13 +37,14 @@ class TaggedCallReader final : public CallReader {
 
   // Within a value it is text, unless the call has ended before it.
   ReadStatus special(std::string_view marker, AnswerOutput& out) override {
-    if (part_ != Part::value) return ReadStatus::failed;
-    if (value_end_ && value_end_->end(/*is_closed=*/true)) {
+    const bool is_tag = words_.has(marker);
+    if (part_ != Part::value && !is_tag) return ReadStatus::failed;
+    if (!is_tag && value_end_ && value_end_->end(/*is_closed=*/true)) {
       end_call(out);
       return ReadStatus::done_before;
     }
     for (const char c : marker) {
-      const ReadStatus status = push_value(c, out);
+      const ReadStatus status = push(c, out);
       if (status != ReadStatus::more) return status;
     }
     return ReadStatus::more;
@@ -74,33 +66,78 @@ class TaggedCallReader final : public CallReader {
     if (is_space(c) && !scanner_.holds()) return true;
     std::string text;
     const std::string_view tag = scanner_.push(c, tags, text);
-    if (tag == kFunction) part_ = Part::name;
-    if (tag == kParameter) part_ = Part::key;
-    if (tag == kFunctionEnd) part_ = Part::after;
+    if (tag.empty()) return text.empty();
+    part_ = tag == words_.function_open    ? Part::name
+            : tag == words_.parameter_open ? Part::key
+                                           : Part::after;
     return text.empty();
   }
 
-  // Up to ">". False: it is none.
+  ReadStatus push_between(char c, AnswerOutput& out) {
+    const std::string_view tags[] = {words_.parameter_open, words_.function_close};
+    if (!push_tag(c, tags)) return ReadStatus::failed;
+    if (part_ != Part::after) return ReadStatus::more;
+    out.arguments("{}");
+    out.end_call();
+    return ReadStatus::done;
+  }
+
+  // False: neither a name nor a key has this byte.
   bool push_word(char c) {
     if (c == '\n' || c == '<' || c == '"' || word_.size() == kMostNameBytes) return false;
     word_ += c;
     return true;
   }
 
+  // How far the texts after a name or a key were read.
+  struct End {
+    size_t part = 0, bytes = 0;
+    bool has_begun() const { return part + bytes > 0; }
+  };
+  // Whether `ends` goes on with this byte.
+  static bool advance(std::span<const std::string_view> ends, End& at, char c) {
+    if (at.part > 0 && at.bytes == 0 && is_space(c)) return true;
+    if (ends[at.part].empty() || c != ends[at.part][at.bytes]) return false;
+    if (++at.bytes == ends[at.part].size()) at = {at.part + 1, 0};
+    return true;
+  }
+  static bool is_whole(std::span<const std::string_view> ends, const End& at) {
+    return at.part == ends.size() || (at.part > 0 && ends[at.part].empty());
+  }
+
   ReadStatus push_name(char c, AnswerOutput& out) {
-    if (c != '>') return push_word(c) ? ReadStatus::more : ReadStatus::failed;
-    if (word_.empty()) return ReadStatus::failed;
-    name_ = std::move(word_);
+    if (words_.name_end.empty()) {
+      if (word_.empty() && is_space(c)) return ReadStatus::more;
+      // JSON is no name.
+      if (c == '{' || c == '[') return ReadStatus::failed;
+      if (c == '\n' || c == '<') {
+        if (!begin_call(out)) return ReadStatus::failed;
+        return c == '<' ? push_between(c, out) : ReadStatus::more;
+      }
+    } else if (advance({&words_.name_end, 1}, end_, c)) {
+      if (!is_whole({&words_.name_end, 1}, end_)) return ReadStatus::more;
+      return begin_call(out) ? ReadStatus::more : ReadStatus::failed;
+    }
+    return !end_.has_begun() && push_word(c) ? ReadStatus::more : ReadStatus::failed;
+  }
+  bool begin_call(AnswerOutput& out) {
+    name_ = trim(word_);
     word_.clear();
+    end_ = {};
     part_ = Part::between;
+    if (name_.empty()) return false;
     out.begin_call(name_, {});
-    return ReadStatus::more;
+    return true;
   }
 
   ReadStatus push_key(char c, AnswerOutput& out) {
-    if (c != '>') return push_word(c) ? ReadStatus::more : ReadStatus::failed;
-    begin_value(std::move(word_), out);
-    return ReadStatus::more;
+    if (advance(words_.key_end, end_, c)) {
+      if (!is_whole(words_.key_end, end_)) return ReadStatus::more;
+      end_ = {};
+      begin_value(std::exchange(word_, {}), out);
+      return ReadStatus::more;
+    }
+    return !end_.has_begun() && push_word(c) ? ReadStatus::more : ReadStatus::failed;
   }
 
   void begin_value(std::string key, AnswerOutput& out) {
@@ -119,8 +156,8 @@ class TaggedCallReader final : public CallReader {
 
   ReadStatus push_value(char c, AnswerOutput& out) {
     if (!value_end_) {
-      const bool in_lines = c == '\n';
-      value_end_.emplace(rules(in_lines));
+      const bool in_lines = words_.in_lines && c == '\n';
+      value_end_.emplace(words_, rules(in_lines));
       // One line end on either side belongs to the tags.
       if (in_lines) return ReadStatus::more;
     }
@@ -176,7 +213,7 @@ class TaggedCallReader final : public CallReader {
   }
 
   void end_value(AnswerOutput& out) {
-    if (value_.ends_with('\n')) value_.pop_back();
+    if (words_.in_lines && value_.ends_with('\n')) value_.pop_back();
     if (is_streamed_) {
       out.arguments(escaped_json(value_));
       out.arguments("\"");
@@ -192,11 +229,13 @@ class TaggedCallReader final : public CallReader {
     part_ = Part::after;
   }
 
+  const TagWords words_;
   const Tools& tools_;
   const bool in_tag_;
   Part part_;
   MarkerScanner scanner_;
   std::string name_, word_, value_;
+  End end_;
   std::set<std::string> keys_;
   const AllowedValues* allowed_ = nullptr;  // of the value that is being read
   std::optional<TaggedValue> value_end_;
@@ -206,8 +245,9 @@ class TaggedCallReader final : public CallReader {
 
 }  // namespace
 
-std::unique_ptr<CallReader> read_tagged_call(const Tools& tools, bool opened) {
-  return std::make_unique<TaggedCallReader>(tools, opened);
+std::unique_ptr<CallReader> read_tagged_call(const TagWords& words, const Tools& tools,
+                                             bool opened) {
+  return std::make_unique<TaggedCallReader>(words, tools, opened);
 }
 
 }  // namespace tenon::chat

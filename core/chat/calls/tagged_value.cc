@@ -11,23 +11,8 @@ namespace tenon::chat {
 namespace {
 
 // The parts of a mark: texts, and two that stand for more.
-constexpr std::string_view kSpace = " ";     // white space, or nothing
-constexpr std::string_view kName = "NAME>";  // a name and ">"
-constexpr std::string_view kParameterOpen = "<parameter=", kParameterClose = "</parameter>";
-constexpr std::string_view kFunctionOpen = "<function=", kFunctionClose = "</function>";
-constexpr std::string_view kCallOpen = "<tool_call>", kCallClose = "</tool_call>";
-
-// In the order of Mark.
-constexpr std::array<std::array<std::string_view, 4>, 8> kMarks = {{
-    {kParameterClose, kSpace, kParameterOpen, kName},
-    {kParameterClose, kSpace, kFunctionClose},
-    {kParameterOpen, kName},
-    {kFunctionClose},
-    {kFunctionClose, kSpace, kCallClose, kSpace},
-    {kFunctionClose, kSpace},
-    {kCallOpen, kSpace, kFunctionOpen},
-    {kFunctionOpen},
-}};
+constexpr std::string_view kSpace = " ";    // white space, or nothing
+constexpr std::string_view kName = "NAME";  // up to the first byte of the next part
 
 size_t part_count(std::span<const std::string_view> parts) {
   return static_cast<size_t>(std::find(parts.begin(), parts.end(), "") - parts.begin());
@@ -39,8 +24,27 @@ bool is_name_byte(char c) {
 
 }  // namespace
 
-TaggedValue::TaggedValue(Rules rules)
-    : rules_(std::move(rules)), before_(rules_.in_lines ? '\n' : '\0') {}
+// In the order of Mark.
+TaggedValue::Marks TaggedValue::marks_of(const TagWords& words) {
+  const auto& [end, then] = words.key_end;
+  const std::string_view gap = then.empty() ? then : kSpace;
+  return {{
+      {words.parameter_close, kSpace, words.parameter_open, kName, end, gap, then},
+      {words.parameter_close, kSpace, words.function_close},
+      {words.parameter_open, kName, end, gap, then},
+      {words.function_close},
+      {words.function_close, kSpace, words.call_close, kSpace},
+      {words.function_close, kSpace},
+      {words.call_open, kSpace, words.function_open},
+      {words.function_open},
+  }};
+}
+
+TaggedValue::TaggedValue(const TagWords& words, Rules rules)
+    : words_(words),
+      marks_(marks_of(words)),
+      rules_(std::move(rules)),
+      before_(rules_.in_lines ? '\n' : '\0') {}
 
 TaggedValue::Event TaggedValue::push(char c, std::string& value) {
   input_ += c;
@@ -61,7 +65,7 @@ TaggedValue::Event TaggedValue::look(char c, std::string& value) {
   if (run_.empty()) begin_run();
   run_ += c;
   bool any_alive = false;
-  for (size_t i = 0; i < kMarks.size(); ++i) {
+  for (size_t i = 0; i < marks_.size(); ++i) {
     const auto mark = static_cast<Mark>(i);
     if (!progress(mark).is_alive) continue;
     const Step step = advance(mark, c);
@@ -81,7 +85,7 @@ TaggedValue::Event TaggedValue::look(char c, std::string& value) {
 }
 
 void TaggedValue::begin_run() {
-  for (size_t i = 0; i < kMarks.size(); ++i) {
+  for (size_t i = 0; i < marks_.size(); ++i) {
     progress_[i] = {.is_alive = may_begin(static_cast<Mark>(i)), .part = 0, .bytes = 0};
   }
 }
@@ -101,10 +105,10 @@ bool TaggedValue::may_begin(Mark mark) const {
     case Mark::end_of_answer:
       return closed_.empty();
     case Mark::next_call:
-      return !closed_.empty();
+      return !closed_.empty() && !words_.call_open.empty();
     case Mark::next_bare_call:
       return !closed_.empty() &&
-             (!rules_.in_tag || behind_pair.empty() || behind_pair == kCallClose);
+             (!rules_.in_tag || behind_pair.empty() || behind_pair == words_.call_close);
     case Mark::count:
       break;
   }
@@ -112,7 +116,7 @@ bool TaggedValue::may_begin(Mark mark) const {
 }
 
 TaggedValue::Step TaggedValue::advance(Mark mark, char c) {
-  const std::span<const std::string_view> parts = kMarks[static_cast<size_t>(mark)];
+  const std::span<const std::string_view> parts = marks_[static_cast<size_t>(mark)];
   const size_t count = part_count(parts);
   Progress& at = progress(mark);
   if (at.part < count && parts[at.part] == kSpace) {
@@ -121,11 +125,15 @@ TaggedValue::Step TaggedValue::advance(Mark mark, char c) {
     at.bytes = 0;
   }
   if (at.part == count) return Step::none;
-  const std::string_view part = parts[at.part];
-  if (part == kName) {
-    if (c == '>') return at.bytes > 0 ? Step::whole : Step::none;
-    return is_name_byte(c) && ++at.bytes <= kMostNameBytes ? Step::more : Step::none;
+  if (parts[at.part] == kName) {
+    if (c != parts[at.part + 1].front()) {
+      return is_name_byte(c) && ++at.bytes <= kMostNameBytes ? Step::more : Step::none;
+    }
+    if (at.bytes == 0) return Step::none;
+    ++at.part;
+    at.bytes = 0;
   }
+  const std::string_view part = parts[at.part];
   if (c != part[at.bytes]) return Step::none;
   if (++at.bytes < part.size()) return Step::more;
   ++at.part;
@@ -138,8 +146,8 @@ TaggedValue::Event TaggedValue::on_whole(Mark mark, std::string& value) {
   switch (mark) {
     case Mark::next_parameter:
     case Mark::parameter_alone: {
-      const size_t begin = run_.rfind(kParameterOpen) + kParameterOpen.size();
-      const std::string name = run_.substr(begin, run_.size() - 1 - begin);
+      const size_t begin = run_.rfind(words_.parameter_open) + words_.parameter_open.size();
+      const std::string name = run_.substr(begin, run_.find(words_.key_end[0], begin) - begin);
       const bool fits = mark == Mark::next_parameter && lines_fit() && rules_.may_follow(name);
       if (!fits && !rules_.is_no_text()) return Event::more;
       name_ = name;
@@ -169,8 +177,8 @@ TaggedValue::Event TaggedValue::on_whole(Mark mark, std::string& value) {
 
 bool TaggedValue::lines_fit() const {
   if (!rules_.in_lines || before_ == '\n') return true;
-  const size_t end = kParameterClose.size();
-  return run_.substr(end, run_.rfind(kParameterOpen) - end).find('\n') != std::string::npos;
+  const size_t end = words_.parameter_close.size();
+  return run_.substr(end, run_.rfind(words_.parameter_open) - end).find('\n') != std::string::npos;
 }
 
 bool TaggedValue::end(bool is_closed) {
@@ -184,7 +192,7 @@ bool TaggedValue::end(bool is_closed) {
   const bool has_ended = (tag.is_alive && tag.part == 3) ||
                          (bare.is_alive && bare.part == 1 && (is_closed || !rules_.in_tag));
   if (run_.empty() || !has_ended) return false;
-  rest_ = run_.substr(kFunctionClose.size());
+  rest_ = run_.substr(words_.function_close.size());
   return true;
 }
 

@@ -1,8 +1,8 @@
 // Where a value between tags ends, in text that may hold the same tags: nothing in it is escaped.
 //
-// A closer counts only where what stands around it says so:
+// A closer counts only where what stands around it says so, here in the words of qwen3_coder:
 //
-//   </parameter> and then "<parameter=NAME>", of a name that may follow. Where the value began with
+//   </parameter> and then "<parameter=NAME>", of a name that may follow. Where a value began with
 //   a line end, one must stand before or after the closer too.
 //   </parameter> and then "</function>". Whether that was the end is known once another call begins
 //   or the answer has ended: where such a pair comes again before, the first belonged to the value.
@@ -17,6 +17,8 @@
 #include <functional>
 #include <string>
 #include <string_view>
+
+#include "core/chat/calls/tag_words.h"
 
 namespace tenon::chat {
 
@@ -36,7 +38,7 @@ class TaggedValue {
     std::function<bool()> is_no_text;
   };
 
-  explicit TaggedValue(Rules rules);
+  TaggedValue(const TagWords& words, Rules rules);
 
   // Appends to `value` what is certain to belong to it.
   Event push(char c, std::string& value);
@@ -59,6 +61,11 @@ class TaggedValue {
     next_bare_call,
     count
   };
+  // Texts in order, and three words that stand for more.
+  static constexpr size_t kMostParts = 7;
+  using Parts = std::array<std::string_view, kMostParts>;
+  using Marks = std::array<Parts, static_cast<size_t>(Mark::count)>;
+  static Marks marks_of(const TagWords& words);
   // How far a mark was read.
   struct Progress {
     bool is_alive = false;
@@ -75,6 +82,8 @@ class TaggedValue {
   void add(std::string_view text, std::string& value);
   Progress& progress(Mark mark) { return progress_[static_cast<size_t>(mark)]; }
 
+  TagWords words_;
+  Marks marks_;
   Rules rules_;
   std::array<Progress, static_cast<size_t>(Mark::count)> progress_;
   std::string run_;      // the marks that are being read

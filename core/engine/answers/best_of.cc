@@ -47,9 +47,9 @@ class BestOfSink final : public RequestSink {
       tokens.push_back(
           {token.token, token.logprob, token.rank, top.first(std::min<size_t>(top.size(), top_))});
     }
-    if (!tokens.empty()) sink_->on_delta({request, rank, sample.text, tokens});
     RequestRecord record = sample.record;
     record.sample = rank;
+    if (!tokens.empty()) sink_->on_delta({request, rank, sample.text, tokens, &record});
     sink_->on_end(
         {request, rank, sample.reason, sample.message, sample.stop, &record, sample.blame});
   }

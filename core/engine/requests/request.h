@@ -51,6 +51,7 @@ struct RequestDelta {
   uint32_t sample = 0;
   std::string_view text;
   std::span<const GeneratedToken> tokens;
+  const RequestRecord* record = nullptr;  // of the sample, as far as it is; borrowed for the call
 };
 
 // Log probabilities of prompt tokens, in order, where Request::prompt_logprobs asks for them. The

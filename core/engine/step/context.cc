@@ -272,7 +272,7 @@ void send_delta(Sequence& sequence, std::span<const GeneratedToken> tokens) {
   RequestSink* sink = sequence.request->request.sink.get();
   const std::string& text = sequence.text.ready();
   if (sink != nullptr && (!tokens.empty() || !text.empty())) {
-    sink->on_delta({sequence.request->id, sequence.sample, text, tokens});
+    sink->on_delta({sequence.request->id, sequence.sample, text, tokens, &sequence.record});
   }
   sequence.text.clear_ready();
 }

@@ -72,7 +72,7 @@ class InferenceWriter final : public api::AnswerWriter {
       return;
     }
     if (!event.ids.empty()) last_.at(event.sample) = event.ids.back();
-    if (event.kind == AnswerEvent::Kind::end) note_end(event);
+    note(event);
     if (problem()) return;
     vllm::GenerateResponse response;
     vllm::GenerateResponse& piece = context_.call->stream ? response : whole_;

@@ -1,6 +1,7 @@
 #include "core/server/models/served_model.h"
 
 #include <chrono>
+#include <optional>
 
 #include "core/base/files/mapped_file.h"
 #include "core/base/quote.h"
@@ -26,6 +27,38 @@ void name_roles(const ChatTemplate& chat, ChatInput& input) {
     if (message["role"] == api::Json("developer")) message["role"] = "system";
   }
   input.messages = api::to_text(messages);
+}
+
+// Agents add instructions in the middle of a conversation, which many templates refuse. What the
+// first message does not say stands at the end of the user's turn before it, or is one. Absent:
+// there is no such message.
+std::optional<ChatInput> with_one_system_message(const ChatInput& input) {
+  const api::Json messages = api::from_text(input.messages);
+  api::Json kept = api::Json::array();
+  bool is_users_own = true;  // the last one that was kept
+  bool any = false;
+  for (const api::Json& message : messages) {
+    const bool is_system = message["role"] == api::Json("system");
+    const std::string last = kept.empty() ? "" : kept.back().value("role", "");
+    const bool is_later = is_system && !kept.empty();
+    const bool joins = is_later ? last == "user" || last == "system"
+                                : message["role"] == api::Json("user") && !is_users_own;
+    const bool are_texts = !kept.empty() && kept.back().value("content", api::Json()).is_string() &&
+                           message.value("content", api::Json()).is_string();
+    any = any || is_later;
+    if (joins && are_texts) {
+      kept.back()["content"] = kept.back()["content"].get<std::string>() + "\n\n" +
+                               message["content"].get<std::string>();
+    } else {
+      kept.push_back(message);
+      if (is_later) kept.back()["role"] = "user";
+      is_users_own = !is_later;
+    }
+  }
+  if (!any) return std::nullopt;
+  ChatInput other = input;
+  other.messages = api::to_text(kept);
+  return other;
 }
 
 void choose_pooling(ServedModel& model) {
@@ -132,6 +165,12 @@ api::Outcome<EncodedChat> encode_conversation(const ServedModel& model, const Ch
   ChatInput input = chat;
   name_roles(*model.chat, input);
   Result<RenderedChat> rendered = model.chat->render(input, options);
+  if (!rendered.ok()) {
+    if (const std::optional<ChatInput> other = with_one_system_message(input)) {
+      Result<RenderedChat> again = model.chat->render(*other, options);
+      if (again.ok()) rendered = std::move(again);
+    }
+  }
   if (!rendered.ok()) {
     return api::ApiError{
         .message = "the chat template refuses this conversation: " + message_of(rendered.status()),

@@ -259,6 +259,8 @@ class _progress:
 def _prompts(given: Any) -> list:
     if not isinstance(given, Iterable):
         raise InvalidArgumentError(f"prompts are {given!r} – give a text, token ids, a dict with one of them, or a list")
+    if isinstance(given, Iterator):
+        given = list(given)  # it can be looked at once only
     return [given] if prompts.is_one_prompt(given) else list(given)
 
 
@@ -276,8 +278,8 @@ def _each(given: Sequence, lora_request: Any) -> list[tuple[Any, Any]]:
 
 
 def _params(given: Any, count: int) -> list[SamplingParams | None]:
-    if given is None or isinstance(given, SamplingParams):
-        return [given] * count
+    if given is None or isinstance(given, SamplingParams) or not isinstance(given, Iterable) or isinstance(given, Mapping):
+        return [given] * count  # whatever else it is, each is refused
     given = list(given)
     if len(given) != count:
         raise InvalidArgumentError(f"there are {count} prompts and {len(given)} of sampling_params")

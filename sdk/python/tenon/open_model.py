@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from . import _tenon, prompts
-from .errors import InvalidArgumentError
+from .errors import InvalidArgumentError, UnsupportedError
 from .opening import opening, overrides
 from .outputs import PromptLogprobs, RequestOutput, completion_of
 from .sampling_params import SamplingParams
@@ -112,6 +112,9 @@ class OpenModel:
         """Cancels what has not ended, and frees the model. It may be called twice."""
         self.current_engine().close()
 
+    def __reduce_ex__(self, _: Any):
+        raise UnsupportedError(f"{type(self).__name__} cannot be copied or sent to another process – open one there")
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}(model={self.model!r}, max_model_len={self.max_model_len}, numerics={self.numerics!r})"
 
@@ -173,6 +176,8 @@ class OpenModel:
         return question
 
     def _ask_answer(self, question: Question, params: SamplingParams | None, streams: bool) -> None:
+        if params is not None and not isinstance(params, SamplingParams):
+            raise InvalidArgumentError(f"sampling_params are {params!r} – give SamplingParams, or a list of them")
         question.params = params
         room = self.max_model_len - len(question.ids)
         settings = [] if params is None else params.settings(room)

@@ -67,6 +67,8 @@ def names_of_vllm() -> dict[str, type]:
 def opening(model: str | os.PathLike | None, pipeline: str | os.PathLike | None, threads: int | None,
             max_calls: int | None, plugin_path: Sequence[str | os.PathLike], settings: Mapping[str, Any]) -> _tenon.Opening:
     made = _tenon.Opening()
+    if model is not None and not isinstance(model, (str, os.PathLike)):
+        raise InvalidArgumentError(f"model is {model!r} – give a path or a name, or nothing for the bundled model")
     made.model = None if model is None else os.fspath(model)
     made.threads = _count(threads, "threads")
     made.max_calls = _count(max_calls, "max_calls")

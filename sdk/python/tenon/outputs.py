@@ -17,12 +17,21 @@ class Logprob:
     decoded_token: str | None = None
 
 
+class _Texts(dict):
+    """Texts of some tokens, which need no pipeline any more."""
+
+    def __call__(self, token: int) -> str | None:
+        return self.get(token)
+
+
 class Logprobs(Sequence):
     """A dict of token ids to `Logprob` for each position, made when it is looked at.
 
     The numbers are arrays: `token_ids` and `values` [positions] of the tokens that are there, `ranks` [positions] of
     them, `top_token_ids` and `top_values` [positions, width] of the most likely ones, most likely first. An id of -1
     means that there are no more.
+
+    A copy, and what is pickled, has arrays of its own and goes to other processes.
     """
 
     def __init__(self, token_ids, found, entries: int, text_of: Callable[[int], str | None]):
@@ -47,6 +56,14 @@ class Logprobs(Sequence):
         chosen = Logprob(float(self.values[position]), int(self.ranks[position]), self._text_of(here))
         # As vLLM has it, the token that is there comes first.
         return {here: chosen, **{token: one for token, one in made.items() if token != here}}
+
+    def __getstate__(self) -> dict:
+        ids = {int(token) for array in (self.token_ids, self.top_token_ids) for token in np.unique(array)}
+        texts = _Texts({token: self._text_of(token) for token in ids if token >= 0})
+        return {**vars(self), "_text_of": texts}
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Logprobs) and list(self) == list(other)
 
     def __repr__(self) -> str:
         return f"Logprobs({len(self)} positions of {self.top_values.shape[1]} entries)"

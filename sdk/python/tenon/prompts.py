@@ -29,7 +29,7 @@ def asked_for(prompt: Any) -> _tenon.Asked:
         prompt = prompt.get("prompt") if given is None else given
     asked = _tenon.Asked()
     if isinstance(prompt, str):
-        asked.text = prompt
+        asked.text = _utf8(prompt, "a prompt")
         return asked
     if prompt is None or isinstance(prompt, (bytes, int, float)):
         raise InvalidArgumentError(f"a prompt is {prompt!r} – it must be a text, token ids, or a dict with one of them")
@@ -37,8 +37,19 @@ def asked_for(prompt: Any) -> _tenon.Asked:
     wrong = next((one for one in ids if not _is_id(one)), None)
     if wrong is not None:
         raise InvalidArgumentError(f"a token id is {wrong!r} – it must be a whole number")
-    asked.tokens = [operator.index(one) for one in ids]
+    numbers = [operator.index(one) for one in ids]
+    if any(abs(number) >= 1 << 63 for number in numbers):
+        raise InvalidArgumentError(f"{max(numbers, key=abs)} is no token id")
+    asked.tokens = numbers
     return asked
+
+
+def _utf8(text: str, name: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError as fault:
+        raise InvalidArgumentError(f"{name} cannot be written as UTF-8: {fault}") from None
+    return text
 
 
 def is_one_conversation(messages: Sequence) -> bool:
@@ -53,6 +64,8 @@ def asked_in_chat(messages: Sequence[Mapping], tools: Sequence | None, data: Map
     asked = _tenon.Asked()
     asked.conversation = _json([_plain(message) for message in messages], "messages")
     if tools:
+        if not isinstance(tools, Sequence) or isinstance(tools, str):
+            raise InvalidArgumentError(f"tools are {tools!r} – give a list of them, as OpenAI's API has it")
         asked.tools = _json(list(tools), "tools")
     if data:
         asked.template_data = _json(dict(data), "chat_template_kwargs")
@@ -72,13 +85,17 @@ def _plain(message: Mapping) -> dict:
             if not isinstance(part, Mapping) or part.get("type") != "text":
                 kind = part.get("type") if isinstance(part, Mapping) else part
                 raise UnsupportedError(f"a part of a message is {kind!r} – only parts of type 'text' are read here")
+            if not isinstance(part.get("text"), str):
+                raise InvalidArgumentError(f"the 'text' of a part of a message is {part.get('text')!r} – it must be a text")
         message["content"] = "\n".join(part["text"] for part in content)
     return message
 
 
 def _json(value: Any, name: str) -> str:
     try:
-        return json.dumps(value, ensure_ascii=False)
+        return _utf8(json.dumps(value, ensure_ascii=False), name)
+    except InvalidArgumentError:
+        raise
     except (TypeError, ValueError) as fault:
         raise InvalidArgumentError(f"{name} cannot be written as JSON: {fault}") from None
 

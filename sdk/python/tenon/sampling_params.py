@@ -38,21 +38,31 @@ class StructuredOutputsParams:
             if getattr(self, name):
                 raise UnsupportedError(f"{name} is {getattr(self, name)!r} – Tenon has no counterpart for it – write what "
                                        "you want as a grammar")
-        given = [name for name in ("json", "regex", "choice", "grammar", "json_object") if getattr(self, name)]
+        given = [name for name in ("json", "regex", "choice", "grammar") if getattr(self, name) is not None]
+        given += ["json_object"] if self.json_object else []
         if len(given) != 1:
             raise InvalidArgumentError(
                 f"structured outputs have {' and '.join(given) or 'no form'} – give one of json, regex, choice, grammar "
                 "and json_object")
+        if self.choice is not None and (isinstance(self.choice, str) or not self.choice
+                                        or not all(isinstance(text, str) for text in self.choice)):
+            raise InvalidArgumentError(f"choice is {self.choice!r} – it must be a list of texts, one at least")
 
     def setting(self) -> tuple[str, str]:
         """The one that libtenon is given."""
-        if self.json:
+        if self.json is not None:
             return "json_schema", self.json if isinstance(self.json, str) else json_format.dumps(self.json)
-        if self.regex:
+        if self.regex is not None:
             return "regex", self.regex
-        if self.choice:
-            return "grammar", "root ::= " + " | ".join(json_format.dumps(text, ensure_ascii=False) for text in self.choice)
-        return ("grammar", self.grammar) if self.grammar else ("json_object", "true")
+        if self.choice is not None:
+            return "grammar", "root ::= " + " | ".join(_literal(text) for text in self.choice)
+        return ("grammar", self.grammar) if self.grammar is not None else ("json_object", "true")
+
+
+def _literal(text: str) -> str:
+    """As GBNF writes it, which has fewer escapes than JSON."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + "".join(one if one >= " " else f"\\x{ord(one):02x}" for one in escaped) + '"'
 
 
 @dataclass
@@ -168,6 +178,9 @@ class SamplingParams:
         if self.prompt_logprobs is not None:
             made.append(("prompt_logprobs", "true"))
         if self.structured_outputs is not None:
+            if not isinstance(self.structured_outputs, StructuredOutputsParams):
+                raise InvalidArgumentError(f"structured_outputs is {self.structured_outputs!r} – give "
+                                           "StructuredOutputsParams")
             made.append(self.structured_outputs.setting())
         return made + [(name, _written(value)) for name, value in self.parameters.items()]
 

@@ -1,9 +1,12 @@
 """Answers of the package: those of the program."""
 
+import copy
 import json
 import pathlib
+import pickle
 import random
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
@@ -74,6 +77,10 @@ class Answers(unittest.TestCase):
         self.assertEqual(answers[0].prompt, TALES[0])
         self.assertEqual(self.llm.generate([], GREEDY), [])
 
+    def test_prompts_may_come_one_after_the_other(self):
+        outputs = self.llm.generate((tale for tale in TALES[:2]), GREEDY)
+        self.assertEqual([one.prompt for one in outputs], TALES[:2])
+
     def test_without_parameters_it_is_the_pipeline_that_says(self):
         done = subprocess.run([program(), "run", TALES[0], "--json"], capture_output=True, text=True, check=True)
         expected = json.loads(done.stdout)["requests"][0]["tokens"]
@@ -137,6 +144,18 @@ class Answers(unittest.TestCase):
         chosen = self.llm.generate(TALES[0], SamplingParams(max_tokens=2, logprobs=0))[0].outputs[0]
         self.assertEqual([len(place) for place in chosen.logprobs], [1, 1])
 
+    def test_outputs_are_copied_and_go_to_other_processes(self):
+        params = SamplingParams(temperature=0, max_tokens=5, logprobs=3, prompt_logprobs=2)
+        output = self.llm.generate(TALES[0], params)[0]
+        for other in (pickle.loads(pickle.dumps(output)), copy.deepcopy(output)):
+            self.assertEqual(other, output)
+            self.assertEqual(list(other.outputs[0].logprobs), list(output.outputs[0].logprobs))
+            self.assertEqual(list(other.prompt_logprobs), list(output.prompt_logprobs))
+        # The process that reads it has no pipeline.
+        script = "import pickle, sys; print(pickle.load(sys.stdin.buffer).outputs[0].logprobs[0])"
+        done = subprocess.run([sys.executable, "-c", script], input=pickle.dumps(output), capture_output=True, check=True)
+        self.assertEqual(done.stdout.decode().strip(), str(output.outputs[0].logprobs[0]))
+
     def test_arrays_outlive_what_they_came_with(self):
         scores = self.llm.score(TALES)
         expected = [one.logprobs.copy() for one in scores]
@@ -163,6 +182,13 @@ class Answers(unittest.TestCase):
         self.assertEqual([same.outputs[0].text for same in self.llm.chat([messages, messages], GREEDY)],
                          [one.outputs[0].text] * 2)
         self.assertEqual("".join(delta.text for delta in self.llm.stream(messages, GREEDY)), one.outputs[0].text)
+
+    def test_choices_and_empty_forms_are_what_they_say(self):
+        for text in ("a\b\f\x01", 'x"\\', "é\n😀"):
+            params = SamplingParams(max_tokens=60, structured_outputs=StructuredOutputsParams(choice=[text]))
+            self.assertEqual(self.llm.generate("x", params)[0].outputs[0].text, text)
+        anything = SamplingParams(max_tokens=30, structured_outputs=StructuredOutputsParams(json={}))
+        self.assertTrue(self.llm.generate("x", anything)[0].outputs[0].text)
 
     def test_an_answer_keeps_its_form(self):
         forms = StructuredOutputsParams

@@ -1,7 +1,9 @@
 """Names, refusals and coroutines."""
 
 import asyncio
+import copy
 import inspect
+import pickle
 import subprocess
 import sys
 import time
@@ -42,6 +44,18 @@ class Words(unittest.TestCase):
             (lambda: self.llm.generate("x", SamplingParams(min_pp=1)), tenon.InvalidArgumentError, "did you mean 'min_p'"),
             (lambda: self.llm.generate("x", SamplingParams(logprobs=-1)), tenon.UnsupportedError, "whole vocabulary"),
             (lambda: self.llm.generate([[1 << 40]]), tenon.InvalidArgumentError, "no token id"),
+            (lambda: self.llm.generate([[1 << 70]]), tenon.InvalidArgumentError, "no token id"),
+            (lambda: self.llm.generate("\ud800"), tenon.InvalidArgumentError, "UTF-8"),
+            (lambda: self.llm.generate("a", {"max_tokens": 3}), tenon.InvalidArgumentError, "sampling_params are {"),
+            (lambda: self.llm.generate(["a", "b"], 5), tenon.InvalidArgumentError, "sampling_params are 5"),
+            (lambda: self.llm.generate("a", SamplingParams(structured_outputs={"json": {}})), tenon.InvalidArgumentError,
+             "give StructuredOutputsParams"),
+            (lambda: self.llm.chat([{"role": "user", "content": [{"type": "text"}]}]), tenon.InvalidArgumentError, "'text'"),
+            (lambda: self.llm.chat([{"role": "user", "content": "\ud800"}]), tenon.InvalidArgumentError, "UTF-8"),
+            (lambda: self.llm.chat([{"role": "user", "content": "a"}], tools=5), tenon.InvalidArgumentError, "tools are 5"),
+            (lambda: LLM(5), tenon.InvalidArgumentError, "model is 5"),
+            (lambda: pickle.dumps(self.llm), tenon.UnsupportedError, "open one there"),
+            (lambda: copy.copy(self.llm), tenon.UnsupportedError, "open one there"),
             (lambda: self.llm.generate([[1 << 20]]), tenon.InvalidArgumentError, "1048576"),
             (lambda: self.llm.generate([["a"]]), tenon.InvalidArgumentError, "a token id is 'a'"),
             (lambda: self.llm.generate([[True]]), tenon.InvalidArgumentError, "a token id is True"),
@@ -60,6 +74,9 @@ class Words(unittest.TestCase):
             (lambda: SamplingParams(detokenize=False), tenon.UnsupportedError, "detokenize"),
             (lambda: StructuredOutputsParams(), tenon.InvalidArgumentError, "no form"),
             (lambda: StructuredOutputsParams(regex="a", json_object=True), tenon.InvalidArgumentError, "regex and"),
+            (lambda: StructuredOutputsParams(json={}, regex=""), tenon.InvalidArgumentError, "json and regex"),
+            (lambda: StructuredOutputsParams(choice=[]), tenon.InvalidArgumentError, "one at least"),
+            (lambda: StructuredOutputsParams(choice=["a", 5]), tenon.InvalidArgumentError, "a list of texts"),
             (lambda: self.llm.get_tokenizer().decode([1 << 30]), tenon.InvalidArgumentError, "1073741824"),
             (lambda: tenon.set_log_level("loud"), tenon.InvalidArgumentError, "loud"),
             (lambda: tenon.compare(None, ["scheduler.plugin=nobodys"], ["a"]), tenon.FailedError, "nobodys"),

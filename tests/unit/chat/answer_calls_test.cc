@@ -129,6 +129,82 @@ TEST(AnswerCalls, pythons_calls_become_json) {
   check(cases);
 }
 
+TEST(AnswerCalls, tags_of_every_family_are_calls) {
+  const Case cases[] = {
+      {Calls::glm,
+       "<tool_call>weather\n<arg_key>city</arg_key>\n<arg_value>Oslo</arg_value>\n"
+       "<arg_key>days</arg_key>\n<arg_value>2</arg_value>\n</tool_call>",
+       "weather{\"city\": \"Oslo\", \"days\": 2}"},
+      {Calls::glm,
+       "I look.\n<tool_call>weather<arg_key>city</arg_key><arg_value>12</arg_value></tool_call>"
+       "<tool_call>clock</tool_call>",
+       "content{I look.} weather{\"city\": \"12\"} clock{}"},
+      {Calls::glm, "<tool_call>clock\n</tool_call>\n<tool_call>clock</tool_call>",
+       "clock{} clock{}"},
+      {Calls::glm, "<tool_call>{\"name\": \"clock\"}</tool_call>",
+       "content{<tool_call>{\"name\": \"clock\"}</tool_call>}"},
+      {Calls::glm, "<tool_call>weather<arg_key>city</arg_key><arg_value>Oslo",
+       "content{<tool_call>weather<arg_key>city</arg_key><arg_value>Oslo}"},
+      {Calls::minimax_m2,
+       "\n<minimax:tool_call>\n<invoke name=\"weather\">\n<parameter "
+       "name=\"city\">Oslo</parameter>\n"
+       "<parameter name=\"days\">3</parameter>\n</invoke>\n<invoke name=\"clock\">\n</invoke>\n"
+       "</minimax:tool_call>",
+       "weather{\"city\": \"Oslo\", \"days\": 3} clock{}"},
+      {Calls::minimax_m2,
+       "<minimax:tool_call><invoke name=\"weather\"><parameter name=\"city\">a</parameter></invoke>"
+       "<invoke name=\"weather\"><parameter "
+       "name=\"city\">b</parameter></invoke></minimax:tool_call>",
+       "weather{\"city\": \"a\"} weather{\"city\": \"b\"}"},
+      {Calls::seed_oss,
+       "<seed:tool_call>\n<function=weather>\n<parameter=city>Oslo</parameter>\n</function>\n"
+       "</seed:tool_call>",
+       "weather{\"city\": \"Oslo\"}"},
+      {Calls::longcat,
+       "<longcat_tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": 1}}\n</longcat_tool_call>",
+       "f{\"a\": 1}"},
+  };
+  check(cases);
+}
+
+TEST(AnswerCalls, gemma_4_writes_texts_between_quotes_of_its_own) {
+  const Case cases[] = {
+      {Calls::gemma4,
+       "<|tool_call>call:weather{city:<|\"|>San \"F\", {x}<|\"|>,days:2}<tool_call|>",
+       "weather{\"city\": \"San \\\"F\\\", {x}\", \"days\": 2}"},
+      {Calls::gemma4,
+       "See.<|tool_call>call:f.g-h{a:{<|\"|>3<|\"|>:<|\"|>x<|\"|>,b:[]},c:[<|\"|>p<|\"|>,1.5,true,"
+       "null,{}],"
+       "d:free text}<tool_call|><|tool_call>call:clock{}<tool_call|>",
+       "content{See.} f.g-h{\"a\": {\"3\": \"x\", \"b\": []}, \"c\": [\"p\", 1.5, true, null, {}], "
+       "\"d\": \"free text\"} clock{}"},
+      {Calls::gemma4, "<|tool_call>call:f{a:,b:[1,]}<tool_call|>", "f{\"a\": \"\", \"b\": [1]}"},
+      {Calls::gemma4, "<|tool_call>weather{}<tool_call|>",
+       "content{<|tool_call>weather{}<tool_call|>}"},
+      {Calls::gemma4, "<|tool_call>call:f{a:<|\"|>open",
+       "content{<|tool_call>call:f{a:<|\"|>open}"},
+      {Calls::gemma4, "<|tool_call>call:f{a:[1}<tool_call|>",
+       "content{<|tool_call>call:f{a:[1}<tool_call|>}"},
+  };
+  check(cases);
+}
+
+TEST(AnswerCalls, an_id_of_kimi_names_the_function) {
+  const std::string begin = "<|tool_calls_section_begin|><|tool_call_begin|>";
+  const std::string answer =
+      begin +
+      "functions.weather:0 <|tool_call_argument_begin|>{\"city\": \"</x>\"}<|tool_call_end|>"
+      "<|tool_call_begin|>clock:1<|tool_call_argument_begin|>{}<|tool_call_end|>"
+      "<|tool_calls_section_end|>";
+  const Answer read = must(parse_answer(answer, answer_options(Calls::kimi_k2)));
+  EXPECT_EQ(shown(read), "weather{\"city\": \"</x>\"} clock{}");
+  ASSERT_EQ(read.calls.size(), 2u);
+  EXPECT_EQ(read.calls[0].id, "functions.weather:0");
+  EXPECT_EQ(read.calls[1].id, "clock:1");
+  EXPECT_EQ(shown(begin + "functions.f:0", answer_options(Calls::kimi_k2)),
+            "content{" + begin + "functions.f:0}");
+}
+
 TEST(AnswerCalls, a_name_in_front_of_the_arguments_is_a_call) {
   const Case cases[] = {
       {Calls::mistral,

@@ -44,6 +44,23 @@ TEST(AnswerReasoning, stands_between_its_markers_at_the_beginning) {
             "reasoning{a} content{b}");
   EXPECT_EQ(shown("<think>a</think><response>b</response>", thinking(Reasoning::think_response)),
             "reasoning{a} content{b}");
+  EXPECT_EQ(
+      shown("<think>\na\n</think>\n<answer>\nb\n</answer>", thinking(Reasoning::think_answer)),
+      "reasoning{a} content{b}");
+  EXPECT_EQ(shown("<seed:think>a <think></seed:think>b", thinking(Reasoning::seed_oss)),
+            "reasoning{a <think>} content{b}");
+  EXPECT_EQ(shown("<longcat_think>a</longcat_think>b", thinking(Reasoning::longcat)),
+            "reasoning{a} content{b}");
+}
+
+TEST(AnswerReasoning, its_label_is_no_part_of_it) {
+  const AnswerOptions options = thinking(Reasoning::gemma4);
+  EXPECT_EQ(shown("<|channel>thought\nhm\n<channel|>Hi.", options), "reasoning{hm} content{Hi.}");
+  EXPECT_EQ(shown("<|channel>thought\n<channel|>Hi.", options), "content{Hi.}");
+  EXPECT_EQ(shown("<|channel>those are<channel|>Hi.", options),
+            "reasoning{those are} content{Hi.}");
+  EXPECT_EQ(shown("Hi <channel|>.", thinking(Reasoning::gemma4, "<|channel>thought\n<channel|>")),
+            "content{Hi <channel|>.}");
 }
 
 TEST(AnswerReasoning, that_the_prompt_opened_goes_on_from_the_first_byte) {

@@ -130,12 +130,20 @@ TEST(ArgumentMarks, texts_are_streamed_up_to_what_may_be_their_end) {
 }
 
 // A text in which a mark stands as it would stand at its end cannot be told from two arguments.
-bool is_ambiguous(const std::string& text) {
-  static const std::regex kEnds(
+bool is_ambiguous(Calls format, const std::string& text) {
+  static const std::regex kLines(
       "\n</parameter>\\s*<parameter=d>|</parameter>\\s*\n\\s*<parameter=d>|"
       "</parameter>\\s*</function>\\s*(</tool_call>)?\\s*(<tool_call>\\s*)?<function=|"
       "</parameter>\\s*</function>[^]*<tool_call>\\s*<function=");
-  return std::regex_search("\n" + text + "\n", kEnds);
+  static const std::regex kInvoked(
+      "</parameter>\\s*<parameter name=\"d\">|</parameter>\\s*</invoke>\\s*<invoke name=");
+  static const std::regex kKeys(
+      "</arg_value>\\s*<arg_key>d</arg_key>\\s*<arg_value>|</arg_value>\\s*</"
+      "tool_call>[^]*<tool_call>");
+  if (format == Calls::minimax_m2) return std::regex_search(text, kInvoked);
+  if (format == Calls::glm) return std::regex_search(text, kKeys);
+  const bool in_lines = format == Calls::qwen3_coder || format == Calls::seed_oss;
+  return in_lines && std::regex_search("\n" + text + "\n", kLines);
 }
 
 std::string random_text(std::mt19937& random) {
@@ -147,6 +155,14 @@ std::string random_text(std::mt19937& random) {
                                          "<parameter=c>",
                                          "<parameter=d>",
                                          "<parameter=z>",
+                                         "</arg_value>",
+                                         "<arg_value>",
+                                         "<arg_key>d</arg_key>",
+                                         "</invoke>",
+                                         "<invoke name=\"write\">",
+                                         "<parameter name=\"d\">",
+                                         "<|tool_call_end|>",
+                                         "<tool_call|>",
                                          "\n",
                                          "\n",
                                          " ",
@@ -215,8 +231,19 @@ std::string call_with(Calls format, const std::string& text, std::mt19937& rando
   switch (format) {
     case Calls::hermes:
       return "<tool_call>\n" + call + "\n</tool_call>";
+    case Calls::longcat:
+      return "<longcat_tool_call>" + call + "</longcat_tool_call>";
     case Calls::qwen3_coder:
       return in_lines(text);
+    case Calls::seed_oss:
+      return "<seed:tool_call>\n<function=write>\n<parameter=c>\n" + text +
+             "\n</parameter>\n</function>\n</seed:tool_call>";
+    case Calls::minimax_m2:
+      return "<minimax:tool_call>\n<invoke name=\"write\">\n<parameter name=\"c\">" + text +
+             "</parameter>\n</invoke>\n</minimax:tool_call>";
+    case Calls::glm:
+      return "<tool_call>write\n<arg_key>c</arg_key>\n<arg_value>" + text +
+             "</arg_value>\n</tool_call>";
     case Calls::llama3_json:
       return call;
     case Calls::pythonic:
@@ -236,12 +263,18 @@ std::string call_with(Calls format, const std::string& text, std::mt19937& rando
              "\n```<｜tool▁call▁end｜>";
     case Calls::deepseek_v31:
       return "<｜tool▁call▁begin｜>write<｜tool▁sep｜>" + arguments + "<｜tool▁call▁end｜>";
+    case Calls::kimi_k2:
+      return "<|tool_calls_section_begin|><|tool_call_begin|>functions.write:0"
+             "<|tool_call_argument_begin|>" +
+             arguments + "<|tool_call_end|><|tool_calls_section_end|>";
     case Calls::nemotron:
       return "<TOOLCALL>[" + call + "]</TOOLCALL>";
     case Calls::olmo3:
       return "<function_calls>" + python + "</function_calls>";
     case Calls::gemma:
       return "```tool_code\n" + python + "\n```";
+    case Calls::gemma4:
+      return "<|tool_call>call:write{c:<|\"|>" + text + "<|\"|>}<tool_call|>";
     case Calls::harmony:
       return "<|channel|>commentary to=functions.write<|message|>" + arguments + "<|call|>";
     case Calls::json:
@@ -257,7 +290,7 @@ TEST(ArgumentMarks, any_text_comes_through_every_format_whole) {
   for (int round = 0; round < 15'000; ++round) {
     const Calls format = tool_call_formats()[1 + random() % (tool_call_formats().size() - 1)];
     const std::string text = random_text(random);
-    if (format == Calls::qwen3_coder && is_ambiguous(text)) continue;
+    if (is_ambiguous(format, text)) continue;
     const std::string written = call_with(format, text, random);
     const AnswerOptions options = writing_options(format);
     const Answer answer = must(parse_answer(written, options));
@@ -283,6 +316,41 @@ TEST(ArgumentMarks, reading_takes_time_in_proportion_to_the_answer) {
   const std::string spaces(300'000, ' ');
   EXPECT_EQ(shown(in_lines("</parameter>" + spaces), writing_options()),
             "write{\"c\": " + json_of("</parameter>" + spaces) + "}");
+}
+
+TEST(ArgumentMarks, closers_of_other_words_within_a_text_belong_to_it) {
+  struct Written {
+    Calls format;
+    const char *before, *after;
+    std::vector<const char*> texts;
+  };
+  const Written cases[] = {
+      {Calls::glm,
+       "<tool_call>write\n<arg_key>c</arg_key>\n<arg_value>",
+       "</arg_value>\n</tool_call>",
+       {"a </arg_value> b", "x </tool_call> y", "<tool_call>f", "a <arg_key>d</arg_key> b",
+        "</arg_value> <arg_key>unknown</arg_key><arg_value>", "\nlines\n", "\n", "<", "",
+        "{\"not\": \"json\"", "</arg_value>\n</arg_value>"}},
+      {Calls::minimax_m2,
+       "<minimax:tool_call>\n<invoke name=\"write\">\n<parameter name=\"c\">",
+       "</parameter>\n</invoke>\n</minimax:tool_call>",
+       {"a </parameter> b", "x </invoke> y", "<invoke name=\"f\">", "a <parameter name=\"d\"> b",
+        "\nlines\n", "</minimax:tool_call>", "\"", ""}},
+      {Calls::seed_oss,
+       "<seed:tool_call>\n<function=write>\n<parameter=c>",
+       "</parameter>\n</function>\n</seed:tool_call>",
+       {"a </parameter> b", "</tool_call>", "x </function> y", "</seed:tool_call>", "two\nlines"}},
+  };
+  for (const Written& known : cases) {
+    const AnswerOptions options = writing_options(known.format);
+    for (const std::string text : known.texts) {
+      const std::string call = known.before + text + known.after;
+      const std::string expected = "write{\"c\": " + json_of(text) + "}";
+      SCOPED_TRACE(call);
+      EXPECT_EQ(shown(call, options), expected);
+      EXPECT_EQ(shown(call + "\n" + call, options), expected + " " + expected);
+    }
+  }
 }
 
 }  // namespace

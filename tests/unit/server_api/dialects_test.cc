@@ -81,6 +81,19 @@ TEST(MessagesCall, goes_on_with_an_answer_that_is_begun) {
   EXPECT_FALSE(call->chat_options.add_generation_prompt);
 }
 
+TEST(MessagesCall, takes_instructions_in_the_middle) {
+  const auto call = read_messages_call(json(
+      R"({"max_tokens": 5, "system": "be", "messages": [{"role": "user", "content": "a"},
+          {"role": "system", "content": [{"type": "text", "text": "now be kind"}]},
+          {"role": "assistant", "content": "b"}, {"role": "user", "content": "c"},
+          {"role": "system", "content": "short"}]})"));
+  ASSERT_TRUE(call.ok()) << call.error().message;
+  const Json messages = json(call->chat.messages);
+  EXPECT_EQ(messages[2], json(R"({"role": "system", "content": "now be kind"})"));
+  EXPECT_EQ(messages[5], json(R"({"role": "system", "content": "short"})"));
+  EXPECT_TRUE(call->chat_options.add_generation_prompt);
+}
+
 TEST(MessagesCall, names_the_field_at_fault) {
   for (
       const auto& [body, param] : std::vector<std::pair<const char*, const char*>>{
@@ -166,6 +179,44 @@ TEST(MessagesWriter, streams_blocks) {
   EXPECT_EQ(events[0].second["message"]["usage"]["input_tokens"], 3);
   EXPECT_EQ(events[3].second["delta"], json(R"({"type": "text_delta", "text": "Hel"})"));
   EXPECT_EQ(events[6].second["delta"]["stop_reason"], "max_tokens");
+}
+
+TEST(MessagesWriter, says_at_its_start_what_was_found_in_the_cache) {
+  GenerationCall call;
+  call.dialect = Dialect::messages;
+  call.stream = true;
+  AnswerEvent first = delta("Hel");
+  first.ids = {7};
+  first.prompt_tokens = 10;
+  first.cached_tokens = 4;
+  const auto events =
+      events_of(written(call, {first, delta("lo"), end(FinishReason::length)}, "msg_1"));
+  const Json& usage = events[0].second["message"]["usage"];
+  EXPECT_EQ(usage["input_tokens"], 6);
+  EXPECT_EQ(usage["cache_read_input_tokens"], 4);
+  EXPECT_EQ(events[6].second["usage"], json(R"({"input_tokens": 6, "cache_read_input_tokens": 4,
+      "cache_creation_input_tokens": 0, "output_tokens": 3})"));
+}
+
+TEST(UsageCount, counts_deltas_until_an_end_has_the_last_word) {
+  UsageCount count;
+  AnswerEvent piece = delta("a");
+  piece.ids = {1, 2};
+  piece.prompt_tokens = 10;
+  count.add(piece);
+  piece.sample = 1;
+  count.add(piece);
+  piece.prompt = 1;
+  piece.cached_tokens = 4;
+  count.add(piece);
+  Usage usage = count.usage();
+  EXPECT_EQ(usage.prompt_tokens, 20u);
+  EXPECT_EQ(usage.cached_tokens, 4u);
+  EXPECT_EQ(usage.generated_tokens, 6u);
+  count.add(end(FinishReason::stop));  // of the first prompt's first sample
+  usage = count.usage();
+  EXPECT_EQ(usage.cached_tokens, 8u);
+  EXPECT_EQ(usage.generated_tokens, 7u);
 }
 
 TEST(ResponsesCall, takes_a_text_or_messages) {

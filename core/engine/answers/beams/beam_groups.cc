@@ -324,7 +324,7 @@ void BeamGroups::deliver(Step& step, RequestState& state, uint32_t sample, KeptA
   answer.record.sample = sample;
   answer.record.end_ns = context_.parts.clock->now_ns();
   if (request.sink != nullptr) {
-    request.sink->on_delta({state.id, sample, text.ready(), tokens_});
+    request.sink->on_delta({state.id, sample, text.ready(), tokens_, &answer.record});
     request.sink->on_end({state.id, sample, answer.reason, {}, {}, &answer.record});
   }
 }

@@ -177,8 +177,9 @@ void add_older(Json& properties) {
   const Json stream = object_of({}, {{"include_usage", flag()},
                                      {"continuous_usage_stats", flag()},
                                      {"include_obfuscation", anything()}});
-  const Json form = object_of({{"type", words({"text", "json_object", "json_schema"})}},
-                              {{"json_schema", any_object()}});
+  const Json form =
+      object_of({{"type", words({"text", "json_object", "json_schema", "json", "regex"})}},
+                {{"json_schema", any_object()}, {"schema", any_object()}, {"value", anything()}});
   add(properties, {{"stream_options", stream},
                    {"response_format", form},
                    {"regex", text()},

@@ -111,8 +111,10 @@ void read_turn(Fields& call, const Json& message, size_t index, Json& out) {
   if (!message.is_object()) return call.refuse(where, "must be an object");
   Fields fields(message, where);
   const std::string role = fields.text("role");
-  if (role != "user" && role != "assistant") {
-    fields.refuse("role", "must be \"user\" or \"assistant\"");
+  const bool is_later_system = role == "system" && index > 0;
+  if (role != "user" && role != "assistant" && !is_later_system) {
+    fields.refuse("role",
+                  "must be \"user\" or \"assistant\", or \"system\" after the first message");
   }
   Blocks blocks(role, fields.path("content"));
   if (const Json* content = fields.take("content")) {

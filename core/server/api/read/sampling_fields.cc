@@ -56,6 +56,26 @@ void read_top_k(Fields& fields, GenerationCall& call) {
                 read_parameter_json(parameter("top_k"), "top_k", value, call.answer));
 }
 
+// The same in fewer words: llama.cpp's {"type": …, "schema": …}, and TGI's, where "value" is a
+// schema or a pattern. False: it is OpenAI's.
+bool read_short_format(std::string_view type, Fields& format, GenerationCall& call) {
+  const Json* given = nullptr;
+  for (const char* name : {"schema", "value"}) {
+    const Json* value = format.take(name);
+    if (value == nullptr) continue;
+    if (given != nullptr) format.refuse(name, "is a second form for one answer – keep one");
+    given = value;
+    const bool is_pattern = type == "regex";
+    if (is_pattern ? !value->is_string() : !value->is_object() && !value->is_boolean()) {
+      format.refuse(name, is_pattern ? "must be a text: the pattern of the answer"
+                                     : "must be an object: the schema of the answer");
+    }
+  }
+  if (given == nullptr) return false;
+  call.form = AnswerForm{type == "regex" ? "regex" : "json_schema", *given, true};
+  return true;
+}
+
 void read_json_schema(Fields& format, GenerationCall& call) {
   const Json* object = format.take("json_schema");
   if (object == nullptr || !object->is_object()) {
@@ -77,7 +97,10 @@ void read_response_format(Fields& fields, GenerationCall& call) {
   if (!format->is_object()) return fields.refuse("response_format", "must be an object");
   Fields inner(*format, "response_format");
   const std::string type = inner.text("type");
-  if (type == "json_schema") {
+  const bool is_json = type == "json_schema" || type == "json_object" || type == "json";
+  if ((is_json || type == "regex") && read_short_format(type, inner, call)) {
+    // Nothing more of it is needed.
+  } else if (type == "json_schema") {
     read_json_schema(inner, call);
   } else if (type == "json_object") {
     call.form = AnswerForm{type, Json(), true};

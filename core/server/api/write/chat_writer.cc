@@ -20,9 +20,9 @@ class ChatWriter final : public AnswerWriter {
     Choice& choice = choices_.at(event.sample);
     const bool is_end = event.kind == AnswerEvent::Kind::end;
     std::vector<AnswerPart> parts;
+    note(event);
     choice.reader->push(event.text, event.ids, parts);
     if (is_end) {
-      note_end(event);
       choice.reader->finish(parts);
       choice.end = event;
     }

@@ -60,6 +60,7 @@ class CompletionWriter final : public AnswerWriter {
 
   static AnswerEvent without_answer(AnswerEvent event) {
     event.text.clear();
+    event.ids.clear();
     event.tokens.clear();
     event.stop.clear();
     event.generated_tokens = 0;
@@ -70,10 +71,8 @@ class CompletionWriter final : public AnswerWriter {
 
   void take_answer(const AnswerEvent& event, std::string& out) {
     Choice& choice = choices_.at(index_of(event));
-    if (event.kind == AnswerEvent::Kind::end) {
-      note_end(event);
-      choice.end = event;
-    }
+    note(event);
+    if (event.kind == AnswerEvent::Kind::end) choice.end = event;
     if (!call().stream) {
       choice.text += event.text;
       choice.tokens.insert(choice.tokens.end(), event.tokens.begin(), event.tokens.end());

@@ -35,9 +35,10 @@ struct AnswerEvent {
   std::string stop;         // the stop string that matched
   bool is_aborted = false;  // reason cancelled: as its sender wished
   bool is_lost = false;     // reason error: the engine is gone, and another try may find one
-  uint32_t prompt_tokens = 0;
   uint32_t generated_tokens = 0;
-  uint32_t cached_tokens = 0;
+  // delta, end
+  uint32_t prompt_tokens = 0;
+  uint32_t cached_tokens = 0;  // of the prompt
 
   // What it takes in a queue, about.
   size_t bytes() const {
@@ -59,19 +60,20 @@ struct Usage {
   uint64_t reasoning_tokens = 0;  // of the generated ones
 };
 
-// Counts as ends come in: a prompt once, whatever its samples.
+// Counts as deltas and ends come in: a prompt once, whatever its samples.
 class UsageCount {
  public:
-  void add(const AnswerEvent& end);
+  void add(const AnswerEvent& event);
   Usage usage() const;
 
  private:
   struct Prompt {
     uint32_t tokens = 0;
     uint32_t cached = 0;
+    std::vector<uint64_t> generated = {};  // of each sample
   };
   std::vector<Prompt> prompts_;
-  uint64_t generated_ = 0;
+  uint64_t generated_ = 0;  // in all
 };
 
 }  // namespace tenon::api

@@ -1,4 +1,6 @@
 // /v1/messages
+#include <algorithm>
+
 #include "core/server/api/dialects.h"
 
 namespace tenon::api {
@@ -15,10 +17,10 @@ class MessagesWriter final : public AnswerWriter {
   void take(const AnswerEvent& event, std::string& out) override {
     if (event.kind == AnswerEvent::Kind::prompt) return;
     std::vector<AnswerPart> parts;
+    note(event);
     reader_->push(event.text, event.ids, parts);
     const bool is_end = event.kind == AnswerEvent::Kind::end;
     if (is_end) {
-      note_end(event);
       reader_->finish(parts);
       end_ = event;
     }
@@ -79,7 +81,10 @@ class MessagesWriter final : public AnswerWriter {
     if (has_begun_) return;
     has_begun_ = true;
     Json message = head();
-    message["usage"] = usage_of({.prompt_tokens = context_.prompt_ids.size()});
+    // An answer that ended before it began has counted no prompt.
+    Usage begun = usage();
+    begun.prompt_tokens = std::max<uint64_t>(begun.prompt_tokens, context_.prompt_ids.size());
+    message["usage"] = usage_of(begun);
     send("message_start", {{"message", std::move(message)}}, out);
     send("ping", Json::object(), out);
   }

@@ -20,11 +20,11 @@ class ResponsesWriter final : public AnswerWriter {
   void take(const AnswerEvent& event, std::string& out) override {
     if (event.kind == AnswerEvent::Kind::prompt) return;
     std::vector<AnswerPart> parts;
+    note(event);
     reader_->push(event.text, event.ids, parts);
     waiting_tokens_.insert(waiting_tokens_.end(), event.tokens.begin(), event.tokens.end());
     const bool is_end = event.kind == AnswerEvent::Kind::end;
     if (is_end) {
-      note_end(event);
       reader_->finish(parts);
       reason_ = event.reason;
     }

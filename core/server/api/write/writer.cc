@@ -55,9 +55,9 @@ size_t characters(std::string_view bytes) {
 
 }  // namespace
 
-void AnswerWriter::note_end(const AnswerEvent& end) {
+void AnswerWriter::note(const AnswerEvent& end) {
   count_.add(end);
-  if (problem_) return;
+  if (problem_ || end.kind != AnswerEvent::Kind::end) return;
   if (end.reason == FinishReason::error && end.blame == Blame::request) {
     problem_ = ApiError{.status = 400, .message = end.message};
   } else if (end.reason == FinishReason::error && end.is_lost) {

@@ -42,8 +42,8 @@ class AnswerWriter {
  protected:
   // Of all samples, as their readers count them.
   virtual uint64_t reasoning_tokens() const { return 0; }
-  // Every writer's first word on an end.
-  void note_end(const AnswerEvent& end);
+  // Every writer's first word on a delta or an end.
+  void note(const AnswerEvent& event);
 
  private:
   UsageCount count_;
