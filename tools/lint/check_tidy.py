@@ -24,7 +24,7 @@ ROOMS = ("core", "plugins", "sdk", "tools")
 NOT_READ = {"core/http/client.cc", "core/http/connection.cc",
             "core/http/request_reader.cc",
             "core/http/places.cc", "core/http/server.cc", "core/http/wire.cc"}
-MOST = 16  # sources of a group
+MOST = 40  # sources of a group
 WITH_WORD = {"-isystem", "-include", "-x"}
 # Sources that are built several at a time stand in a file that includes them.
 INCLUDED = re.compile(r'^#include "(.+)"$', re.MULTILINE)
@@ -33,6 +33,8 @@ UNREAD = re.compile(r"-O\w|-fPIC|-D\w+_EXPORTS")  # tell nothing that a check wo
 # What begins at a line's first column stands in a namespace.
 TYPE = re.compile(r"(?:class|struct|enum|enum class|union) (?:\[\[[\w:]+\]\] )?(\w+)|using (\w+) =")
 FUNCTION = re.compile(r"[^(=;]*?([\w:~]+)\(")
+# Of one source, so that what stands in it meets no other.
+OWN_NAMESPACE = re.compile(r"namespace (?!tenon\b|detail\b)(\w+) \{")
 VARIABLE = re.compile(r"[^(=;{]*?([\w:]+)(?:\[[^\]]*\])* ?(?:=|;|\{)")
 # Lists (.def) are read with macros of the source that includes them.
 HEADER = re.compile(r"^#include (?!.*\.def[\">]).+$", re.MULTILINE)
@@ -82,8 +84,13 @@ def names_in(source):
     text = (ROOT / source).read_text()
     if "TENON_PLUGIN_LIBRARY(" in text:
         names |= OF_A_LIBRARY
+    own = None
     for line in text.splitlines():
-        if not line or line.startswith(NO_DEFINITION):
+        begins = OWN_NAMESPACE.match(line)
+        own = begins[1] if begins else own
+        if own is not None and line == f"}}  // namespace {own}":
+            own = None
+        if not line or own is not None or line.startswith(NO_DEFINITION):
             continue
         found = TYPE.match(line) or FUNCTION.match(line) or VARIABLE.match(line)
         name = next(filter(None, found.groups()), "") if found else ""
@@ -116,13 +123,14 @@ def is_member(name, text):
 class Group:
     """Sources of one kind and room. What several of them define gets a number where they are put together;
     that cannot be done to what a member of something is called, too, or what a header declares, which
-    sources of one name define."""
+    plugins' sources of one name define."""
 
     def __init__(self):
         self.sources, self.names, self.files = [], {}, set()
 
     def takes(self, source, names, text):
-        return (len(self.sources) < MOST and os.path.basename(source) not in self.files
+        alike = source.startswith("plugins/") and os.path.basename(source) in self.files
+        return (len(self.sources) < MOST and not alike
                 and not any(is_member(name, text) for name in names & self.names.keys()))
 
     def add(self, source, names):
