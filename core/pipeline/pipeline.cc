@@ -66,6 +66,7 @@ Status refuse_drafter(const PipelineConfig& config, const Model& model) {
 
 // Of a plan that is only shown, the parts of all ranks, and rank 0's to go on with.
 Status cut_models(const PipelineRequest& request, OpenedModels& pipeline) {
+  pipeline.parameters = pipeline.model->parameter_count();
   const uint32_t ranks = request.config.processes();
   if (!request.load_weights && ranks > 1) {
     const auto cut = [&](Model& model, uint32_t rank) {
