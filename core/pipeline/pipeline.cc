@@ -341,6 +341,8 @@ EngineParts Pipeline::parts() {
   made.scores = scores;
   made.tiers = tiers.get();
   made.transfer = transfer.get();
+  made.steady_plans = scheduler.extension<SteadyPlans>(kSteadyPlans);
+  made.kv_decodes = kv_cache.extension<KvDecodes>(kKvDecodes);
   made.sampler = sampler.get();
   made.drafter = drafter.get();
   if (second) made.draft_runner = second->runner.get();
