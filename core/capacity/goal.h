@@ -22,8 +22,7 @@ struct Goal {
   std::string words() const;
 };
 
-// "ttft=500ms,gap=50ms,share=0.95". Errors: invalid_argument (no bound, a key or a value that is
-// none).
+// As parse_bounds, without a rate.
 Result<Goal> parse_goal(std::string_view text);
 
 }  // namespace tenon::capacity

@@ -1,7 +1,9 @@
 // Blocks of an experiment: a piece of every arm, in turns of a few steps where the arms take turns.
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <numeric>
+#include <thread>
 
 #include "core/base/text.h"
 #include "core/compare/experiment.h"
@@ -115,6 +117,7 @@ const MeasuredPiece* Experiment::warm_up_of(const std::string& arm) const {
 // that are, so that all of them are done at about the same time.
 Result<bool> Experiment::measure_together(std::vector<Runner>& runners, PieceKind kind,
                                           uint32_t block) {
+  if (options_.simulated && runners.size() > 1) return simulate_together(runners, kind, block);
   const uint32_t turns = turns_of(runners);
   if (turns < 2) {
     for (const size_t index : order_of(block, runners.size(), comparison_.seed)) {
@@ -154,6 +157,41 @@ Result<bool> Experiment::measure_together(std::vector<Runner>& runners, PieceKin
   may_give_up_ = false;
   for (Runner& runner : runners) {
     TENON_RETURN_IF_ERROR(keep(*std::move(runner.done), runner.piece));
+  }
+  return true;
+}
+
+Result<bool> Experiment::simulate_together(std::vector<Runner>& runners, PieceKind kind,
+                                           uint32_t block) {
+  say_progress("", words_of({.kind = kind, .block = block}));
+  look_at_machine();
+  const std::vector<size_t> order = order_of(block, runners.size(), comparison_.seed);
+  for (const size_t index : order) {
+    Runner& runner = runners[index];
+    TENON_RETURN_IF_ERROR(runner.arm->check_model());
+    runner.piece = {.kind = kind, .block = block, .again = runner.again};
+    runner.order = order_to(runner.piece);
+  }
+  may_give_up_ = true;
+  std::vector<std::optional<Result<ArmTurn>>> turns(runners.size());
+  std::atomic<size_t> next = 0;
+  {
+    std::vector<std::jthread> threads;
+    const size_t most = std::max(std::thread::hardware_concurrency(), 1u);
+    for (size_t i = 0; i < std::min(most, runners.size()); ++i) {
+      threads.emplace_back([&] {
+        for (size_t at = next++; at < order.size(); at = next++) {
+          turns[order[at]].emplace(runners[order[at]].arm->begin(runners[order[at]].order));
+        }
+      });
+    }
+  }
+  may_give_up_ = false;
+  for (const size_t index : order) {
+    Result<ArmTurn>& turn = *turns[index];
+    if (!turn.ok()) return turn.take_status();
+    if (turn->end != ArmTurn::End::done) return false;
+    TENON_RETURN_IF_ERROR(keep(std::move(turn->piece), runners[index].piece));
   }
   return true;
 }

@@ -11,6 +11,7 @@
 #include "core/config/table_reader.h"
 #include "core/config/toml_parse.h"
 #include "core/hub/cache.h"
+#include "core/report/statistics/written_bounds.h"
 #include "core/request/parameters.h"
 #include "core/routing/router.h"
 
@@ -18,6 +19,7 @@ namespace tenon::compare {
 namespace {
 
 constexpr size_t kLargestComparisonBytes = size_t{1} << 20;
+constexpr uint32_t kUsualProbes = 8;  // of a search of a rate
 constexpr std::array<std::string_view, 39> kKeys = {
     "format",     "title",       "claim",       "loses",      "base",     "base_name",
     "model",      "set",         "arm",         "several",    "workload", "same_answers",
@@ -362,35 +364,12 @@ Status add_arm(std::string_view text, Comparison& comparison) {
 }
 
 Status set_goodput(std::string_view text, Comparison& comparison) {
-  const auto wrong = [&](const std::string& why) {
-    return invalid_argument("goodput " + in_quotes(text) + ": " + why +
-                            " – expected bounds such as ttft=500ms,gap=50ms, and, as one likes, "
-                            "share=0.99 and probes=8");
-  };
-  comparison.probes = 8;
-  std::set<std::string_view> said;
-  for (const std::string_view part : split(text, ',')) {
-    const size_t equals = part.find('=');
-    const std::string_view key = trim(part.substr(0, equals));
-    if (!said.insert(key).second) return wrong(in_quotes(key) + " is there twice");
-    const std::string_view value = equals == part.npos ? "" : trim(part.substr(equals + 1));
-    if (key == "ttft" || key == "gap") {
-      const auto bound = parse_duration_ns(value);
-      if (!bound || *bound <= 0) return wrong(in_quotes(value) + " is no time");
-      (key == "ttft" ? comparison.slo_ttft_ns : comparison.slo_gap_ns) = *bound;
-    } else if (key == "share" || key == "probes") {
-      const NumberSpec spec =
-          key == "share" ? real_number("share", 0.5, 0.999) : whole_number("probes", 3, 40);
-      const WrittenNumber written = written_number(value);
-      if (const std::string fault = number_fault(spec, written); !fault.empty())
-        return wrong(fault);
-      if (key == "share") comparison.slo_share = as_real(written);
-      if (key == "probes") comparison.probes = static_cast<uint32_t>(std::get<int64_t>(written));
-    } else {
-      return wrong(in_quotes(key) + " is none of them");
-    }
-  }
-  if (comparison.slo_ttft_ns == 0 && comparison.slo_gap_ns == 0) return wrong("there is no bound");
+  TENON_ASSIGN_OR_RETURN(const WrittenBounds bounds, parse_bounds(text, "goodput", true));
+  // What is not said may be in a file's `slo`.
+  if (bounds.ttft_ns > 0) comparison.slo_ttft_ns = bounds.ttft_ns;
+  if (bounds.gap_ns > 0) comparison.slo_gap_ns = bounds.gap_ns;
+  comparison.slo_share = bounds.share;
+  comparison.probes = bounds.probes.value_or(kUsualProbes);
   comparison.metric = "goodput_rate";
   return {};
 }

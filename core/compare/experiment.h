@@ -112,6 +112,8 @@ class Experiment {
   };
   // False as measure()'s.
   Result<bool> measure_together(std::vector<Runner>& runners, PieceKind kind, uint32_t block);
+  // Of simulations, which do not feel each other: as many at once as there are processors.
+  Result<bool> simulate_together(std::vector<Runner>& runners, PieceKind kind, uint32_t block);
   uint32_t turns_of(const std::vector<Runner>& runners) const;
   static double steps_of(const MeasuredPiece& piece);
   const MeasuredPiece* warm_up_of(const std::string& arm) const;

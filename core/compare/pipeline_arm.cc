@@ -14,16 +14,6 @@ JudgedText text_of(const Json& order) {
           order.at("window").get<uint32_t>()};
 }
 
-// "tale (1.3 million parameters)"
-std::string model_words(const Pipeline& pipeline) {
-  const std::string name = hub::short_name(pipeline.config.model_path.value);
-  const auto millions = static_cast<double>(pipeline.model->parameter_count()) * 1e-6;
-  char size[32];
-  std::snprintf(size, sizeof(size), millions < 1000 ? "%.3g million" : "%.3g billion",
-                millions < 1000 ? millions : millions * 1e-3);
-  return name + " (" + size + " parameters)";
-}
-
 std::string format_words(const Pipeline& pipeline) {
   std::vector<std::string> names;
   for (const auto& [name, count] : stored_formats(*pipeline.model)) names.push_back(name);
@@ -32,6 +22,14 @@ std::string format_words(const Pipeline& pipeline) {
 }
 
 }  // namespace
+
+std::string model_words(const Pipeline& pipeline) {
+  const double millions = static_cast<double>(pipeline.parameters) * 1e-6;
+  char size[40];
+  std::snprintf(size, sizeof(size), millions < 1000 ? "%.3g million" : "%.3g billion",
+                millions < 1000 ? millions : millions * 1e-3);
+  return hub::short_name(pipeline.config.model_path.value) + " (" + size + " parameters)";
+}
 
 Result<Json> PipelineArm::answer(const Json& order) {
   const std::string what = order.value("do", "");

@@ -13,6 +13,9 @@
 
 namespace tenon::compare {
 
+// "llama-3.1-8b (8.03 billion parameters)", those of all machines that compute together.
+std::string model_words(const Pipeline& pipeline);
+
 class PipelineArm final : public OrderedArm {
  public:
   // Borrows the pipeline. `note` is told what of the workload is ignored; `wait` gives a turn away

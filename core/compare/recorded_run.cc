@@ -82,6 +82,7 @@ class Follower {
   EngineParts parts() {
     EngineParts made = pipeline_.parts();
     made.scheduler = &comparer_;
+    made.steady_plans = nullptr;  // it sees every step
     return made;
   }
   EngineOptions options() const {

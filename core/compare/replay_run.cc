@@ -155,7 +155,8 @@ EngineParts ReplayRun::parts_of(Pipeline& pipeline, Scheduler* recorder) {
   EngineParts parts = pipeline.parts();
   // A clock that stands still while others have their turn needs nobody who stops it.
   if (virtual_ == nullptr) parts.clock = &clock_;
-  if (recorder != nullptr) parts.scheduler = recorder;
+  // It sees every step.
+  if (recorder != nullptr) parts.scheduler = recorder, parts.steady_plans = nullptr;
   return parts;
 }
 

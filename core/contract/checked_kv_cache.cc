@@ -34,7 +34,7 @@ uint32_t end_of(std::span<const BlockId> blocks) {
 
 CheckedKvCache::CheckedKvCache(KVCacheManager& plugin, const std::string& name,
                                const ModelShape& shape, const KvGeometry& geometry,
-                               CallChecks checks)
+                               CallChecks checks, bool follows_contents)
     : plugin_(plugin),
       checks_(checks),
       geometry_(geometry),
@@ -53,7 +53,10 @@ CheckedKvCache::CheckedKvCache(KVCacheManager& plugin, const std::string& name,
       usage_(name_call("usage", "kv_cache '" + name + "'")),
       check_(name_call("check", "kv_cache '" + name + "'")),
       score_(name_call("kv_scores", "kv_cache '" + name + "'")),
-      contents_(shape, geometry) {}
+      grow_decodes_(name_call("kv_decodes grow", "kv_cache '" + name + "'")),
+      resolve_decodes_(name_call("kv_decodes resolve", "kv_cache '" + name + "'")) {
+  if (follows_contents) contents_.emplace(shape, geometry);
+}
 
 uint64_t CheckedKvCache::slots(GroupId group) const {
   return uint64_t{geometry_.groups[group].blocks} * geometry_.groups[group].block_tokens;
@@ -67,7 +70,7 @@ Status CheckedKvCache::bind(const ModelShape& model, const KvGeometry& geometry)
 Status CheckedKvCache::begin(const KvSequence& sequence) noexcept {
   CheckedCall call(begin_, checks_);
   Status status = call.readable(plugin_.begin(sequence));
-  if (status.ok()) contents_.begin(sequence);
+  if (status.ok() && contents_) contents_->begin(sequence);
   return status;
 }
 
@@ -75,6 +78,19 @@ Status CheckedKvCache::score(const KvScores& offered, SeqId seq, GroupId group,
                              std::span<const uint64_t> sums) {
   CheckedCall call(score_, checks_);
   return call.readable(offered.add(offered.self, seq, group, sums));
+}
+
+Status CheckedKvCache::grow_decodes(const KvDecodes& offered, uint64_t step_id,
+                                    std::span<const KvDecode> sequences) {
+  moved_tokens_ = 0;
+  CheckedCall call(grow_decodes_, checks_);
+  return call.readable(offered.grow(offered.self, step_id, sequences));
+}
+
+Status CheckedKvCache::resolve_decodes(const KvDecodes& offered, uint64_t step_id,
+                                       std::span<const KvDecode> sequences) {
+  CheckedCall call(resolve_decodes_, checks_);
+  return call.readable(offered.resolve(offered.self, step_id, sequences));
 }
 
 Status CheckedKvCache::match(SeqId seq, std::span<const TokenId> tokens, uint32_t wanted_tokens,
@@ -99,7 +115,7 @@ Status CheckedKvCache::match(SeqId seq, std::span<const TokenId> tokens, uint32_
 }
 
 Status CheckedKvCache::grow(const KvRequest& request, KvGrant& out) noexcept {
-  contents_.know(request.seq, request.tokens);
+  if (contents_) contents_->know(request.seq, request.tokens);
   CheckedCall call(grow_, checks_);
   if (Status status = call.readable(plugin_.grow(request, out)); !status.ok()) return status;
   // At least the last known token is left to compute.
@@ -130,14 +146,14 @@ Status CheckedKvCache::trim(SeqId seq, uint32_t tokens) noexcept {
 Status CheckedKvCache::resolve(const KvOutcome& outcome) noexcept {
   CheckedCall call(resolve_, checks_);
   Status status = call.readable(plugin_.resolve(outcome));
-  contents_.keep(outcome.seq, outcome.computed + outcome.in_flight);
+  if (contents_) contents_->keep(outcome.seq, outcome.computed + outcome.in_flight);
   return status;
 }
 
 Status CheckedKvCache::release(SeqId seq, ReleaseHow how) noexcept {
   CheckedCall call(release_, checks_);
   Status status = call.readable(plugin_.release(seq, how));
-  if (status.ok() || how == ReleaseHow::end) contents_.release(seq, how);
+  if (contents_ && (status.ok() || how == ReleaseHow::end)) contents_->release(seq, how);
   return status;
 }
 
@@ -153,6 +169,7 @@ Status CheckedKvCache::table(SeqId seq, GroupId group, KvTableView& out) noexcep
         "has " + number(std::max(out.blocks.size(), out.ends.size())) + " entries" + of(seq),
         "at most " + number(most) + ", for the whole context");
   }
+  if (!contents_) return {};  // nothing is stored where a number leads
   const uint32_t last = end_of(out.blocks);
   if (last <= sizes.blocks) return {};
   return broken_promise("table",
@@ -205,7 +222,7 @@ Status CheckedKvCache::take_moves(KvMovesOut& out) noexcept {
   for (const KvMove& move : room.first(out.count)) {
     if (Status checked = check_move(move); !checked.ok()) return checked;
     moved_tokens_ += move.tokens;
-    contents_.move(move);
+    if (contents_) contents_->move(move);
   }
   if (moved_tokens_ <= most) return {};
   return broken_promise("take_moves", "moves " + number(moved_tokens_) + " tokens in one step",

@@ -23,7 +23,8 @@ CheckedScheduler::CheckedScheduler(Scheduler& plugin, const std::string& name, C
       checks_(checks),
       longest_wait_ns_(longest_wait_ns),
       on_event_(name_call("on_event", "scheduler '" + name + "'")),
-      plan_(name_call("plan", "scheduler '" + name + "'")) {}
+      plan_(name_call("plan", "scheduler '" + name + "'")),
+      pass_(name_call("steady_plans pass", "scheduler '" + name + "'")) {}
 
 Status CheckedScheduler::on_event(const SequenceEvent& event) noexcept {
   CheckedCall call(on_event_, checks_);

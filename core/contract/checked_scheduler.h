@@ -2,6 +2,7 @@
 // asked for the plan, which alone knows it.
 #pragma once
 
+#include <tenon/extensions/steady_plans.h>
 #include <tenon/scheduler.h>
 
 #include <string>
@@ -25,6 +26,11 @@ class CheckedScheduler final : public Scheduler {
 
   Status on_event(const SequenceEvent& event) noexcept override;
   Status plan(const SchedulerView& view, KvLedger& ledger, PlanOut& out) noexcept override;
+  // The plugin's, which it offers as an extension.
+  void pass(const SteadyPlans& offered, const StepCost& last_step) {
+    CheckedCall call(pass_, checks_);
+    offered.pass(offered.self, last_step);
+  }
 
  private:
   Status check_wish(const PlanOut& out, int64_t now_ns) const;
@@ -32,7 +38,7 @@ class CheckedScheduler final : public Scheduler {
   Scheduler& plugin_;
   const CallChecks checks_;
   const int64_t longest_wait_ns_;
-  const CallName on_event_, plan_;
+  const CallName on_event_, plan_, pass_;
   GuardedRoom<Grant> grants_;
   ShownCopy shown_;
 };

@@ -25,10 +25,10 @@ Engine::Engine(EngineParts parts, EngineOptions options)
       forward_(context_),
       tiering_(context_, forward_, last_id_),
       results_(context_),
+      steady_steps_(context_),
       progress_guard_(context_),
       observing_(context_),
-      steps_{Step(BatchBuilder(context_.parts, context_.options.plan_ahead)),
-             Step(BatchBuilder(context_.parts, context_.options.plan_ahead))} {
+      steps_{Step(builder()), Step(builder())} {
   const EngineParts& made_of = context_.parts;
   if (made_of.draft_runner != nullptr) {
     made_of.draft_runner->attach(*made_of.kv_cache, context_.table, *made_of.sampler);

@@ -36,6 +36,7 @@
 #include "core/engine/step/inbox.h"
 #include "core/engine/step/planner.h"
 #include "core/engine/step/results.h"
+#include "core/engine/step/steady_steps.h"
 #include "core/engine/step/step.h"
 
 namespace tenon {
@@ -80,6 +81,10 @@ class Engine {
  private:
   Status step_plain();
   Status step_overlapped();
+  BatchBuilder builder() const {
+    return {context_.parts, context_.options.plan_ahead, context_.asks_tables()};
+  }
+  void begin(Step& step, Planning planning);
   void prepare(Step& step, Planning planning);
   Step& launch_first();
   bool may_plan_ahead(const Step& step) const;
@@ -99,6 +104,7 @@ class Engine {
   Forward forward_;
   Tiering tiering_;
   Results results_;
+  SteadySteps steady_steps_;
   ProgressGuard progress_guard_;
   Observing observing_;
   Step steps_[2];           // the second for planning ahead

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <tenon/drafter.h>
+#include <tenon/extensions/kv_decodes.h>
+#include <tenon/extensions/steady_plans.h>
 #include <tenon/kv_cache.h>
 #include <tenon/model.h>
 #include <tenon/sampler.h>
@@ -37,6 +39,10 @@ struct EngineParts {
   KVCacheManager* kv_cache = nullptr;
   const KvEviction* eviction = nullptr;  // where the manager evicts within the context …
   const KvScores* scores = nullptr;      // … and not null: by what rows give to entries
+  // What `scheduler` and `kv_cache` offer so that simulations need not ask them in each step; null:
+  // they are asked.
+  const SteadyPlans* steady_plans = nullptr;
+  const KvDecodes* kv_decodes = nullptr;
   Sampler* sampler = nullptr;
   Drafter* drafter = nullptr;           // null = no speculation
   DraftRunner* draft_runner = nullptr;  // the second model, where there is one

@@ -126,6 +126,20 @@ struct KnownGuest {
 };
 inline constexpr KnownGuest kKnownGuests[] = {{"cublaslt", "cuda"}};
 
+// A row of a step in which each sequence computes one token: the token, and where it stands.
+struct DecodeRow {
+  TokenId token = kNoToken;
+  uint32_t position = 0;
+};
+// Of executors that compute nothing (core/sim): such a step without a batch.
+class DecodeSteps {
+ public:
+  virtual ~DecodeSteps() = default;
+  // Lets the step's time pass and fills `drawn` [rows], what follows each row. Returns
+  // StepOutput::expert_bytes.
+  virtual uint64_t step(std::span<const DecodeRow> rows, std::span<TokenId> drawn) = 0;
+};
+
 class Executor {
  public:
   virtual ~Executor() = default;
@@ -179,6 +193,10 @@ class Executor {
   virtual void draw(std::span<const RowDraw> draws) { (void)draws; }
   // Begins a step. The batch's arrays stay valid until `collect` of that step.
   virtual Status launch(const BatchView& batch) = 0;
+  // Null: every step is launched. May change from step to step.
+  virtual DecodeSteps* decode_steps() { return nullptr; }
+  // Whether it looks at the tables of a batch; if not, they may be empty.
+  virtual bool reads_tables() const { return true; }
   // Waits for the step and hands over its logits.
   virtual Result<StepOutput> collect(uint64_t step_id) = 0;
 

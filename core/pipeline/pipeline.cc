@@ -66,6 +66,7 @@ Status refuse_drafter(const PipelineConfig& config, const Model& model) {
 
 // Of a plan that is only shown, the parts of all ranks, and rank 0's to go on with.
 Status cut_models(const PipelineRequest& request, OpenedModels& pipeline) {
+  pipeline.parameters = pipeline.model->parameter_count();
   const uint32_t ranks = request.config.processes();
   if (!request.load_weights && ranks > 1) {
     const auto cut = [&](Model& model, uint32_t rank) {
@@ -340,6 +341,8 @@ EngineParts Pipeline::parts() {
   made.scores = scores;
   made.tiers = tiers.get();
   made.transfer = transfer.get();
+  made.steady_plans = scheduler.extension<SteadyPlans>(kSteadyPlans);
+  made.kv_decodes = kv_cache.extension<KvDecodes>(kKvDecodes);
   made.sampler = sampler.get();
   made.drafter = drafter.get();
   if (second) made.draft_runner = second->runner.get();

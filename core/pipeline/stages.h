@@ -75,6 +75,7 @@ struct PipelineSettings {
 // Models and tokenizer are opened, and how long and wide steps may be is settled.
 struct OpenedModels : PipelineSettings {
   std::unique_ptr<Model> model;      // of several ranks what is this one's
+  uint64_t parameters = 0;           // of all ranks
   ModelCut cut;                      // how it was cut
   std::vector<RankPart> rank_parts;  // of all ranks, where the pipeline is only to be shown
   std::vector<std::unique_ptr<Adapter>> adapters;  // of the model, by name

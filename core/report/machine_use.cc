@@ -71,7 +71,7 @@ PhaseUse use_of(std::span<const MeasuredPiece* const> pieces, std::string_view p
 
 std::vector<std::string> machine_use(std::span<const MeasuredPiece* const> base,
                                      std::span<const MeasuredPiece* const> arm,
-                                     const std::string& base_name) {
+                                     const std::string& base_name, bool simulated) {
   std::vector<std::string> out;
   double whole = 0;
   for (const MeasuredPiece* piece : arm) whole += piece->seconds / static_cast<double>(arm.size());
@@ -80,9 +80,11 @@ std::vector<std::string> machine_use(std::span<const MeasuredPiece* const> base,
     if (of_arm.limit_seconds <= 0 || of_arm.seconds < kLeastShare * whole) continue;
     std::string text = std::string(phase) + " needs " + use_text(of_arm);
     if (std::max(of_arm.fraction(), of_base.fraction()) > kCredible) {
-      text +=
-          "; no part of the limit is given, since steps read faster than memory was measured to: "
-          "weights stay in the caches, or others used the memory meanwhile";
+      text += simulated ? "; no part of the limit is given, since steps read faster than the "
+                          "machine's file says of its memory"
+                        : "; no part of the limit is given, since steps read faster than memory "
+                          "was measured to: weights stay in the caches, or others used the memory "
+                          "meanwhile";
     } else {
       text += format(": %.2f of the limit", of_arm.fraction());
       if (of_base.limit_seconds > 0) {

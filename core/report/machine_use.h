@@ -39,9 +39,9 @@ PhaseUse use_of(std::span<const MeasuredPiece* const> pieces, std::string_view p
 
 // "decode needs 2.10 GB of weights, 0.31 GB of K and V and 0.05 TOP a piece: 0.71 of the limit; a:
 // 0.62" for each phase that took at least a hundredth of the pieces. Nothing of folders without
-// these counters.
+// these counters. Where it is `simulated`, no other program is to blame for anything.
 std::vector<std::string> machine_use(std::span<const MeasuredPiece* const> base,
                                      std::span<const MeasuredPiece* const> arm,
-                                     const std::string& base_name);
+                                     const std::string& base_name, bool simulated = false);
 
 }  // namespace tenon

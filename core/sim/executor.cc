@@ -50,12 +50,15 @@ class MachineTimes final : public StepTimes {
   int64_t step_ns(const BatchView& batch) override {
     StepModel::loads_of(batch, ledger_group_, loads_);
     if (imports_) leave_out_imported(batch);
-    model_.needs_of(loads_, static_cast<uint32_t>(batch.logits_rows.size()), turn_, needs_);
-    expert_bytes_ = static_cast<uint64_t>(needs_.expert_bytes);
-    const StepTime time = step_time(machine_, needs_, ranks_);
-    spent_ += time;
-    return std::max<int64_t>(1, std::llround(time.seconds() * 1e9));
+    return time_of(static_cast<uint32_t>(batch.logits_rows.size()));
   }
+  int64_t decode_ns(std::span<const DecodeRow> rows) override {
+    loads_.clear();
+    for (const DecodeRow& row : rows) loads_.push_back({1, row.position + 1});
+    return time_of(static_cast<uint32_t>(rows.size()));
+  }
+  // What is imported is followed by sequence.
+  bool knows_decodes() const override { return !imports_; }
   // Within the cache bytes are read and written; to and from the pool they cross the link.
   int64_t moves_ns(std::span<const KvMove> moves) override {
     double seconds = 0;
@@ -78,6 +81,13 @@ class MachineTimes final : public StepTimes {
   }
 
  private:
+  int64_t time_of(uint32_t logits_rows) {
+    model_.needs_of(loads_, logits_rows, turn_, needs_);
+    expert_bytes_ = static_cast<uint64_t>(needs_.expert_bytes);
+    const StepTime time = step_time(machine_, needs_, ranks_);
+    spent_ += time;
+    return std::max<int64_t>(1, std::llround(time.seconds() * 1e9));
+  }
   // Of a prompt that was never here all rows but the one that gives the next token; one that is
   // computed again after it lost its memory takes its time.
   void leave_out_imported(const BatchView& batch) {
@@ -140,7 +150,7 @@ class ZeroLogits {
   size_t bytes_ = 0;
 };
 
-class SimExecutor final : public Executor {
+class SimExecutor final : public Executor, private DecodeSteps {
  public:
   explicit SimExecutor(SimOptions options) : options_(std::move(options)) {}
 
@@ -203,6 +213,11 @@ class SimExecutor final : public Executor {
     return {};
   }
 
+  bool reads_tables() const override { return false; }
+  DecodeSteps* decode_steps() override {
+    return record_ == nullptr && options_.makes_tokens && times_->knows_decodes() ? this : nullptr;
+  }
+
   Result<StepOutput> collect(uint64_t step_id) override {
     if (output_.step_id != step_id) {
       return internal("step " + std::to_string(step_id) + " was not the last one launched");
@@ -216,6 +231,13 @@ class SimExecutor final : public Executor {
   uint64_t kv_bytes() const override { return kv_bytes_; }
 
  private:
+  uint64_t step(std::span<const DecodeRow> rows, std::span<TokenId> drawn) override {
+    for (size_t i = 0; i < rows.size(); ++i) {
+      drawn[i] = tokens_->after(rows[i].token, rows[i].position);
+    }
+    options_.clock->advance(times_->decode_ns(rows));
+    return times_->expert_bytes();
+  }
   void take_recorded(const BatchView& batch) {
     drawn_.clear();
     const size_t axes = batch.positions.size() / batch.rows;

@@ -21,6 +21,12 @@ class StepTimes {
  public:
   virtual ~StepTimes() = default;
   virtual int64_t step_ns(const BatchView& batch) = 0;
+  // Of a step of one row a sequence. Only where `knows_decodes`.
+  virtual int64_t decode_ns(std::span<const DecodeRow> rows) {
+    static_cast<void>(rows);
+    return 0;
+  }
+  virtual bool knows_decodes() const { return false; }
   virtual int64_t moves_ns(std::span<const KvMove> moves) = 0;
   virtual uint64_t expert_bytes() const { return 0; }  // of the latest step
   virtual StepTime spent() const { return {}; }        // of all steps

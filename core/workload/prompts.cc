@@ -145,9 +145,11 @@ Result<std::vector<Prompt>> read_prompt_file(const std::string& path) {
   return prompts;
 }
 
-Result<std::vector<Prompt>> read_workload_prompts(const std::string& path) {
-  TENON_ASSIGN_OR_RETURN(const Workload workload, read_workload(path));
+namespace {
+
+std::vector<Prompt> prompts_of(const Workload& workload) {
   std::vector<Prompt> prompts;
+  prompts.reserve(workload.requests.size());
   for (const WorkloadRequest& request : workload.requests) {
     Prompt& prompt = prompts.emplace_back();
     prompt.text = request.prompt;
@@ -164,9 +166,18 @@ Result<std::vector<Prompt>> read_workload_prompts(const std::string& path) {
   return prompts;
 }
 
+}  // namespace
+
+Result<std::vector<Prompt>> read_workload_prompts(const std::string& path) {
+  TENON_ASSIGN_OR_RETURN(const Workload workload, read_workload(path));
+  return prompts_of(workload);
+}
+
 Result<std::vector<Prompt>> read_work(const std::string& path) {
-  const bool is_workload = path.ends_with(".toml") || is_trace(path);
-  return is_workload ? read_workload_prompts(path) : read_prompt_file(path);
+  if (path.ends_with(".toml")) return read_workload_prompts(path);
+  if (!is_trace(path)) return read_prompt_file(path);
+  TENON_ASSIGN_OR_RETURN(const Workload workload, read_trace_workload(path));
+  return prompts_of(workload);
 }
 
 }  // namespace tenon

@@ -286,16 +286,18 @@ Result<Workload> parse_workload(std::string_view text, const std::string& name) 
   return read_table(table, name);
 }
 
-Result<Workload> read_workload(const std::string& path) {
-  if (is_trace(path)) {
-    TENON_ASSIGN_OR_RETURN(const TraceWorkload made, read_trace(path, {}));
-    if (made.toml.size() > kLargestWorkloadBytes) {
-      return invalid_argument(path_in_quotes(path) + " has " + std::to_string(made.requests) +
-                              " requests, which are too many – take a part of them: `tenon "
-                              "workload trace FILE --limit N`");
-    }
-    return parse_workload(made.toml, path);
+Result<Workload> read_trace_workload(const std::string& path) {
+  TENON_ASSIGN_OR_RETURN(const TraceWorkload made, read_trace(path, {}));
+  if (made.toml.size() > kLargestWorkloadBytes) {
+    return invalid_argument(path_in_quotes(path) + " has " + std::to_string(made.requests) +
+                            " requests, which are too many – take a part of them: `tenon "
+                            "workload trace FILE --limit N`");
   }
+  return parse_workload(made.toml, path);
+}
+
+Result<Workload> read_workload(const std::string& path) {
+  if (is_trace(path)) return read_trace_workload(path);
   TENON_ASSIGN_OR_RETURN(const std::string text, read_text_file(path, kLargestWorkloadBytes));
   return parse_workload(text, path);
 }

@@ -47,6 +47,8 @@ std::span<const NumberSpec> workload_numbers();
 // A published trace (published_trace.h) is read as the workload that all of it makes. Errors name
 // the file, the line and the key; all of them in one message.
 Result<Workload> read_workload(const std::string& path);
+// Of a file that is known to be a trace.
+Result<Workload> read_trace_workload(const std::string& path);
 Result<Workload> parse_workload(std::string_view text, const std::string& name);
 
 // The token ids of a drawn prompt, each at least 0 and less than `vocabulary` (> 0).

@@ -116,7 +116,7 @@ class Plan(unittest.TestCase):
                 ({"machine": "h10"}, "there is no machine 'h10'; there are a100-80gb"),
                 ({"machine": broken}, "bandwidth is -1.0; it must be a number above 0"),
                 ({"slo": "ttft=never"}, "'never' is no time above 0"),
-                ({"slo": "speed=1"}, "'speed' is no part of a goal"),
+                ({"slo": "speed=1"}, "'speed' is none of them"),
                 ({"slo": "ttft=1s,ttft=2s"}, "'ttft' is there twice"),
                 ({"tensor": "0"}, "--tensor"),
                 ({"tensor": "1,,2"}, "--tensor is '1,,2', which has an empty entry"),
@@ -139,6 +139,7 @@ class Plan(unittest.TestCase):
                 done = run("plan", *arguments_of(**changed), "--quiet", cwd=self.folder)
                 self.assertEqual(done.returncode, 1, done.stderr)
                 self.assertEqual(done.stderr.count(words), 1)  # once, not for each candidate
+                self.assertNotIn("--set", done.stderr)  # nobody wrote one
                 self.assertEqual(done.stdout, "")
         self.assertEqual(self.plan(machine="h100,h100")["findings"],
                          self.plan(machine="h100")["findings"])

@@ -72,6 +72,10 @@ class Simulate(unittest.TestCase):
                              "--metric", "tpot_mean")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertRegex(done.stdout, r"two is better than base")
+        self.assertNotIn("others used", done.stdout)
+        head = json.loads((self.out / "comparison.json").read_text())
+        self.assertEqual([arm["model"] for arm in head["arms"]],
+                         2 * ["llama-3.1-8b (8.03 billion parameters)"])
 
     def test_machines_that_fail_and_machines_with_roles_are_on_the_page(self):
         done = self.simulate("--arm", "fails:cluster.failure=1@200ms/2s", "--rate", 40,

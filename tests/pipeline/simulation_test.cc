@@ -7,9 +7,11 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
+#include <functional>
 #include <random>
 #include <thread>
 
+#include "core/base/calls/call_trace.h"
 #include "core/compare/cluster/cluster.h"
 #include "core/compare/json.h"
 #include "core/compare/recorded_run.h"
@@ -154,6 +156,22 @@ class SimulationTest : public testing::Test {
     return piece.ok() ? *piece : MeasuredPiece();
   }
 
+  // Answers so long that most steps repeat the one before. `record` may be empty.
+  MeasuredPiece long_piece(const std::vector<std::string>& settings, uint64_t seed,
+                           const std::string& record) {
+    const auto pipeline = opened(settings, true, source_folder() + "/configs/models/tale-draft");
+    if (pipeline == nullptr) return {};
+    ReplayWork work = work_of(*pipeline, random_work(seed), seed);
+    std::mt19937_64 random(seed);
+    for (Request& request : work.requests) {
+      request.max_tokens = 1 + static_cast<uint32_t>(random() % 140);
+      request.ignore_eos = true;
+    }
+    const auto piece = replay(*pipeline, work, {.salt = 1, .record = record});
+    EXPECT_TRUE(piece.ok()) << piece.status().message();
+    return piece.ok() ? *piece : MeasuredPiece();
+  }
+
   std::unique_ptr<PluginRegistry> registry_;
   std::unique_ptr<VirtualClock> clock_;
   std::optional<double> acceptance_;
@@ -279,6 +297,54 @@ TEST_F(SimulationTest, the_same_simulation_is_the_same_on_a_busy_machine) {
     EXPECT_EQ(row_json(alone.requests[i]).dump(), row_json(busy.requests[i]).dump());
   }
   EXPECT_GT(alone.seconds, 0);
+}
+
+// Calls of a plugin while `run` runs.
+size_t calls_of(const std::string& name, const std::function<void()>& run) {
+  start_call_trace();
+  run();
+  const CallTrace trace = take_call_trace();
+  return static_cast<size_t>(std::ranges::count_if(
+      trace.calls, [&](const TracedCall& call) { return call_text(call.name) == name; }));
+}
+
+// Whoever records what a scheduler sees is shown every step; else steps that repeat the one before
+// are taken without a plan (SteadySteps).
+TEST_F(SimulationTest, steps_without_a_plan_give_what_steps_in_full_give) {
+  for (const char* scheduler : {"chunked", "continuous", "fair", "static"}) {
+    for (const char* kv_cache : {"paged", "prefix", "radix", "naive"}) {
+      for (const uint64_t seed : {1, 2, 3}) {
+        SCOPED_TRACE(std::string(scheduler) + " over " + kv_cache + ", " + std::to_string(seed));
+        const bool blocks = std::string_view(kv_cache) != "naive";
+        // Enough for all, for some, and for one and somewhat more.
+        const char* memory = seed == 1 ? "8MiB" : seed == 2 ? "500KiB" : "200KiB";
+        const std::vector<std::string> settings = {
+            std::string("scheduler.plugin=") + scheduler,
+            std::string("kv_cache.plugin=") + kv_cache,
+            std::string("kv_cache.memory=") + memory,
+            std::string("kv_cache.block_tokens=") + (blocks ? "8" : "auto"),
+            "limits.context_tokens=200",
+            "limits.max_sequences=6",
+            "limits.max_batch_tokens=200"};
+        MeasuredPiece quick, full;
+        const size_t passed = calls_of(std::string("steady_plans pass of scheduler '") + scheduler +
+                                           "'",
+                                       [&] { quick = long_piece(settings, seed, ""); });
+        const size_t shown = calls_of(
+            std::string("steady_plans pass of scheduler '") + scheduler + "'",
+            [&] { full = long_piece(settings, seed, folder_.path() + "/views.jsonl"); });
+        EXPECT_EQ(shown, 0u);
+        const bool offered = std::string_view(scheduler).starts_with("c");
+        EXPECT_EQ(passed > 50, offered) << passed;
+        EXPECT_EQ(piece_json(quick).dump(), piece_json(full).dump());
+        ASSERT_EQ(quick.requests.size(), full.requests.size());
+        for (size_t i = 0; i < quick.requests.size(); ++i) {
+          EXPECT_EQ(row_json(quick.requests[i]).dump(), row_json(full.requests[i]).dump());
+        }
+        if (HasFailure()) return;
+      }
+    }
+  }
 }
 
 TEST_F(SimulationTest, answers_do_not_depend_on_the_strategy) {

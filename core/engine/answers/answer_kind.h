@@ -34,6 +34,7 @@ struct AnswerTraits {
   bool whole = false;       // each step computes all of it, and nothing of that stays
   bool grouped = false;     // has its memory together with other sequences of its request
   bool own_kv = false;      // nothing of its prompt may be found computed
+  bool plain_tokens = false;  // is a TokenAnswer, and nothing more
 };
 
 // What a step is to give of one row.

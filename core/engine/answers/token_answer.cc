@@ -95,15 +95,21 @@ void TokenAnswer::deliver(Step& step, const Share& share) {
 void TokenAnswer::hand_over(Step& step, const Share& share, std::optional<FinishReason> end,
                             const std::string* stop) {
   Sequence& sequence = sequence_;
+  if (send(step, end, stop)) return;
+  context_.tell_accepted(sequence, share.drafts, share.accepted);
+  context_.tell_progress(sequence, share.accepted);
+}
+
+// Whether that ended the sample.
+bool TokenAnswer::send(Step& step, std::optional<FinishReason> end, const std::string* stop) {
+  Sequence& sequence = sequence_;
   step.record.tokens += static_cast<uint32_t>(tokens_.size());
   if (end && stop == nullptr) stop = sequence.text.finish();
   if (stop != nullptr) end = FinishReason::stop;
   send_delta(sequence, tokens_);
-  if (end) {
-    return context_.end_sample(sequence, *end, "", stop == nullptr ? std::string_view() : *stop);
-  }
-  context_.tell_accepted(sequence, share.drafts, share.accepted);
-  context_.tell_progress(sequence, share.accepted);
+  if (!end) return false;
+  context_.end_sample(sequence, *end, "", stop == nullptr ? std::string_view() : *stop);
+  return true;
 }
 
 // Decides whether the sample ends with this token; its text goes into the stream.

@@ -13,7 +13,8 @@ namespace tenon {
 class TokenAnswer : public AnswerKind {
  public:
   TokenAnswer(EngineContext& context, Sequence& sequence)
-      : TokenAnswer(context, sequence, {.own_kv = sequence.request->request.prompt_logprobs}) {}
+      : TokenAnswer(context, sequence, {.own_kv = sequence.request->request.prompt_logprobs,
+                     .plain_tokens = true}) {}
 
   RowUse use_of(uint32_t position) const override;
   uint32_t tops() const override;
@@ -21,6 +22,16 @@ class TokenAnswer : public AnswerKind {
   void take(Step& step, Share& share, uint32_t count) override;
   bool at_end(const Step& step, const Share& share) const override;
   void deliver(Step& step, const Share& share) override;
+  // Takes a token that is known already, of a step without shares; the scheduler hears only of the
+  // end.
+  void give(Step& step, TokenId token) {
+    sequence_.record.token_ns.push_back(context_.parts.clock->now_ns());
+    tokens_.clear();
+    tokens_.emplace_back().token = token;
+    const std::string* stop = nullptr;
+    const std::optional<FinishReason> end = write(token, stop);
+    send(step, end, stop);
+  }
 
  protected:
   // For kinds whose tokens come in another order.
@@ -38,6 +49,7 @@ class TokenAnswer : public AnswerKind {
 
  private:
   std::optional<FinishReason> end_by(TokenId token) const;
+  bool send(Step& step, std::optional<FinishReason> end, const std::string* stop);
 };
 
 }  // namespace tenon

@@ -47,10 +47,16 @@ Sequence& SequenceTable::add(RequestState& request, uint32_t sample, int64_t arr
   return sequence;
 }
 
-Sequence* SequenceTable::find(SeqId id) {
+Sequence* SequenceTable::find_any(SeqId id) {
   const auto found = by_id_.find(id);
   if (found == by_id_.end() || found->second->state == SequenceState::ended) return nullptr;
-  return found->second.get();
+  return recent_[id % kRecent] = found->second.get();
+}
+
+void SequenceTable::erase(SeqId id) {
+  Sequence*& recent = recent_[id % kRecent];
+  if (recent != nullptr && recent->id == id) recent = nullptr;
+  by_id_.erase(id);
 }
 
 void SequenceTable::end(Sequence& sequence) {
@@ -80,11 +86,11 @@ void SequenceTable::preempt(Sequence& sequence) {
 }
 
 void SequenceTable::sweep(bool in_flight) {
-  for (SeqId id : ended_before_) by_id_.erase(id);
+  for (SeqId id : ended_before_) erase(id);
   ended_before_.clear();
   ended_before_.swap(ended_);
   if (in_flight) return;
-  for (SeqId id : ended_before_) by_id_.erase(id);
+  for (SeqId id : ended_before_) erase(id);
   ended_before_.clear();
 }
 

@@ -3,6 +3,7 @@
 
 #include <tenon/scheduler.h>
 
+#include <array>
 #include <memory>
 #include <unordered_map>
 #include <vector>
@@ -16,7 +17,12 @@ namespace tenon {
 class SequenceTable {
  public:
   Sequence& add(RequestState& request, uint32_t sample, int64_t arrival_ns);
-  Sequence* find(SeqId id);
+  Sequence* find(SeqId id) {
+    Sequence* const recent = recent_[id % kRecent];
+    return recent != nullptr && recent->id == id && recent->state != SequenceState::ended
+               ? recent
+               : find_any(id);
+  }
   // Ends its place in the lists; the object is freed by `sweep`.
   void end(Sequence& sequence);
 
@@ -35,7 +41,12 @@ class SequenceTable {
   std::vector<Sequence*> all() const;
 
  private:
+  static constexpr size_t kRecent = 256;
+  Sequence* find_any(SeqId id);
+  void erase(SeqId id);
+
   std::unordered_map<SeqId, std::unique_ptr<Sequence>> by_id_;
+  std::array<Sequence*, kRecent> recent_ = {};  // by the last bits of their ids
   std::vector<Sequence*> waiting_;
   std::vector<Sequence*> running_;
   std::vector<SeqId> ended_, ended_before_;

@@ -32,6 +32,7 @@ void Engine::plan_ahead(const Step& step, Step& next) {
     share.sequence->in_flight = share.tokens;
     share.sequence->undrawn = share.logits_rows > 0 ? 1 : 0;
   }
+  begin(next, Planning::ahead);
   prepare(next, Planning::ahead);
   forward_.stage(next);
 }

@@ -4,7 +4,7 @@
 
 namespace tenon {
 
-BatchBuilder::BatchBuilder(const EngineParts& parts, bool copies_tables)
+BatchBuilder::BatchBuilder(const EngineParts& parts, bool copies_tables, bool asks_tables)
     : shape_(*parts.shape),
       eviction_(parts.eviction),
       hidden_layers_(parts.hidden_layers),
@@ -12,6 +12,7 @@ BatchBuilder::BatchBuilder(const EngineParts& parts, bool copies_tables)
       hidden_drawn_only_(parts.hidden_drawn_only),
       sees_whole_(parts.mask_token != kNoToken),
       copies_tables_(copies_tables),
+      asks_tables_(asks_tables),
       groups_(parts.shape->group_count),
       group_views_(parts.shape->group_count) {
   const uint32_t rows = parts.limits.max_batch_tokens;
@@ -103,7 +104,7 @@ void BatchBuilder::add_rows(Share& share) {
 }
 
 void BatchBuilder::add_positions(uint32_t position) {
-  positions_.insert(positions_.end(), shape_.position_axes, position);
+  for (uint32_t axis = 0; axis < shape_.position_axes; ++axis) positions_.push_back(position);
 }
 
 void BatchBuilder::want(Share& share, RowUse use) {
@@ -144,7 +145,7 @@ Status BatchBuilder::add_tables(const Share& share, KVCacheManager& manager) {
   for (GroupId g = 0; g < groups_.size(); ++g) {
     Group& group = groups_[g];
     KvTableView& table = group.tables.emplace_back();
-    TENON_RETURN_IF_ERROR(manager.table(share.sequence->id, g, table));
+    if (asks_tables_) TENON_RETURN_IF_ERROR(manager.table(share.sequence->id, g, table));
     if (shape_.groups[g].kind == KvKind::recurrent) continue;
     const bool stated = eviction_ != nullptr && share.base >= eviction_->first;
     if (table.evicted > (stated ? share.base : 0)) {

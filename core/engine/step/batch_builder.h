@@ -16,8 +16,8 @@ namespace tenon {
 class BatchBuilder {
  public:
   // With `copies_tables` they outlive changes of their sequences, as a step needs that is still in
-  // flight when the next one is planned.
-  BatchBuilder(const EngineParts& parts, bool copies_tables);
+  // flight when the next one is planned. Without `asks_tables` they are empty.
+  BatchBuilder(const EngineParts& parts, bool copies_tables, bool asks_tables = true);
 
   // Reads each share (base, tokens, drafts, parents) and writes where its rows stand. The view is
   // valid until the next call; its tables until the manager changes these sequences, or as long.
@@ -50,7 +50,7 @@ class BatchBuilder {
   bool pools_ = false;  // a sequence of the step
   const bool hidden_drawn_only_;
   const bool sees_whole_;  // rows see all of their sequence's
-  const bool copies_tables_;
+  const bool copies_tables_, asks_tables_;
   std::vector<TokenId> tokens_;
   std::vector<uint32_t> positions_;    // [rows, position_axes]
   std::vector<int32_t> tree_parents_;  // [rows], where any share has a tree

@@ -21,13 +21,19 @@ uint64_t capacity_of(const EngineParts& parts) {
   return uint64_t{group.blocks} * group.block_tokens;
 }
 
+// Where nothing is stored, nothing can be mixed up (decision 155).
+bool follows_contents(const EngineParts& parts, const EngineOptions& options) {
+  return options.check_calls || parts.executor == nullptr || parts.executor->reads_tables();
+}
+
 Contracts contracts_of(const EngineParts& parts, const EngineOptions& options) {
   const CallChecks checks = options.check_calls ? CallChecks::more : CallChecks::usual;
   Contracts contracts;
   contracts.scheduler = std::make_unique<CheckedScheduler>(*parts.scheduler, parts.scheduler_name,
                                                            checks, options.longest_wait_ns);
-  contracts.kv_cache = std::make_unique<CheckedKvCache>(*parts.kv_cache, parts.kv_cache_name,
-                                                        *parts.shape, parts.geometry, checks);
+  contracts.kv_cache =
+      std::make_unique<CheckedKvCache>(*parts.kv_cache, parts.kv_cache_name, *parts.shape,
+                                       parts.geometry, checks, follows_contents(parts, options));
   contracts.sampler = std::make_unique<CheckedSampler>(*parts.sampler, parts.sampler_name, checks);
   if (parts.drafter != nullptr) {
     contracts.drafter = std::make_unique<CheckedDrafter>(*parts.drafter, parts.drafter_name,
@@ -99,6 +105,11 @@ uint64_t EngineContext::state_slots() const {
     fewest = std::min<uint64_t>(fewest, parts.geometry.groups[group].blocks);
   }
   return fewest;
+}
+
+// Of one that evicts, they say what stands where.
+bool EngineContext::asks_tables() const {
+  return contracts.kv_cache->follows_contents() || parts.eviction != nullptr;
 }
 
 bool EngineContext::may_run(const Sequence& sequence) const {

@@ -71,6 +71,8 @@ struct EngineContext {
   // Slots of the group of states that has the fewest; all of uint64 where no layer recurs.
   uint64_t state_slots() const;
 
+  // Whether anybody looks at the tables of a step.
+  bool asks_tables() const;
   // Whether a scheduler may see it: false where another one runs alone.
   bool may_run(const Sequence& sequence) const;
 

@@ -26,6 +26,9 @@ class Planner {
   int64_t wake_ns() const { return stall_guard_.wake_ns(); }
   // What the latest step cost that computed something, for the next plan.
   void measured(const StepCost& cost) { last_step_ = cost; }
+  const StepCost& last_step() const { return last_step_; }
+  // When the latest plan was made.
+  bool nobody_waited() const { return waiting_.empty(); }
 
  private:
   void regroup();

@@ -62,18 +62,21 @@ void Results::build_rows(Step& step) {
   step.digests.assign(context_.options.logits_digest ? row_count : 0, 0);
   top_.resize(top_count);
   TokenLogprob* top = top_.data();
-  for (Share* share : drawing_) add_rows(step, *share, top);
-  for (Share* share : verifying_) add_rows(step, *share, top);
-  for (Share* share : drawn_) add_rows(step, *share, top);
+  for (Share* share : drawing_) add_rows(step, *share, top, false);
+  for (Share* share : verifying_) add_rows(step, *share, top, false);
+  for (Share* share : drawn_) add_rows(step, *share, top, true);
 }
 
-void Results::add_rows(Step& step, Share& share, TokenLogprob*& top) {
+// One token that was drawn already needs nothing of its row, but for a digest of it.
+void Results::add_rows(Step& step, Share& share, TokenLogprob*& top, bool drawn) {
   const AnswerKind& answer = *share.sequence->answer;
+  const bool alone = drawn && share.logits_rows == 1 && answer.traits.device_draw;
+  const bool needed = !alone || !step.digests.empty();
   const uint32_t tops = answer.tops();
   share.first_result = static_cast<uint32_t>(step.rows.size());
   share.result_count = 0;
   for (uint32_t i = 0; i < share.logits_rows; ++i) {
-    SampleRow row = answer.row_of(step, share, i);
+    SampleRow row = needed ? answer.row_of(step, share, i) : SampleRow();
     row.logits = step.output.logits + (share.first_logits + i) * step.output.vocabulary;
     row.vocabulary = static_cast<uint32_t>(step.output.vocabulary);
     if (share.masked) row.allowed = step.masks.data() + (share.first_mask + i) * step.mask_words;

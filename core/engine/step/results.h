@@ -36,7 +36,7 @@ class Results {
  private:
   void choose(Step& step);
   void build_rows(Step& step);
-  void add_rows(Step& step, Share& share, TokenLogprob*& top);
+  void add_rows(Step& step, Share& share, TokenLogprob*& top, bool drawn);
   void draw(Step& step);
   Status score_share(const Step& step, const Share& share);
   Status resolve_share(const Share& share);

@@ -12,6 +12,8 @@ Status Engine::step() {
 // One step from its plan to its record; docs/data-flow.md lists what it calls, file by file.
 Status Engine::step_plain() {
   Step& step = steps_[0];
+  begin(step, Planning::now);
+  if (steady_steps_.take(step, planner_.last_step())) return record(step);
   prepare(step, Planning::now);
   tiering_.watch(step);
   forward_.launch(step);
@@ -23,6 +25,7 @@ Status Engine::step_plain() {
   results_.resolve(step);  // what the KV cache keeps of the step
   observing_.look(step);
   results_.deliver(step);
+  steady_steps_.look(step, planner_.nobody_waited());
   return record(step);
 }
 
@@ -48,12 +51,16 @@ Status Engine::step_overlapped() {
   return record(step);
 }
 
-// Everything before the device's part.
-void Engine::prepare(Step& step, Planning planning) {
+// Who came and who left.
+void Engine::begin(Step& step, Planning planning) {
   admission_.admit();
   tiering_.before_plan(planning);
   step.begin(++last_id_, context_.parts.clock->now_ns());
   if (planning == Planning::now) context_.step_id = step.id;
+}
+
+// Everything else before the device's part.
+void Engine::prepare(Step& step, Planning planning) {
   drafting_.offer();
   planner_.plan(step, planning);
   forward_.move(step);
@@ -63,6 +70,7 @@ void Engine::prepare(Step& step, Planning planning) {
 
 Step& Engine::launch_first() {
   Step& step = steps_[0];
+  begin(step, Planning::now);
   prepare(step, Planning::now);
   tiering_.watch(step);
   forward_.launch(step);

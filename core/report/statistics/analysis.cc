@@ -380,7 +380,9 @@ ArmResult arm_result(const MeasuredComparison& measured, const MeasuredArm& arm,
     for (std::string& own : own_costs(a, b, measured.arms.front(), arm)) {
       out.why.push_back(std::move(own));
     }
-    out.machine_use = machine_use(a, b, measured.arms.front().name);
+    const auto executor = arm.plugins.find("executor");
+    const bool simulated = executor != arm.plugins.end() && executor->second == "sim";
+    out.machine_use = machine_use(a, b, measured.arms.front().name, simulated);
   }
   if (!out.different_answers && served) note_servers(measured, found, out);
   note_drops(out, out.notes);

@@ -1,6 +1,7 @@
 #include "core/report/statistics/quantile_sketch.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 namespace tenon {
@@ -8,6 +9,8 @@ namespace {
 
 constexpr double kBase = 1.004;  // of two bounds of a bucket, whose middle stands for it
 constexpr double kLeast = 1e-9;  // and what is smaller
+constexpr int kKnownBits = 10;   // of values whose bucket is remembered
+constexpr size_t kKnown = size_t{1} << kKnownBits;
 
 }  // namespace
 
@@ -49,8 +52,19 @@ uint64_t& QuantileSketch::at(int32_t bucket) {
   return buckets_[place];
 }
 
+int32_t QuantileSketch::bucket_of(double value) {
+  known_.resize(kKnown);
+  // The multiplier of Fibonacci hashing (Knuth, The Art of Computer Programming 3, 6.4).
+  Known& known = known_[std::bit_cast<uint64_t>(value) * 0x9e3779b97f4a7c15u >> (64 - kKnownBits)];
+  if (known.value != value) {
+    const double place = std::log(std::max(value, kLeast)) / std::log(kBase);
+    known = {value, static_cast<int32_t>(std::floor(place))};
+  }
+  return known.bucket;
+}
+
 void QuantileSketch::put_in_bucket(double value) {
-  ++at(static_cast<int32_t>(std::floor(std::log(std::max(value, kLeast)) / std::log(kBase))));
+  ++at(bucket_of(value));
   ++count_;
   sum_ += value;
   most_ = std::max(most_, value);

@@ -22,6 +22,7 @@ class QuantileSketch {
  private:
   uint64_t& at(int32_t bucket);
   void put_in_bucket(double value);
+  int32_t bucket_of(double value);
   void leave_exactness();
   double quantile(double q) const;
 
@@ -30,6 +31,13 @@ class QuantileSketch {
   std::vector<uint64_t> buckets_;  // from bucket `first_` on
   int32_t first_ = 0;
   uint64_t count_ = 0;  // in buckets
+  // Of values that came lately, by some of their bits: the same ones come again and again, such as
+  // the gap that a step makes for all of its sequences.
+  struct Known {
+    double value = -1;
+    int32_t bucket = 0;
+  };
+  std::vector<Known> known_;
   double sum_ = 0, most_ = 0;
 };
 

@@ -5,6 +5,7 @@
 // After Sarathi-Serve (Agrawal et al., OSDI 2024). The steps themselves are made by
 // <tenon/sdk/scheduler/chunk_planner.h>, the automatic budget by
 // <tenon/sdk/scheduler/step_budget.h>.
+#include <tenon/extensions/steady_plans.h>
 #include <tenon/scheduler.h>
 #include <tenon/sdk/plugin.h>
 #include <tenon/sdk/scheduler/chunk_planner.h>
@@ -29,10 +30,15 @@ class ChunkedScheduler {
     planner_.plan(view, ledger, out, queue_);
   }
 
+  const void* extension(std::string_view id) const { return id == kSteadyPlans ? &steady_ : nullptr; }
+
  private:
   Options options_;
   sdk::ChunkPlanner planner_;
   sdk::PolicyQueue queue_;
+  const SteadyPlans steady_{.self = this, .pass = [](void* self, const StepCost& last) noexcept {
+                              static_cast<ChunkedScheduler*>(self)->planner_.observe(last);
+                            }};
 };
 
 constexpr PluginDescriptor kChunked = sdk::with_facts(

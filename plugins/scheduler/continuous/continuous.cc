@@ -5,6 +5,7 @@
 // its next token. When memory runs short, a sequence is preempted. Plans are made by
 // <tenon/sdk/scheduler/plan_builder.h>, waiting prompts let in by
 // <tenon/sdk/scheduler/admission.h>; this file says in which order.
+#include <tenon/extensions/steady_plans.h>
 #include <tenon/scheduler.h>
 #include <tenon/sdk/plugin.h>
 #include <tenon/sdk/scheduler/admission.h>
@@ -44,6 +45,9 @@ class ContinuousScheduler {
     }
   }
 
+  // Nothing here depends on what steps cost.
+  const void* extension(std::string_view id) const { return id == kSteadyPlans ? &steady_ : nullptr; }
+
  private:
   // How many of `tokens` that a prompt has left are computed now.
   uint32_t piece(uint32_t tokens) const {
@@ -56,6 +60,7 @@ class ContinuousScheduler {
   sdk::PlanBuilder plan_;
   sdk::PolicyQueue queue_;
   sdk::Admission admission_;
+  const SteadyPlans steady_{.self = this, .pass = [](void*, const StepCost&) noexcept {}};
 };
 
 constexpr PluginDescriptor kContinuous = sdk::with_facts(

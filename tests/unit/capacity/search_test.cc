@@ -143,8 +143,8 @@ TEST(ParseGoal, bounds_are_read_and_nonsense_is_a_sentence) {
   };
   EXPECT_THAT(fault("ttft=-5ms"), HasSubstr("'-5ms' is no time above 0"));
   EXPECT_THAT(fault("ttft=0s"), HasSubstr("'0s' is no time above 0"));
-  EXPECT_THAT(fault("tpot=5ms"), HasSubstr("'tpot' is no part of a goal"));
-  EXPECT_THAT(fault("share=0.9"), HasSubstr("it bounds nothing"));
+  EXPECT_THAT(fault("tpot=5ms"), HasSubstr("'tpot' is none of them"));
+  EXPECT_THAT(fault("share=0.9"), HasSubstr("there is no bound"));
   EXPECT_THAT(fault("ttft=1s,share=2"), HasSubstr("share"));
 }
 

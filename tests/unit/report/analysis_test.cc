@@ -411,6 +411,17 @@ TEST(MachineUse, counts_operations_at_the_rate_of_their_kind) {
               ElementsAre(HasSubstr("0.50 of the limit")));
 }
 
+TEST(MachineUse, blames_no_other_program_in_a_simulation) {
+  World world;
+  world.spread = 0;
+  world.pairs(4, 1);
+  for (MeasuredPiece& piece : world.measured.pieces) piece.counters["decode_kv_bytes"] = 1e12;
+  EXPECT_THAT(analyse(world.measured).arms[0].machine_use, ElementsAre(HasSubstr("others used")));
+  for (MeasuredArm& arm : world.measured.arms) arm.plugins["executor"] = "sim";
+  EXPECT_THAT(analyse(world.measured).arms[0].machine_use,
+              ElementsAre(HasSubstr("faster than the machine's file says of its memory")));
+}
+
 TEST(MachineUse, is_silent_where_nothing_was_counted) {
   World world;
   world.pairs(4, 1);

@@ -5,7 +5,8 @@
 
 #include "core/base/text.h"
 #include "core/compare/cluster/cluster.h"
-#include "core/hub/cache.h"
+#include "core/compare/pipeline_arm.h"
+#include "core/config/toml_reader.h"
 #include "core/model/stored_formats.h"
 #include "core/pipeline/memory_text.h"
 #include "core/report/pages/format.h"
@@ -30,13 +31,6 @@ double quantile(std::vector<double> values, double share) {
   const auto at = static_cast<size_t>(std::ceil(share * last));
   std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(at), values.end());
   return values[at];
-}
-
-std::string words_of(const Pipeline& pipeline) {
-  const auto count = static_cast<double>(pipeline.model->parameter_count());
-  return hub::short_name(pipeline.config.model_path.value) +
-         format(" (%.3g %s parameters)", count < 1e9 ? count * 1e-6 : count * 1e-9,
-                count < 1e9 ? "million" : "billion");
 }
 
 // The format of most matrices.
@@ -83,43 +77,56 @@ Result<std::unique_ptr<SimulatedReplicas>> SimulatedReplicas::open(
   return made;
 }
 
-std::vector<std::string> SimulatedReplicas::settings() const {
-  std::vector<std::string> out = {
-      "executor.plugin=sim",
-      "executor.machine=" + candidate_.machine.file,
-      "model.path=" + work_.model,
-      "scheduler.plugin=" + candidate_.scheduler,
-      "kv_cache.plugin=" + candidate_.kv_cache,
-      "kv_cache.dtype=" + candidate_.dtype,
-      "limits.max_sequences=" + std::to_string(work_.max_sequences),
-      "limits.max_batch_tokens=" +
-          std::to_string(std::max(candidate_.batch_tokens, work_.max_sequences)),
-      "limits.context_tokens=" + std::to_string(work_.context_tokens)};
-  if (!candidate_.weights.empty()) out.push_back("executor.weights=" + candidate_.weights);
-  if (candidate_.ranks > 1) out.push_back("parallel.tensor=" + std::to_string(candidate_.ranks));
-  out.insert(out.end(), work_.settings.begin(), work_.settings.end());
+// With the option that each is from, for messages. Those of users stand in place of the
+// candidate's.
+Result<std::vector<Setting>> SimulatedReplicas::settings() const {
+  std::vector<Setting> out;
+  const auto add = [&out](const char* option, const char* key, SettingValue value) {
+    out.push_back({key, std::move(value), {option, 0, 0}});
+  };
+  const int64_t rows = std::max(candidate_.batch_tokens, work_.max_sequences);
+  add("executor", "executor.plugin", "sim");
+  add("--machine", "executor.machine", candidate_.machine.file);
+  add("--model", "model.path", work_.model);
+  add("--scheduler", "scheduler.plugin", candidate_.scheduler);
+  add("--kv-cache", "kv_cache.plugin", candidate_.kv_cache);
+  add("--kv-dtype", "kv_cache.dtype", candidate_.dtype);
+  add("--max-sequences", "limits.max_sequences", int64_t{work_.max_sequences});
+  add("--batch-tokens", "limits.max_batch_tokens", rows);
+  add("the traffic", "limits.context_tokens", int64_t{work_.context_tokens});
+  if (!candidate_.weights.empty()) add("--weights", "executor.weights", candidate_.weights);
+  if (candidate_.ranks > 1) add("--tensor", "parallel.tensor", int64_t{candidate_.ranks});
+  for (const std::string& text : work_.settings) {
+    TENON_ASSIGN_OR_RETURN(Setting setting, read_override(text));
+    std::erase_if(out, [&](const Setting& earlier) { return earlier.key == setting.key; });
+    out.push_back(std::move(setting));
+  }
   return out;
 }
 
-Result<llm::OpenedPipeline> SimulatedReplicas::open_one(const std::vector<std::string>& settings,
-                                                        bool loaded) const {
+Result<llm::OpenedPipeline> SimulatedReplicas::open_one(
+    const std::vector<std::pair<std::string, SettingValue>>& own, bool loaded) const {
+  TENON_ASSIGN_OR_RETURN(std::vector<Setting> all, settings());
+  for (const auto& [key, value] : own) {
+    std::erase_if(all, [&key = key](const Setting& earlier) { return earlier.key == key; });
+    all.push_back({key, value, {"the plan", 0, 0}});
+  }
   const std::scoped_lock lock(opening_);
-  TENON_ASSIGN_OR_RETURN(PipelineConfig config,
-                         llm::read_config({.file = work_.base, .overrides = settings}));
+  TENON_ASSIGN_OR_RETURN(
+      PipelineConfig config,
+      llm::read_config({.file = work_.base, .settings = std::move(all)}));
   return llm::open_pipeline(
       std::move(config), work_.plugin_path,
       {.weights = loaded, .memory_bytes = loaded ? 0 : llm::kBoundlessMemory, .moves_clock = true});
 }
 
 Status SimulatedReplicas::measure_memory() {
-  std::vector<std::string> part = settings();
-  part.emplace_back("limits.max_sequences=1");
+  const std::pair<std::string, SettingValue> one = {"limits.max_sequences", int64_t{1}};
   // Heads of a part are cut, so that the model's size is that of the whole.
-  std::vector<std::string> whole = part;
-  whole.emplace_back("parallel.tensor=1");
-  TENON_ASSIGN_OR_RETURN(const llm::OpenedPipeline all, open_one(whole, false));
-  TENON_ASSIGN_OR_RETURN(const llm::OpenedPipeline own, open_one(part, false));
-  model_words_ = words_of(*all.pipeline);
+  TENON_ASSIGN_OR_RETURN(const llm::OpenedPipeline all,
+                         open_one({one, {"parallel.tensor", int64_t{1}}}, false));
+  TENON_ASSIGN_OR_RETURN(const llm::OpenedPipeline own, open_one({one}, false));
+  model_words_ = compare::model_words(*all.pipeline);
   weights_ = weights_of(*all.pipeline);
   capacity::Candidate named = candidate_;
   named.weights = weights_;
@@ -132,10 +139,10 @@ Status SimulatedReplicas::measure_memory() {
 }
 
 Status SimulatedReplicas::open_until(uint32_t replicas) {
-  std::vector<std::string> all = settings();
-  all.push_back("kv_cache.memory=" + std::to_string(memory_.kv_bytes) + "B");
+  const std::string memory = std::to_string(memory_.kv_bytes) + "B";
   while (opened_.size() < replicas) {
-    TENON_ASSIGN_OR_RETURN(llm::OpenedPipeline opened, open_one(all, true));
+    TENON_ASSIGN_OR_RETURN(llm::OpenedPipeline opened,
+                           open_one({{"kv_cache.memory", memory}}, true));
     opened_.push_back(std::move(opened));
   }
   return {};

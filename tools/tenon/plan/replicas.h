@@ -4,6 +4,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/capacity/search.h"
@@ -46,8 +47,10 @@ class SimulatedReplicas final : public capacity::Replicas {
  private:
   SimulatedReplicas(const PlanWork& work, const capacity::Candidate& candidate, std::mutex& opening)
       : work_(work), candidate_(candidate), opening_(opening) {}
-  std::vector<std::string> settings() const;
-  Result<llm::OpenedPipeline> open_one(const std::vector<std::string>& settings, bool loaded) const;
+  Result<std::vector<Setting>> settings() const;
+  // `own` stand in place of all others.
+  Result<llm::OpenedPipeline> open_one(
+      const std::vector<std::pair<std::string, SettingValue>>& own, bool loaded) const;
   Status measure_memory();
   Status make_requests();
   Status open_until(uint32_t replicas);

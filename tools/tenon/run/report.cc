@@ -222,7 +222,7 @@ std::string run_json(const Pipeline& pipeline, const RunOutput& output, const Ru
   if (!figures.ended_by.empty()) out["partial"] = "ended by " + figures.ended_by;
   out["pipeline"] = pipeline_json(pipeline);
   out["model"] = {{"path", pipeline.model->path},
-                  {"parameters", pipeline.model->parameter_count()},
+                  {"parameters", pipeline.parameters},
                   {"weight_bytes", pipeline.executor->weight_bytes()}};
   if (pipeline.second) {
     const SecondModel& second = *pipeline.second;

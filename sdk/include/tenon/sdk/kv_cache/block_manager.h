@@ -11,6 +11,7 @@
 //   };
 #pragma once
 
+#include <tenon/extensions/kv_decodes.h>
 #include <tenon/sdk/kv_cache/block_tables.h>
 #include <tenon/sdk/kv_cache/sequence_map.h>
 #include <tenon/sdk/plugin.h>
@@ -28,10 +29,15 @@ class BlockManager : public KVCacheManager {
  public:
   BlockManager(std::string_view id, const HostServices& host,
                EvictionOrder order = EvictionOrder::lru)
-      : id_(id), host_(host), order_(order) {}
+      : id_(id), host_(host), order_(order), decodes_(offered_decodes()) {}
   virtual ~BlockManager() = default;
   BlockManager(const BlockManager&) = delete;
   BlockManager& operator=(const BlockManager&) = delete;
+
+  // A manager with extensions of its own asks this one about all others.
+  const void* extension(std::string_view id) const {
+    return id == kKvDecodes ? &decodes_ : nullptr;
+  }
 
   Status bind(const ModelShape& model, const KvGeometry& geometry) noexcept override {
     return guard([&] { return bind_groups(model, geometry); });
@@ -243,6 +249,24 @@ class BlockManager : public KVCacheManager {
     make_free(group, 1);
     return group.pool.take();
   }
+  KvDecodes offered_decodes() {
+    return {.self = this,
+            .grow = [](void* self, uint64_t step_id,
+                       std::span<const KvDecode> decodes) noexcept -> Status {
+              return guard(
+                  [&] { return static_cast<BlockManager*>(self)->grow_decodes(step_id, decodes); });
+            },
+            .resolve = [](void* self, uint64_t step_id,
+                          std::span<const KvDecode> decodes) noexcept -> Status {
+              return guard([&] {
+                return static_cast<BlockManager*>(self)->resolve_decodes(step_id, decodes);
+              });
+            }};
+  }
+  Status grow_decodes(uint64_t step_id, std::span<const KvDecode> decodes);
+  Status resolve_decodes(uint64_t step_id, std::span<const KvDecode> decodes);
+  bool is_plain_decode(const BlockSequence& sequence, const KvDecode& decode) const;
+  static bool begins_block(const BlockGroup& group, uint32_t computed);
   // The position before which a grant from `from` on ends, in every group.
   uint32_t next_eviction(uint32_t from) const;
   // Blocks that hold `tokens`, of all groups.
@@ -274,6 +298,8 @@ class BlockManager : public KVCacheManager {
   uint32_t context_ = 0;
   uint32_t max_sequences_ = 0;
   GroupId ledger_group_ = 0;
+  const KvDecodes decodes_;
+  std::vector<BlockSequence*> decoding_;  // of the step at hand
 };
 
 }  // namespace tenon::sdk

@@ -28,7 +28,8 @@ class PrefixManager : public BlockManager {
 
   // It tells of its blocks of tokens that are full, unless a shortened hash makes names ambiguous.
   const void* extension(std::string_view id) const {
-    return id == kKvEvents && hash_bits_ >= 64 ? &events_ : nullptr;
+    if (id == kKvEvents && hash_bits_ >= 64) return &events_;
+    return BlockManager::extension(id);
   }
 
  protected:

@@ -41,6 +41,9 @@ class ChunkPlanner {
     admission_.admit(plan_, queue, piece);
   }
 
+  // Of a step that needed no plan (<tenon/extensions/steady_plans.h>).
+  void observe(const StepCost& cost) { budget_.observe(cost); }
+
  private:
   uint32_t step_tokens() const {
     if (options_.step_tokens == 0) {

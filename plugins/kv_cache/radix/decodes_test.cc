@@ -1,0 +1,9 @@
+#include "tests/support/kv_decodes_battery.h"
+
+namespace tenon::test {
+namespace {
+
+INSTANTIATE_TEST_SUITE_P(Plugin, EveryKvDecodes, testing::Values("radix"));
+
+}  // namespace
+}  // namespace tenon::test
