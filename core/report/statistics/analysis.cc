@@ -232,7 +232,7 @@ void take_zeros(const std::vector<double>& base, const std::vector<double>& arm,
   out.log_ratios.clear();
   out.arm_has_none = arms == base.size();
   out.absent = "is 0 in " + std::to_string(pairs) + " of " + std::to_string(base.size()) +
-               " pairs, which have no ratio" +
+               (base.size() == 1 ? " pair, which has no ratio" : " pairs, which have no ratio") +
                (out.arm_has_none ? ": the base has some in each, the arm in none" : "");
 }
 
@@ -341,8 +341,8 @@ void note_places(const MeasuredComparison& measured, const ArmResult& arm,
 void note_drops(const ArmResult& arm, std::vector<std::string>& notes) {
   if (arm.dropped <= arm.pairs) return;
   notes.push_back(std::to_string(arm.dropped) + " of " + std::to_string(arm.dropped + arm.pairs) +
-                  " pairs with " + arm.arm->name +
-                  " were dropped: the machine changed between their pieces – measure when it is "
+                  (arm.dropped + arm.pairs == 1 ? " pair with " : " pairs with ") + arm.arm->name +
+                  (arm.dropped == 1 ? " was" : " were") + " dropped: the machine changed between their pieces – measure when it is "
                   "quiet, or allow more (unlike)");
 }
 

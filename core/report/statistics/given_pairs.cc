@@ -105,9 +105,9 @@ std::string pairs_report(const GivenPairs& pairs, const PairsQuestion& question,
   out += format(" (margin %.3g %%, confidence %.4g %%, %s)\n", question.margin * 100,
                 question.confidence * 100,
                 question.looks == Looks::once ? "looked at once" : "valid whenever it was ended");
-  out += format("%s / %s: %s over %zu pairs; medians %.6g and %.6g\n", pairs.arm_name.c_str(),
+  out += format("%s / %s: %s over %zu pair%s; medians %.6g and %.6g\n", pairs.arm_name.c_str(),
                 pairs.base_name.c_str(), percent_text(answer.log_ratio).c_str(), pairs.base.size(),
-                answer.arm, answer.base);
+                pairs.base.size() == 1 ? "" : "s", answer.arm, answer.base);
   if (told) return out;
   if (pairs.base.size() < 2) return out + "one pair does not tell how many more would show it\n";
   if (std::isfinite(answer.detectable)) {

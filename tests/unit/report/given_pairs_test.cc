@@ -51,6 +51,7 @@ TEST(GivenPairs, that_are_none_are_refused_with_their_line) {
 TEST(GivenPairs, do_not_tell_from_one_how_many_it_takes) {
   const GivenPairs one{.base = {1}, .arm = {2}};
   const std::string text = pairs_report(one, {}, judge_pairs(one, {}));
+  EXPECT_THAT(text, HasSubstr("over 1 pair; medians"));
   EXPECT_THAT(text, HasSubstr("one pair does not tell"));
   EXPECT_THAT(text, Not(HasSubstr("would show 1")));
 }
