@@ -16,6 +16,8 @@
 //   inputs     [rows, layers, width]     per-layer embeddings
 //   streams    [rows, count, hidden]     of a model with several, of which hidden is a copy of one
 //   low        [rows, hidden]            the learned residual
+//   embedded   [rows, hidden]            what entered the first layer, for shared blocks
+//   joined     [rows, 2, hidden]         the stream and that, by the block's norm
 //
 // A layer's mixer is attention, a recurrence, or both; a layer may have no MLP.
 #pragma once
@@ -46,10 +48,14 @@ class DecoderOps {
   // normed, and what q is made of → keys of an index, stored, and the entries that rows attend to;
   // nothing is chosen where the layer takes the choice of one before it
   virtual void choose(uint32_t layer) = 0;
+  // v → numbers added to scores, which are a further element of k, and of q a constant
+  virtual void mask_keys(uint32_t layer) = 0;
   virtual void attend(uint32_t layer) = 0;  // stores k, v; q → attended, times σ of its gate
   virtual void expand(uint32_t layer) = 0;  // latent attention: attended → expanded
   // hidden → low: its norm, and the learned residual of that
   virtual void low_residual(uint32_t layer) = 0;
+  // hidden times the layer's weights of its mixer's half, or of its MLP's
+  virtual void weigh_stream(uint32_t layer, bool of_mlp) = 0;
   // hidden → (hidden + low) / sqrt(2)
   virtual void add_low_residual(uint32_t layer) = 0;
   // hidden += scale · post_norm(attended · Woᵀ), of latent attention that of expanded
@@ -75,6 +81,11 @@ class DecoderOps {
   // hidden, or the streams but the first, += post_norm(act(hidden · Wgateᵀ) · inputs · Woutᵀ)
   virtual void layer_input(uint32_t layer) = 0;
   virtual void scale_layer(uint32_t layer) = 0;  // hidden times the layer's number
+  // A shared block: hidden is kept and, next to embedded, normed → joined
+  virtual void enter_block(uint32_t layer) = 0;
+  virtual void clear_stream() = 0;               // hidden = 0
+  virtual void leave_block(uint32_t layer) = 0;  // hidden → what was kept + link · hidden
+  virtual void leave_kept(uint32_t layer) = 0;   // hidden is what was kept
   virtual void layer_done(uint32_t layer) = 0;   // hidden is what the layer makes
   virtual void close_streams() = 0;              // streams → hidden
   virtual void logits() = 0;                     // wanted rows: final norm, head, scale and cap
@@ -85,6 +96,7 @@ class DecoderOps {
 
 inline void run_mixer_out(const LayerPlan& layer, uint32_t index, DecoderOps& ops) {
   if (layer.low_residual) ops.low_residual(index);
+  if (layer.weighs_stream) ops.weigh_stream(index, false);
   if (layer.attends()) ops.attention_output(index);
   if (layer.recurrent) ops.recur_out(index);
   if (layer.low_residual) ops.add_low_residual(index);
@@ -101,9 +113,30 @@ inline void run_qkv(const LayerPlan& layer, uint32_t index, DecoderOps& ops) {
   if (layer.attention.qk_norm && norm_last) ops.qk_norm(index);
 }
 
+// Attention and the MLP are a shared block, whose result the recurrence alone reads.
+inline void run_shared_block(const LayerPlan& layer, uint32_t index, DecoderOps& ops) {
+  ops.enter_block(index);
+  ops.clear_stream();  // to which attention's result is added, and then the MLP's
+  run_qkv(layer, index, ops);
+  ops.attend(index);
+  ops.attention_output(index);
+  ops.mlp_norm(index);
+  ops.mlp_in(index);
+  ops.clear_stream();
+  ops.mlp_out(index);
+  ops.leave_block(index);
+  ops.attention_norm(index);
+  ops.recur_in(index);
+  ops.recur(index);
+  ops.leave_kept(index);
+  ops.recur_out(index);
+  ops.layer_done(index);
+}
+
 // In parallel both halves of a layer read what it began with, so the MLP's inner part comes before
 // the mixer adds to the stream.
 inline void run_layer(const LayerPlan& layer, uint32_t index, DecoderOps& ops) {
+  if (layer.shared) return run_shared_block(layer, index, ops);
   if (layer.streams) ops.predict(index);
   if (layer.attention_norm) ops.attention_norm(index);
   if (layer.recurrent) ops.recur_in(index);
@@ -111,6 +144,7 @@ inline void run_layer(const LayerPlan& layer, uint32_t index, DecoderOps& ops) {
     run_qkv(layer, index, ops);
     if (layer.latent) ops.absorb(index);
     if (layer.index.heads > 0) ops.choose(index);
+    if (layer.attention.learned_mask) ops.mask_keys(index);
     ops.attend(index);
     if (layer.latent) ops.expand(index);
   }
@@ -123,6 +157,7 @@ inline void run_layer(const LayerPlan& layer, uint32_t index, DecoderOps& ops) {
     if (layer.experts.beside_norm) ops.experts_beside(index);
   }
   if (layer.parallel) run_mixer_out(layer, index, ops);
+  if (layer.has_mlp() && layer.weighs_stream) ops.weigh_stream(index, true);
   if (layer.has_mlp()) ops.mlp_out(index);
   if (layer.joins_aside) ops.add_aside(index);
   if (layer.streams) ops.correct(index);

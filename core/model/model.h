@@ -33,7 +33,8 @@ struct LayerWeights : StreamWeights,
                       MlpWeights,
                       ExpertsWeights,
                       LayerInputWeights,
-                      StreamsWeights {
+                      StreamsWeights,
+                      SharedBlockWeights {
   // All that there are, in the order of the blocks' tables.
   std::vector<const Weight*> matrices() const;
 };

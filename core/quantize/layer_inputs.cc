@@ -118,6 +118,11 @@ Result<std::unique_ptr<LayerInputs>> LayerInputs::start(const Model& model,
         "layers with per-layer embeddings look tokens up; layers are calibrated by their inputs "
         "alone: use a method without calibration");
   }
+  if (model.plan.reads_embedded()) {
+    return unsupported(
+        "layers with a shared block read embeddings next to the stream; layers are calibrated by "
+        "their inputs alone: use a method without calibration");
+  }
   for (size_t i = 0; i < model.plan.layers.size(); ++i) {
     const IndexPlan& index = model.plan.layers[i].index;
     if (index && index.heads == 0 && windows.front().size() > index.chosen) {

@@ -34,7 +34,8 @@ struct KeptParts {
 bool is_prunable(const LayerPlan& layer) {
   return layer.attends() && !layer.latent && !layer.attention.output_gate && !layer.recurrent &&
          !layer.experts && layer.mlp.width > 0 && !layer.input && !layer.scaled &&
-         layer.attention.v_head_dim == 0 && !layer.attention.attended_norm && !layer.mlp.inner_norm;
+         !layer.attention.learned_mask && !layer.weighs_stream && layer.attention.v_head_dim == 0 &&
+         !layer.attention.attended_norm && !layer.mlp.inner_norm;
 }
 
 Status check_prunable(const Model& model) {
@@ -52,7 +53,8 @@ Status check_prunable(const Model& model) {
     return unsupported(
         "a " + model.plan.architecture +
         " model with experts, recurrences, gated or latent attention, norms inside its halves, "
-        "per-layer embeddings or layers that end with a factor is not pruned; expected attention "
+        "per-layer embeddings, learned masks or layers that end with a factor is not pruned; "
+        "expected attention "
         "and one MLP in every layer");
   }
   return {};

@@ -30,6 +30,8 @@ StepModel::StepModel(const Model& model, const ModelShape& shape, const KvGeomet
       ranks_(std::max(ranks, 1u)) {
   for (size_t i = 0; i < model.layers.size(); ++i) {
     add_layer(model.layers[i], model.plan.layers[i]);
+    const SharedBlockPlan& shared = model.plan.layers[i].shared;
+    if (shared.borrows()) add_block(model.layers[static_cast<size_t>(shared.from_layer)]);
   }
   if (model.layer_projection.n_out > 0) add(model.layer_projection, 1 / ranks_, false, 0, 0);
   add(model.head, 1 / ranks_, true, 0, 0);
@@ -83,6 +85,14 @@ void StepModel::add_layer(const LayerWeights& layer, const LayerPlan& plan) {
   }
   const bool mixes = plan.attends() || static_cast<bool>(plan.recurrent);
   sums_ += plan.parallel ? 1 : int{mixes} + int{plan.has_mlp()};
+}
+
+// What a layer reads of a block that another one has (SharedBlockPlan).
+void StepModel::add_block(const LayerWeights& from) {
+  for (const Weight* weight :
+       {&from.q, &from.k, &from.v, &from.output, &from.gate, &from.up, &from.down}) {
+    if (weight->n_out > 0) add(*weight, 1 / ranks_, false, 0, 0);
+  }
 }
 
 void StepModel::add(const Weight& weight, double part, bool head, double experts, double chosen) {

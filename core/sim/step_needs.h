@@ -90,6 +90,7 @@ class StepModel {
   // `part` of it is this machine's.
   void add(const Weight& weight, double part, bool head, double experts, double chosen);
   void add_layer(const LayerWeights& layer, const LayerPlan& plan);
+  void add_block(const LayerWeights& from);
 
   std::vector<Matrices> matrices_;
   std::vector<Group> groups_;

@@ -78,7 +78,9 @@ class DeviceDecoder final : public DecoderOps {
   void layer_inputs() override {}
   void open_streams() override {}
   void predict(uint32_t) override {}
+  void mask_keys(uint32_t) override {}
   void low_residual(uint32_t) override {}
+  void weigh_stream(uint32_t, bool) override {}
   void add_low_residual(uint32_t) override {}
   void correct(uint32_t) override {}
   void close_streams() override {}
@@ -86,6 +88,10 @@ class DeviceDecoder final : public DecoderOps {
   void experts_aside(uint32_t) override {}
   void add_aside(uint32_t) override {}
   void layer_input(uint32_t) override {}
+  void enter_block(uint32_t) override {}
+  void clear_stream() override {}
+  void leave_block(uint32_t) override {}
+  void leave_kept(uint32_t) override {}
   void scale_layer(uint32_t) override {}
   void layer_done(uint32_t layer) override { hand_out(layer, to_.hidden); }
   void logits() override;

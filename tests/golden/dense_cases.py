@@ -1,7 +1,7 @@
 """The tiny checkpoints of tests/golden/models of dense families that vary Llama's layer, for
 make_model_goldens.py. Sizes are odd on purpose, and small: a vocabulary of 53, few tokens."""
 import torch
-from transformers import (ApertusConfig, ArceeConfig, Cohere2Config, CwmConfig, Ernie4_5Config,
+from transformers import (ApertusConfig, ArceeConfig, Cohere2Config, CwmConfig, DogeConfig, Ernie4_5Config,
                           Exaone4Config, ExaoneConfig, GemmaConfig, Glm4Config, GlmConfig, GraniteSWAConfig,
                           HeliumConfig, HunYuanDenseV1Config, HyperCLOVAXConfig, InternLM3Config,
                           IQuestCoderConfig, Jais2Config, MinistralConfig, NanoChatConfig, Olmo3Config,
@@ -58,12 +58,18 @@ CASES = {
         num_hidden_layers=4, attention_bias=True, mlp_bias=True, sliding_window=7,
         attention_multiplier=0.2, residual_multiplier=0.6, embedding_multiplier=1.7,
         logits_scaling=2.0, layer_rope_theta=[0, 500.0, 1000, 500.0])),
+    # One layer does not turn; GGUF files have one base for all others.
+    "granite_swa_plain": GraniteSWAConfig(**small(
+        sliding_window=7, tie_word_embeddings=False, layer_rope_theta=[0, 300.0])),
     "iquestcoder": IQuestCoderConfig(**small(head_dim=8)),
     "internlm3": InternLM3Config(**small(
         head_dim=8, attention_bias=True, mlp_bias=True)),
     "ministral": MinistralConfig(**small(head_dim=8, sliding_window=7,
                                          layer_types=[FULL, SLIDING])),
     "nanochat": NanoChatConfig(**small(attention_bias=True)),
+    "doge": DogeConfig(**small(head_dim=10, sliding_window=7, keep_window_size=9)),
+    "doge_biases": DogeConfig(**small(num_key_value_heads=2, attention_bias=True, mlp_bias=True,
+                                      hidden_act="gelu", tie_word_embeddings=True)),
 }
 
 
@@ -75,7 +81,9 @@ def randomise(model, generator):
         values = torch.randn(parameter.shape, generator=generator)
         if name.endswith(".bias"):
             values *= 0.4
-        elif "norm" in name:
+        elif name.endswith("self_attn.A"):
+            values *= 0.5
+        elif "norm" in name or name.endswith("_residual"):
             values = (-0.5 if less_one else 0.5) + torch.rand(parameter.shape, generator=generator)
         elif ".act_fn.alpha_" in name:
             values = 1.0 + values.abs()

@@ -1,14 +1,14 @@
 """The tiny checkpoints of tests/golden/models whose layers mix kinds of mixers, for
-make_model_goldens.py: Kimi Linear, Ling 3, OLMo Hybrid, Bamba, Nemotron-H, Falcon-H1 and Jamba. Sizes are
+make_model_goldens.py: Kimi Linear, Ling 3, OLMo Hybrid, Bamba, Nemotron-H, Falcon-H1, Jamba and Zamba 2. Sizes are
 odd on purpose."""
 import torch
 from transformers import (BailingHybridConfig, BambaConfig, FalconH1Config, JambaConfig, KimiLinearConfig, NemotronHConfig,
-                          OlmoHybridConfig)
+                          OlmoHybridConfig, Zamba2Config)
 
 TOKENS = 16  # short, so that the folders are small
 ENDS = dict(vocab_size=61, bos_token_id=1, eos_token_id=2, pad_token_id=0)
 SMALL = dict(**ENDS, hidden_size=36, max_position_embeddings=128)
-LINEAR, FULL, MLP, MOE = "linear_attention", "full_attention", "mlp", "moe"
+LINEAR, FULL, MLP, MOE, HYBRID = "linear_attention", "full_attention", "mlp", "moe", "hybrid"
 KIMI = dict(**SMALL, intermediate_size=50, moe_intermediate_size=14, num_attention_heads=3,
             num_key_value_heads=3, kv_lora_rank=12, qk_rope_head_dim=6, qk_nope_head_dim=8,
             v_head_dim=10, num_experts_per_tok=2, rms_norm_eps=1e-3)
@@ -19,6 +19,8 @@ NEMOTRON = dict(**SMALL, intermediate_size=50, num_attention_heads=6, num_key_va
 FALCON = dict(intermediate_size=50, num_hidden_layers=2, num_attention_heads=3,
               num_key_value_heads=1, mamba_d_state=5,
               rope_parameters=dict(rope_type="default", rope_theta=1000.0))
+ZAMBA = dict(intermediate_size=22, num_attention_heads=4, n_mamba_heads=6, mamba_d_state=5,
+             adapter_rank=3)
 JAMBA = dict(intermediate_size=22, num_attention_heads=3, num_key_value_heads=1, mamba_d_state=6,
              use_mamba_kernels=False)
 
@@ -89,6 +91,18 @@ CASES = {
         **SMALL, **JAMBA, num_hidden_layers=3, num_experts=1, num_experts_per_tok=1,
         attn_layer_period=2, attn_layer_offset=0, expert_layer_period=1, expert_layer_offset=0,
         mamba_proj_bias=True, mamba_conv_bias=False, mamba_d_conv=3, tie_word_embeddings=True),
+    # One block, whose q, k and v turn and have parts of low rank, before the last layer as well.
+    "zamba2": Zamba2Config(
+        **SMALL, **ZAMBA, num_hidden_layers=5, layers_block_type=[LINEAR, HYBRID, LINEAR, HYBRID, HYBRID],
+        use_mem_rope=True, use_shared_attention_adapter=True, time_step_min=0.05,
+        rope_parameters=dict(rope_type="default", rope_theta=1000.0)),
+    "zamba2_plain": Zamba2Config(
+        **SMALL, **{**ZAMBA, "num_attention_heads": 6}, num_key_value_heads=2, num_hidden_layers=3,
+        layers_block_type=[HYBRID, LINEAR, LINEAR], mamba_ngroups=2, mamba_d_conv=3,
+        add_bias_linear=True, hidden_act="silu", tie_word_embeddings=False),
+    "zamba2_blocks": Zamba2Config(
+        **SMALL, **ZAMBA, num_hidden_layers=6, num_mem_blocks=2, use_shared_attention_adapter=True,
+        layers_block_type=[HYBRID, HYBRID, LINEAR, HYBRID, HYBRID, HYBRID], hidden_act="gelu_pytorch_tanh"),
 }
 
 

@@ -9,8 +9,8 @@ namespace tenon {
 
 void CpuWorker::qkv(uint32_t layer) {
   if (plan(layer).latent) return latent_qkv(layer);
-  const PackedLayer& w = step_.weights.layer(layer);
-  const LayerWeights& b = vectors(layer);
+  const PackedLayer& w = step_.weights.layer(block_of(layer));
+  const LayerWeights& b = vectors(block_of(layer));
   const CpuBuffers& to = step_.buffers;
   std::array<Product, kMostProducts> products;
   size_t count = 0;
@@ -26,8 +26,9 @@ void CpuWorker::qkv(uint32_t layer) {
       products[count++] = {&w[&LayerWeights::v], b.v_bias, to.v.floats()};
     }
   }
-  const float* x = joins(layer) ? to.joined.floats() : input(plan(layer).attention_norm);
+  const float* x = reads_joined(layer) ? to.joined.floats() : input(plan(layer).attention_norm);
   multiply(x, std::span(products).first(count));
+  if (plan(layer).shared.qkv_rank > 0) add_low_qkv(layer, x);
   if (attention.v_scale != 1.0f && !shares_kv(layer)) scale_v(attention);
   if (!alone()) return;
   std::memcpy(own_q_.data(), to.q.data(), own_q_.bytes());
@@ -162,10 +163,13 @@ void CpuWorker::rotate(uint32_t layer) {
   if (!alone()) barrier();
 }
 
+static float softplus(float x) {
+  return x > 20.0f ? x : std::log1p(std::exp(x));
+}
+
 // What the gate after attention multiplies by.
 static float open_by(const SelfAttentionPlan& attention, float x) {
-  if (!attention.gate_softplus) return 1.0f / (1.0f + std::exp(-x));
-  return x > 20.0f ? x : std::log1p(std::exp(x));
+  return attention.gate_softplus ? softplus(x) : 1.0f / (1.0f + std::exp(-x));
 }
 
 // Ends with a barrier.
@@ -187,13 +191,43 @@ void CpuWorker::gate_attended(const LayerPlan& layer) {
   barrier();
 }
 
+// Rows of q and k with one more element, next to each other in CpuBuffers::expanded. Ends with a
+// barrier.
+void CpuWorker::mask_keys(uint32_t layer) {
+  const SelfAttentionPlan& attention = plan(layer).attention;
+  const LayerWeights& w = vectors(layer);
+  const CpuBuffers& b = step_.buffers;
+  const Product of_v{&step_.weights.layer(layer)[&LayerWeights::mask_in], w.mask_in_bias,
+                     b.scores.floats()};
+  multiply(b.v.floats(), {&of_v, 1});
+  const uint64_t dim = attention.head_dim, heads = attention.heads, kv_heads = attention.kv_heads;
+  float* const wide_k = masked_k(layer);
+  const Share mine = share_of(rows_, slice_);
+  const auto widen = [dim](const float* from, float last, float* to) {
+    std::memcpy(to, from, dim * sizeof(float));
+    to[dim] = last;
+  };
+  for (uint64_t row = mine.first; row < mine.last; ++row) {
+    for (uint64_t at = row * heads; at < (row + 1) * heads; ++at) {
+      widen(q() + at * dim, 1.0f / attention.scale, b.expanded.floats() + at * (dim + 1));
+    }
+    for (uint64_t at = row * kv_heads; at < (row + 1) * kv_heads; ++at) {
+      const float rate = w.mask_rate[at % kv_heads];
+      widen(k() + at * dim, std::exp(rate * softplus(b.scores.floats()[at])),
+            wide_k + at * (dim + 1));
+    }
+  }
+  barrier();
+}
+
 void CpuWorker::attend(uint32_t layer) {
   const CpuBuffers& b = step_.buffers;
   AttentionCall call;
   call.layer = layer;
   const bool latent = static_cast<bool>(plan(layer).latent);
-  call.q = latent ? b.q.floats() : q();
-  call.k = shares_kv(layer) ? nullptr : k();
+  const bool masked = plan(layer).attention.learned_mask;
+  call.q = latent ? b.q.floats() : masked ? b.expanded.floats() : q();
+  call.k = shares_kv(layer) ? nullptr : masked ? masked_k(layer) : k();
   call.v = shares_kv(layer) || latent ? nullptr : v();
   call.out = b.attended.data();
   if (plan(layer).index) store_k_of_chosen(layer);
@@ -220,16 +254,16 @@ const float* CpuWorker::attended_by_all(uint32_t layer, const float* own) {
 
 void CpuWorker::attention_output(uint32_t layer) {
   if (rows_ == 0) return;
-  const LayerWeights& w = vectors(layer);
+  const LayerWeights& w = vectors(block_of(layer));
   float* own = (plan(layer).latent ? step_.buffers.expanded : step_.buffers.attended).floats();
   // Layers with such a norm are not cut by heads.
   norm_wide_rows(plan(layer).attention.attended_norm, w.attended_norm, plan(layer).attended_width(),
                  own);
   const bool is_gathered = step_.cut.by_heads(layer) && !step_.cut.layers[layer].adds_attention;
   const float* x = is_gathered ? attended_by_all(layer, own) : own;
-  add_to_stream(plan(layer).attention_scale(), x, step_.weights.layer(layer)[&LayerWeights::output],
-                w.output_bias, plan(layer).attention_post_norm, w.attention_post_norm,
-                w.attention_post_norm_bias);
+  add_to_stream(plan(layer).attention_scale(), x,
+                step_.weights.layer(block_of(layer))[&LayerWeights::output], w.output_bias,
+                plan(layer).attention_post_norm, w.attention_post_norm, w.attention_post_norm_bias);
 }
 
 }  // namespace tenon

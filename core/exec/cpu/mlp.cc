@@ -12,23 +12,27 @@ std::optional<Epilogue> CpuWorker::gate_epilogue(Activation activation) {
 void CpuWorker::mlp_in(uint32_t layer) {
   if (rows_ == 0) return;
   if (!plan(layer).has_dense_mlp()) return experts_in(layer);
-  const PackedLayer& w = step_.weights.layer(layer);
-  const LayerWeights& b = vectors(layer);
+  const PackedLayer& w = step_.weights.layer(block_of(layer));
+  const LayerWeights& b = vectors(block_of(layer));
   const MlpPlan& mlp = plan(layer).mlp;
   const CpuBuffers& to = step_.buffers;
   const float* x = input(plan(layer).mlp_input_norm());
   const std::optional<Epilogue> epilogue = gate_epilogue(mlp.activation);
-  const bool plain = mlp.gate_scale == 1.0f && !mlp.cuts_gate && mlp.limit == 0.0f;
+  const bool adds_low = plan(layer).shared.mlp_rank > 0;
+  const bool plain = mlp.gate_scale == 1.0f && !mlp.cuts_gate && mlp.limit == 0.0f && !adds_low;
   if (mlp.gated && epilogue && plain) {
     const Product gated{&w[&LayerWeights::gate], b.gate_bias, to.inner.floats(), *epilogue,
                         &w[&LayerWeights::up],   b.up_bias};
     return multiply(x, {&gated, 1});
   }
-  float* beside = mlp.gated ? to.product.floats() : nullptr;
+  // What is added to it may need the buffer of products.
+  float* const of_up = (adds_low ? to.expanded : to.product).floats();
+  float* const beside = mlp.gated ? of_up : nullptr;
   const Product products[] = {
       {&w[&LayerWeights::up], b.up_bias, mlp.gated ? beside : to.inner.floats()},
       {&w[&LayerWeights::gate], b.gate_bias, to.inner.floats()}};
   multiply(x, std::span(products).first(mlp.gated ? 2 : 1));
+  if (adds_low) add_low_mlp(layer, x, to.inner.floats(), beside);
   if (mlp.cuts_gate) cut_gates(mlp);
   const Share mine = share_of(uint64_t{rows_} * mlp.width, slice_);
   if (mlp.gate_scale != 1.0f) {
@@ -66,14 +70,14 @@ void CpuWorker::cut_gates(const MlpPlan& mlp) {
 
 void CpuWorker::mlp_out(uint32_t layer) {
   if (rows_ == 0) return;
-  const LayerWeights& w = vectors(layer);
+  const LayerWeights& w = vectors(block_of(layer));
   if (plan(layer).experts && !plan(layer).experts.aside) {
     experts_out(layer);
   } else {
     const MlpPlan& mlp = plan(layer).mlp;
     norm_wide_rows(mlp.inner_norm, w.inner_norm, mlp.width, step_.buffers.inner.floats());
     add_to_stream(plan(layer).mlp_scale(), step_.buffers.inner.floats(),
-                  step_.weights.layer(layer)[&LayerWeights::down], w.down_bias,
+                  step_.weights.layer(block_of(layer))[&LayerWeights::down], w.down_bias,
                   plan(layer).mlp_post_norm, w.mlp_post_norm, w.mlp_post_norm_bias);
   }
 }

@@ -40,7 +40,7 @@ Status CpuBuffers::allocate(const Model& model, const Head* head, const PackedWe
     return saturating_mul(saturating_mul(width, max_rows), sizeof(float));
   };
   uint64_t heads = 0, gated = 0, kv_heads = 0, inner_width = 0, turned = 0, low_width = 0,
-           expanded_width = 0, beside_width = 0, by_all_width = 0;
+           expanded_width = 0, beside_width = 0, by_all_width = 0, added_width = 0;
   RecurrentWidths wide;
   uint64_t scores_width = 0, routed_width = 0, chosen = 1;
   for (size_t i = 0; i < plan.layers.size(); ++i) {
@@ -57,8 +57,22 @@ Status CpuBuffers::allocate(const Model& model, const Head* head, const PackedWe
     inner_width = std::max<uint64_t>(
         {inner_width, experts ? uint64_t{experts.chosen} * experts.width + experts.shared_width : 0,
          layer.has_dense_mlp() ? layer.mlp.width : 0, layer.input.width});
-    if (experts.beside_norm || experts.aside || layer.low_residual) beside_width = plan.hidden;
+    if (experts.beside_norm || experts.aside || layer.low_residual || layer.shared) {
+      beside_width = plan.hidden;
+    }
     low_width = std::max<uint64_t>(low_width, layer.low_residual.rank);
+    if (layer.attention.learned_mask) {
+      const uint64_t all_heads = uint64_t{layer.attention.heads} + layer.attention.kv_heads;
+      expanded_width = std::max(expanded_width, all_heads * layer.attention.k_dim());
+      scores_width = std::max<uint64_t>(scores_width, layer.attention.kv_heads);
+    }
+    if (layer.shared) {
+      low_width = std::max(
+          {low_width, 3 * uint64_t{layer.shared.qkv_rank}, uint64_t{layer.shared.mlp_rank}});
+      expanded_width = std::max<uint64_t>(expanded_width, layer.mlp.width);
+      added_width = std::max(
+          {added_width, uint64_t{layer.attention.q_width()}, uint64_t{layer.attention.kv_width()}});
+    }
     if (layer.latent) {
       low_width = std::max<uint64_t>(low_width, layer.latent.q_rank);
       expanded_width =
@@ -74,9 +88,10 @@ Status CpuBuffers::allocate(const Model& model, const Head* head, const PackedWe
   const uint64_t streams_width = uint64_t{plan.streams().count} * plan.hidden;
   scores_width = std::max<uint64_t>(scores_width, plan.streams().count);
   for (const RopePlan& rope : plan.ropes) turned += rope.dim;
-  const uint64_t embedded_width = head != nullptr ? plan.hidden : 0;
-  const uint64_t joined_width =
-      head != nullptr ? std::max<uint64_t>(2 * uint64_t{plan.hidden}, head->features) : 0;
+  const bool joins = head != nullptr || plan.reads_embedded();
+  const uint64_t embedded_width = joins ? plan.hidden : 0;
+  const uint64_t features = head != nullptr ? head->features : 0;
+  const uint64_t joined_width = joins ? std::max(2 * uint64_t{plan.hidden}, features) : 0;
   const std::pair<HostMemory*, uint64_t> sizes[] = {
       {&hidden, rows_of(plan.hidden)},
       {&normed, rows_of(plan.hidden)},
@@ -100,7 +115,8 @@ Status CpuBuffers::allocate(const Model& model, const Head* head, const PackedWe
       {&gate, rows_of(wide.gate)},
       {&scanned, rows_of(wide.inner)},
       {&streams, rows_of(streams_width)},
-      {&product, rows_of(std::max<uint64_t>({plan.hidden, inner_width, streams_width}))},
+      {&product,
+       rows_of(std::max<uint64_t>({plan.hidden, inner_width, streams_width, added_width}))},
       {&scores, rows_of(scores_width)},
       {&routed, rows_of(routed_width)},
       {&prepared, weights.prepared_bytes(

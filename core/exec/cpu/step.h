@@ -61,7 +61,7 @@ inline constexpr uint32_t kMostProducts = 4;
 struct CpuBuffers {
   HostMemory hidden;    // [rows, hidden]
   HostMemory normed;    // [rows, hidden]
-  HostMemory embedded;  // [rows, hidden]: of a head, what tokens are
+  HostMemory embedded;  // [rows, hidden]: what tokens are, of a head or for shared blocks
   HostMemory joined;    // [rows, 2, hidden]: and that next to the stream; before it, what fc reads
   HostMemory q;         // [rows, heads, head_dim]
   HostMemory k, v;      // [rows, kv_heads, head_dim]
@@ -69,11 +69,15 @@ struct CpuBuffers {
   HostMemory attended_by_all;  // … of all ranks, where each attends for heads of its own
   HostMemory attention_gate;   // … or [rows, heads], of layers whose attention has one
   HostMemory inputs;           // [rows, layers, width]: per-layer embeddings
-  HostMemory beside;           // [rows, hidden]: an MLP's result next to experts, or a residual
+  // [rows, hidden]: an MLP's result next to experts, a residual, or what a layer with a shared
+  // block began with
+  HostMemory beside;
   // [rows, q_rank]; [rows, rank] of each product of low rank that enters a recurrence, or Mamba's
-  // [rows, step_rank]; or what latent experts read.
+  // [rows, step_rank]; or what latent experts read; or what a layer adds to a shared block.
   HostMemory low;
-  HostMemory expanded;  // latent attention: [rows, heads, nope + rope], later [rows, heads, v]
+  HostMemory expanded;  // latent attention: [rows, heads, nope + rope], later [rows, heads, v]; of
+                        // a shared block [rows, MLP width], what its gate multiplies; with
+                        // learned masks [rows, heads, k_dim] and [rows, kv_heads, k_dim]
   HostMemory streams;   // [rows, count, hidden], of a model with several
   HostMemory inner;  // [rows, MLP width]; gate and up combined; of experts [rows · chosen, width]
                      // and [rows, shared width] behind it

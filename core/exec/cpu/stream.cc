@@ -23,6 +23,7 @@ void CpuWorker::embed() {
   const bool finished = !enters || (plan().embedding_scale == 1.0f && !plan().learned_positions &&
                                     !plan().embedding_norm);
   if (!finished) finish_embeddings();
+  if (plan().reads_embedded()) keep_embedded();
 }
 
 // What enters as it is was scaled where it comes from.
@@ -98,7 +99,7 @@ void CpuWorker::attention_norm(uint32_t layer) {
 }
 void CpuWorker::mlp_norm(uint32_t layer) {
   if (!plan(layer).mlp_norm) return attention_norm(layer);
-  const LayerWeights& w = vectors(layer);
+  const LayerWeights& w = vectors(block_of(layer));
   norm(plan(layer).mlp_norm, w.mlp_norm, w.mlp_norm_bias);
   keep_normed(plan(layer).mlp_keeps);
 }
@@ -206,7 +207,9 @@ void CpuWorker::keep_wanted_rows(uint32_t layer) {
   if (last.input) {
     gather(step_.kept, step_.buffers.inputs.floats(), plan().layer_inputs_width());
   }
-  if (last.joins_aside) gather(step_.kept, step_.buffers.beside.floats(), plan().hidden);
+  if (last.joins_aside || last.shared) {
+    gather(step_.kept, step_.buffers.beside.floats(), plan().hidden);
+  }
   if (last.streams) {
     gather(step_.kept, step_.buffers.streams.floats(),
            uint64_t{last.streams.count} * plan().hidden);
@@ -233,6 +236,19 @@ void CpuWorker::norm_wide_rows(const NormPlan& norm, std::span<const float> scal
   for (uint64_t row = mine.first; row < mine.last; ++row) {
     float* own = rows + row * width;
     norm_row(norm, own, scale.data(), nullptr, width, own);
+  }
+  barrier();
+}
+
+void CpuWorker::weigh_stream(uint32_t layer, bool of_mlp) {
+  if (rows_ == 0) return;
+  const LayerWeights& w = vectors(layer);
+  const std::vector<float>& by = of_mlp ? w.mlp_residual : w.attention_residual;
+  const uint64_t width = plan().hidden;
+  const Share mine = share_of(rows_, slice_);
+  for (uint64_t row = mine.first; row < mine.last; ++row) {
+    float* hidden = step_.buffers.hidden.floats() + row * width;
+    for (uint64_t i = 0; i < width; ++i) hidden[i] *= by[i];
   }
   barrier();
 }

@@ -49,9 +49,11 @@ class CpuWorker final : public CpuProducts, private DecoderOps {
   void rotate(uint32_t layer) override;
   void absorb(uint32_t layer) override;
   void choose(uint32_t layer) override;
+  void mask_keys(uint32_t layer) override;
   void attend(uint32_t layer) override;
   void expand(uint32_t layer) override;
   void low_residual(uint32_t layer) override;
+  void weigh_stream(uint32_t layer, bool of_mlp) override;
   void add_low_residual(uint32_t layer) override;
   void attention_output(uint32_t layer) override;
   void recur_in(uint32_t layer) override;
@@ -66,6 +68,10 @@ class CpuWorker final : public CpuProducts, private DecoderOps {
   void correct(uint32_t layer) override;
   void layer_input(uint32_t layer) override;
   void scale_layer(uint32_t layer) override;
+  void enter_block(uint32_t layer) override;
+  void clear_stream() override;
+  void leave_block(uint32_t layer) override;
+  void leave_kept(uint32_t layer) override;
   void layer_done(uint32_t layer) override;
   void close_streams() override;
   void logits() override;
@@ -101,6 +107,17 @@ class CpuWorker final : public CpuProducts, private DecoderOps {
   // Whether the layer reads embeddings next to the stream.
   bool joins(uint32_t layer) const { return step_.head != nullptr && step_.head->joins(layer); }
 
+  // shared_block.cc
+  bool reads_joined(uint32_t layer) const { return joins(layer) || plan(layer).shared; }
+  // The layer whose weights its attention and MLP have.
+  uint32_t block_of(uint32_t layer) const {
+    const SharedBlockPlan& shared = plan(layer).shared;
+    return shared.borrows() ? static_cast<uint32_t>(shared.from_layer) : layer;
+  }
+  void keep_embedded();
+  void add_low_qkv(uint32_t layer, const float* x);
+  void add_low_mlp(uint32_t layer, const float* x, float* gate, float* up);
+
   // stream.cc
   void embed_tokens();
   void finish_embeddings();
@@ -132,6 +149,10 @@ class CpuWorker final : public CpuProducts, private DecoderOps {
   template <typename Function>
   void for_each_head(uint32_t layer, Function&& function);
   void norm_all_heads(uint32_t layer);
+  float* masked_k(uint32_t layer) const {
+    const SelfAttentionPlan& attention = plan(layer).attention;
+    return step_.buffers.expanded.floats() + uint64_t{rows_} * attention.heads * attention.k_dim();
+  }
   void gate_attended(const LayerPlan& layer);
   const float* attended_by_all(uint32_t layer, const float* own);
   void scale_v(const SelfAttentionPlan& attention);

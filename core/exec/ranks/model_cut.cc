@@ -81,9 +81,11 @@ std::string reason_for_whole(const Model& model, size_t index, uint32_t ranks) {
   const LayerWeights& weights = model.layers[index];
   const SelfAttentionPlan& attention = layer.attention;
   if (!layer.attends()) return "it does not attend";
+  if (layer.shared) return "its attention is a block that layers share";
   if (attention.qk_norm && attention.qk_norm_extent == QkNormExtent::whole) {
     return "its norm of q and k spans all heads";
   }
+  if (attention.learned_mask) return "its learned masks follow from V of all heads";
   if (attention.attended_norm) return "its norm of what is attended spans all heads";
   if (attention.alibi_max_bias > 0.0f) return "its biases by distance follow from all heads";
   if (attention.kv_heads == 0 || attention.heads % attention.kv_heads != 0) {

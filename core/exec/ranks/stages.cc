@@ -56,7 +56,7 @@ std::vector<uint64_t> layer_costs(const Model& model) {
 
 Result<std::vector<uint32_t>> cut_stages(const Model& model, uint32_t stages) {
   const ModelPlan& plan = model.plan;
-  if (plan.input() || plan.streams()) {
+  if (plan.input() || plan.streams() || plan.reads_embedded()) {
     return unsupported("the layers of this " + plan.architecture +
                        " model read more than one stream, which a stage does not hand on");
   }

@@ -227,7 +227,7 @@ double softplus(double x) {
 }  // namespace
 
 void RefStep::qkv(uint32_t layer) {
-  const LayerWeights& w = model_->layers[layer];
+  const LayerWeights& w = block(layer);
   const SelfAttentionPlan& attention = plan(layer).attention;
   const size_t rows = batch_->rows;
   if (plan(layer).latent) return latent_qkv(layer);
@@ -235,7 +235,7 @@ void RefStep::qkv(uint32_t layer) {
   attended_.resize(rows * attention.attended_width());
   k_.resize(rows * attention.kv_width());
   v_.resize(rows * attention.v_width());
-  const float* x = (joins(layer) ? joined_ : input(plan(layer).attention_norm)).data();
+  const float* x = (reads_joined(layer) ? joined_ : input(plan(layer).attention_norm)).data();
   multiply(w.q, w.q_bias, x, q_.data());
   if (attention.output_gate) {
     attention_gate_.resize(rows * attention.gate_width());
@@ -249,6 +249,11 @@ void RefStep::qkv(uint32_t layer) {
     multiply(w.v, w.v_bias, x, v_.data());
   }
   for (float& value : v_) value *= attention.v_scale;
+  if (plan(layer).shared.qkv_rank == 0) return;
+  const LayerWeights& own = model_->layers[layer];
+  add_low(own.own_q_low, own.own_q_high, x, q_);
+  add_low(own.own_k_low, own.own_k_high, x, k_);
+  add_low(own.own_v_low, own.own_v_high, x, v_);
 }
 
 // A norm's weight covers a head, or all of them; with one for each head they follow each other.
@@ -313,6 +318,29 @@ void RefStep::rotate(uint32_t layer) {
   }
 }
 
+void RefStep::mask_keys(uint32_t layer) {
+  const LayerWeights& w = model_->layers[layer];
+  const SelfAttentionPlan& attention = plan(layer).attention;
+  std::vector<float> mask(size_t{batch_->rows} * attention.kv_heads);
+  multiply(w.mask_in, w.mask_in_bias, v_.data(), mask.data());
+  for (size_t i = 0; i < mask.size(); ++i) {
+    const double rate = w.mask_rate[i % attention.kv_heads];
+    mask[i] = static_cast<float>(std::exp(rate * softplus(mask[i])));
+  }
+  // [heads, head_dim] → [heads, head_dim + 1]
+  const auto widen = [&](std::vector<float>& heads, auto last) {
+    std::vector<float> wide;
+    for (size_t head = 0; head < heads.size() / attention.head_dim; ++head) {
+      const auto first = heads.begin() + static_cast<ptrdiff_t>(head * attention.head_dim);
+      wide.insert(wide.end(), first, first + attention.head_dim);
+      wide.push_back(last(head));
+    }
+    heads = std::move(wide);
+  };
+  widen(q_, [&](size_t) { return 1.0f / attention.scale; });
+  widen(k_, [&](size_t head) { return mask[head]; });
+}
+
 void RefStep::attend(uint32_t layer) {
   const ref::Attention attention{*shape_, kv_.storage(), *batch_,
                                  plan(layer).index ? std::span(chosen_) : std::span<const Chosen>(),
@@ -331,7 +359,7 @@ void RefStep::attend(uint32_t layer) {
 }
 
 void RefStep::attention_output(uint32_t layer) {
-  const LayerWeights& w = model_->layers[layer];
+  const LayerWeights& w = block(layer);
   std::vector<float>& x = plan(layer).latent ? expanded_ : attended_;
   const NormPlan& norm = plan(layer).attention.attended_norm;
   for (size_t row = 0; row < batch_->rows && norm; ++row) {

@@ -7,7 +7,7 @@
 namespace tenon {
 
 void RefStep::mlp_in(uint32_t layer) {
-  const LayerWeights& w = model_->layers[layer];
+  const LayerWeights& w = block(layer);
   const MlpPlan& mlp = plan(layer).mlp;
   const float* x = input(plan(layer).mlp_input_norm()).data();
   if (!plan(layer).has_dense_mlp()) {
@@ -17,6 +17,11 @@ void RefStep::mlp_in(uint32_t layer) {
   for (auto* values : {&inner_, &up_}) values->resize(size_t{batch_->rows} * mlp.width);
   multiply(w.up, w.up_bias, x, up_.data());
   if (mlp.gated) multiply(w.gate, w.gate_bias, x, inner_.data());
+  if (plan(layer).shared.mlp_rank > 0) {
+    const LayerWeights& own = model_->layers[layer];
+    add_low(own.own_mlp_low, own.own_gate_high, x, inner_);
+    add_low(own.own_mlp_low, own.own_up_high, x, up_);
+  }
   for (size_t at = 0; at < inner_.size() && mlp.cuts_gate; at += mlp.width) {
     cut_gate(mlp.gate_cutoff, mlp.width, &inner_[at]);
   }
@@ -64,7 +69,7 @@ void RefStep::add_aside(uint32_t) {
 }
 
 void RefStep::mlp_out(uint32_t layer) {
-  const LayerWeights& w = model_->layers[layer];
+  const LayerWeights& w = block(layer);
   if (plan(layer).experts && !plan(layer).experts.aside) {
     update_ = inner_;
   } else {

@@ -55,9 +55,11 @@ class RefStep final : private DecoderOps {
   void rotate(uint32_t layer) override;
   void absorb(uint32_t layer) override;
   void choose(uint32_t layer) override;
+  void mask_keys(uint32_t layer) override;
   void attend(uint32_t layer) override;
   void expand(uint32_t layer) override;
   void low_residual(uint32_t layer) override;
+  void weigh_stream(uint32_t layer, bool of_mlp) override;
   void add_low_residual(uint32_t layer) override;
   void attention_output(uint32_t layer) override;
   void recur_in(uint32_t layer) override;
@@ -72,6 +74,10 @@ class RefStep final : private DecoderOps {
   void correct(uint32_t layer) override;
   void layer_input(uint32_t layer) override;
   void scale_layer(uint32_t layer) override;
+  void enter_block(uint32_t layer) override;
+  void clear_stream() override;
+  void leave_block(uint32_t layer) override;
+  void leave_kept(uint32_t layer) override;
   void layer_done(uint32_t layer) override {
     kv_.layer_done(layer);
     keep_hidden(layer, hidden_);
@@ -81,6 +87,11 @@ class RefStep final : private DecoderOps {
 
   const ModelPlan& plan() const { return model_->plan; }
   const LayerPlan& plan(uint32_t layer) const { return model_->plan.layers[layer]; }
+  // The weights of the layer's attention and MLP, which may be another layer's.
+  const LayerWeights& block(uint32_t layer) const {
+    const SharedBlockPlan& shared = plan(layer).shared;
+    return model_->layers[shared.borrows() ? static_cast<size_t>(shared.from_layer) : layer];
+  }
   bool shares_kv(uint32_t layer) const { return shape_->layers[layer].shares_kv_with >= 0; }
   const std::vector<float>& input(const NormPlan& norm) const { return norm ? normed_ : hidden_; }
   void multiply(const Weight& weight, std::span<const float> bias, const float* x, float* y) const;
@@ -89,8 +100,10 @@ class RefStep final : private DecoderOps {
   void enter_context();
   void join_head();
   void fill_states(std::vector<float>& states) const;
-  // Whether the layer reads embeddings next to the stream.
+  // Whether the layer reads embeddings next to the stream: of a head, or of a shared block.
   bool joins(uint32_t layer) const { return head_ != nullptr && head_->joins(layer); }
+  bool reads_joined(uint32_t layer) const { return joins(layer) || plan(layer).shared; }
+  void add_low(const Weight& low, const Weight& high, const float* x, std::vector<float>& y) const;
   void norm_rows(const NormPlan& norm, std::span<const float> scale, std::span<const float> bias);
   void norm_heads(const SelfAttentionPlan& attention, std::span<const float> scale,
                   std::span<const float> bias, std::vector<float>& heads);
@@ -119,14 +132,15 @@ class RefStep final : private DecoderOps {
 
   const BatchView* batch_ = nullptr;
   std::vector<float> hidden_, normed_;  // [rows, hidden]
-  std::vector<float> embedded_;         // [rows, hidden]: of a head, what tokens are
-  std::vector<float> joined_;           // [rows, 2, hidden]: and that next to the stream
-  std::vector<float> q_, attended_;     // [rows, heads, head_dim or v_dim]
-  std::vector<float> attention_gate_;   // as q_, where there is one
-  std::vector<float> k_, v_;            // [rows, kv_heads, head_dim]
-  std::vector<float> expanded_;  // [rows, heads, …] as latent attention's weights have them
-  std::vector<float> low_;       // [rows, q_rank], normed
-  std::vector<float> index_q_;   // [rows, index heads, dim]
+  std::vector<float> embedded_;  // [rows, hidden]: what tokens are, of a head or for shared blocks
+  std::vector<float> joined_;    // [rows, 2, hidden]: and that next to the stream
+  std::vector<float> before_;    // [rows, hidden]: what a layer with a shared block began with
+  std::vector<float> q_, attended_;    // [rows, heads, head_dim or v_dim]
+  std::vector<float> attention_gate_;  // as q_, where there is one
+  std::vector<float> k_, v_;           // [rows, kv_heads, head_dim]
+  std::vector<float> expanded_;        // [rows, heads, …] as latent attention's weights have them
+  std::vector<float> low_;             // [rows, q_rank], normed
+  std::vector<float> index_q_;         // [rows, index heads, dim]
   std::vector<float> index_k_, index_weights_;  // [rows, dim], [rows, index heads]
   using Chosen = std::vector<uint32_t>;
   std::vector<Chosen> chosen_;  // [rows] entries; empty: all that the row sees

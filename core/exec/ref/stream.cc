@@ -33,6 +33,7 @@ void RefStep::embed() {
     apply_norm(plan().embedding_norm, &hidden_[at], model_->embedding_norm,
                model_->embedding_norm_bias, &hidden_[at]);
   }
+  if (plan().reads_embedded()) embedded_ = hidden_;
 }
 
 void RefStep::norm_rows(const NormPlan& norm, std::span<const float> scale,
@@ -56,7 +57,7 @@ void RefStep::keep_normed(float factor) {
 
 void RefStep::mlp_norm(uint32_t layer) {
   if (!plan(layer).mlp_norm) return attention_norm(layer);
-  const LayerWeights& w = model_->layers[layer];
+  const LayerWeights& w = block(layer);
   norm_rows(plan(layer).mlp_norm, w.mlp_norm, w.mlp_norm_bias);
   keep_normed(plan(layer).mlp_keeps);
 }
@@ -77,6 +78,12 @@ void RefStep::keep_hidden(uint32_t layer, const std::vector<float>& rows) {
         rows.begin() + static_cast<ptrdiff_t>(batch_->hidden_rows[i] * size_t{plan().hidden});
     to = std::copy_n(first, plan().hidden, to);
   }
+}
+
+void RefStep::weigh_stream(uint32_t layer, bool of_mlp) {
+  const LayerWeights& w = model_->layers[layer];
+  const std::vector<float>& by = of_mlp ? w.mlp_residual : w.attention_residual;
+  for (size_t i = 0; i < hidden_.size(); ++i) hidden_[i] *= by[i % by.size()];
 }
 
 void RefStep::scale_layer(uint32_t layer) {

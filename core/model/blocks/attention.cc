@@ -11,13 +11,23 @@ namespace {
 constexpr Role kQkv[] = {Role::q, Role::k, Role::v};
 constexpr Role kQAndGate[] = {Role::q, Role::output_gate};
 
+// A shared block reads what entered the first layer next to the stream.
+Extent from_input(const ModelPlan& m, const LayerPlan& l, uint64_t rows, bool bias, Axis axis) {
+  Extent extent = from_stream(m, rows, bias, axis);
+  if (!l.shared) return extent;
+  extent.columns *= 2;
+  extent.columns_axis = Axis::other;
+  return extent;
+}
+
 // `width` is that of all KV heads.
-Extent kv_extent(const ModelPlan& m, const SelfAttentionPlan& a, uint32_t width) {
-  return from_stream(m, a.kv_from_layer < 0 ? width : 0, a.qkv_bias, Axis::kv_heads);
+Extent kv_extent(const ModelPlan& m, const LayerPlan& l, uint32_t width) {
+  const SelfAttentionPlan& a = l.attention;
+  return from_input(m, l, a.kv_from_layer < 0 ? width : 0, a.qkv_bias, Axis::kv_heads);
 }
 
 Extent k_extent(const ModelPlan& m, const LayerPlan& l) {
-  return kv_extent(m, l.attention, l.attention.kv_width());
+  return kv_extent(m, l, l.attention.kv_width());
 }
 
 const NormPlan& qk_norm(const ModelPlan&, const LayerPlan& l) {
@@ -32,7 +42,7 @@ Extent qk_norm_extent(const SelfAttentionPlan& a, uint32_t width, Axis axis) {
 
 Extent v_extent(const ModelPlan& m, const LayerPlan& l) {
   const SelfAttentionPlan& a = l.attention;
-  return kv_extent(m, a, a.k_is_v ? 0 : a.v_width());
+  return kv_extent(m, l, a.k_is_v ? 0 : a.v_width());
 }
 
 constexpr BlockTensor kTensors[] = {
@@ -66,7 +76,8 @@ constexpr BlockTensor kTensors[] = {
      .stored = "attn_q",
      .extent =
          [](const ModelPlan& m, const LayerPlan& l) {
-           return from_stream(m, l.attention.q_width(), l.attention.qkv_bias, Axis::heads);
+           const SelfAttentionPlan& a = l.attention;
+           return from_input(m, l, a.q_width(), a.qkv_bias, Axis::heads);
          },
      .in_layer = {.matrix = &LayerWeights::q, .bias = &LayerWeights::q_bias},
      .reads = Reads::mixer_input,
@@ -113,6 +124,27 @@ constexpr BlockTensor kTensors[] = {
          },
      .norm = qk_norm,
      .in_layer = {.vector = &LayerWeights::k_norm, .bias = &LayerWeights::k_norm_bias}},
+    {.role = Role::mask_in,
+     .stored = "attn_mask",
+     .extent =
+         [](const ModelPlan&, const LayerPlan& l) {
+           const SelfAttentionPlan& a = l.attention;
+           return Extent{.rows = a.learned_mask ? a.kv_heads : 0,
+                         .columns = a.v_width(),
+                         .bias = a.qkv_bias,
+                         .columns_axis = Axis::other};
+         },
+     .in_layer = {.matrix = &LayerWeights::mask_in, .bias = &LayerWeights::mask_in_bias},
+     .adapters = true},
+    {.role = Role::mask_rate,
+     .stored = "attn_mask_rate",
+     .whole = true,
+     .extent =
+         [](const ModelPlan&, const LayerPlan& l) {
+           return Extent{.rows = l.attention.learned_mask ? l.attention.kv_heads : 0};
+         },
+     .in_layer = {.vector = &LayerWeights::mask_rate},
+     .draw = {.deviation = 0.3}},
     {.role = Role::attended_norm,
      .name = "self_attn.attn_sub_norm",
      .stored = "attn_sub_norm",
@@ -151,8 +183,8 @@ constexpr BlockTensor kTensors[] = {
 
 }  // namespace
 
-constinit const Block kAttention{[](const LayerPlan& l) { return l.attends() && !l.latent; },
-                                 kTensors};
+constinit const Block kAttention{
+    [](const LayerPlan& l) { return l.attends() && !l.latent && !l.shared.borrows(); }, kTensors};
 
 float QGrowth::at(uint32_t position) const {
   const uint32_t times = (position + ahead) / tokens;

@@ -79,7 +79,11 @@ struct SelfAttentionPlan {
   QGrowth q_growth;
   float output_scale = 1.0f;    // on what is added to the stream
   NormPlan attended_norm = {};  // of all heads together, before the output's product
+  // To a score is added exp(rate · softplus(mask · V + bias)), a number of the key's KV head that
+  // follows from V of all heads. It is kept as one more element of K, by which q has 1 / scale.
+  bool learned_mask = false;
 
+  uint32_t k_dim() const { return head_dim + (learned_mask ? 1 : 0); }  // of K as it is kept
   uint32_t q_width() const { return heads * head_dim; }
   uint32_t kv_width() const { return kv_heads * head_dim; }
   uint32_t v_dim() const { return v_head_dim > 0 ? v_head_dim : head_dim; }
@@ -126,7 +130,8 @@ struct PlanFields<SelfAttentionPlan> {
       PlanField{&P::q_growth, "the growth of q", ""},
       PlanField{&P::output_scale, "the factor on attention's result",
                 "'attention_in_multiplier', 'attention_out_multiplier'"},
-      PlanField{&P::attended_norm, "the norm of what is attended", ""}};
+      PlanField{&P::attended_norm, "the norm of what is attended", ""},
+      PlanField{&P::learned_mask, "whether scores have learned masks", "the family"}};
 };
 static_assert(kAllFieldsAreListed<SelfAttentionPlan>);
 
@@ -138,7 +143,9 @@ struct AttentionWeights {
   std::vector<float> q_bias, k_bias, v_bias, output_bias, output_gate_bias;
   std::vector<float> q_norm, k_norm;  // [head_dim], or [heads or kv_heads · head_dim]
   std::vector<float> q_norm_bias, k_norm_bias;
-  std::vector<float> attended_norm;  // [heads · v_dim]
+  std::vector<float> attended_norm;            // [heads · v_dim]
+  Weight mask_in;                              // [kv_heads, kv_heads · v_dim]
+  std::vector<float> mask_in_bias, mask_rate;  // [kv_heads]
 };
 
 // What ALiBi (arXiv:2108.12409) adds to a score for each token of distance, less its sign: the

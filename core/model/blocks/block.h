@@ -30,6 +30,8 @@ enum class Role : uint8_t {
   mlp_norm,
   mlp_post_norm,
   layer_scale,  // a number that the layer ends with
+  attention_residual,
+  mlp_residual,
   // streams.cc: outside the layers, then in them
   stream_in,  // a matrix for each stream but the first
   stream_out,
@@ -53,6 +55,8 @@ enum class Role : uint8_t {
   output,
   attended_norm,
   sinks,
+  mask_in,
+  mask_rate,
   // latent.cc, with q and output
   q_a,
   q_a_norm,
@@ -100,6 +104,19 @@ enum class Role : uint8_t {
   input_gate,
   input_out,
   input_norm,
+  // shared_block.cc: the block's, and what a layer has of its own
+  block_norm,
+  block_link,
+  own_q_low,
+  own_q_high,
+  own_k_low,
+  own_k_high,
+  own_v_low,
+  own_v_high,
+  own_mlp_low,
+  own_mlp_high,  // one tensor of the two that follow
+  own_gate_high,
+  own_up_high,
   // mamba.cc, mamba2.cc, gated_delta.cc, short_conv.cc
   ssm_in,  // one tensor of those that follow; mamba: x, gate; mamba2: gate, x with B and C, Δ
   ssm_in_gate,

@@ -99,7 +99,8 @@ constexpr BlockTensor kTensors[] = {
 
 }  // namespace
 
-constinit const Block kMlp{[](const LayerPlan& l) { return l.has_dense_mlp(); }, kTensors};
+constinit const Block kMlp{
+    [](const LayerPlan& l) { return l.has_dense_mlp() && !l.shared.borrows(); }, kTensors};
 
 Xielu xielu_of(const std::vector<float>& stored) {
   if (stored.size() < 4) return {};

@@ -140,6 +140,23 @@ constexpr BlockTensor kEnd[] = {
      .in_layer = {.vector = &LayerWeights::layer_scale},
      .draw = {.mean = 1.0, .deviation = 0.1}}};
 
+template <std::vector<float> StreamWeights::*weights>
+constexpr BlockTensor weights_of_stream(Role role, std::string_view stored) {
+  return {.role = role,
+          .stored = stored,
+          .whole = true,
+          .extent =
+              [](const ModelPlan& m, const LayerPlan& l) {
+                return Extent{.rows = l.weighs_stream ? m.hidden : 0, .rows_axis = Axis::hidden};
+              },
+          .in_layer = {.vector = weights},
+          .draw = {.mean = 1.0, .deviation = 0.1}};
+}
+constexpr BlockTensor kWeights[] = {
+    weights_of_stream<&StreamWeights::attention_residual>(Role::attention_residual,
+                                                          "attn_residual"),
+    weights_of_stream<&StreamWeights::mlp_residual>(Role::mlp_residual, "ffn_residual")};
+
 bool in_all_layers(const LayerPlan&) {
   return true;
 }
@@ -148,9 +165,11 @@ bool in_all_layers(const LayerPlan&) {
 
 constinit const Block kMixerNorm{in_all_layers, kMixer};
 constinit const Block kMixerPostNorm{in_all_layers, kMixerPost};
-constinit const Block kMlpNorm{in_all_layers, kBeforeMlp};
+constinit const Block kMlpNorm{[](const LayerPlan& l) { return !l.shared.borrows(); }, kBeforeMlp};
 constinit const Block kMlpPostNorm{in_all_layers, kAfterMlp};
 constinit const Block kLayerScale{[](const LayerPlan& l) { return l.scaled; }, kEnd};
+
+constinit const Block kStreamWeights{[](const LayerPlan& l) { return l.weighs_stream; }, kWeights};
 
 std::span<const BlockTensor> tensors_before_layers() {
   return kBefore;

@@ -16,7 +16,8 @@ struct StreamWeights {
   std::vector<float> attention_post_norm, attention_post_norm_bias;
   std::vector<float> mlp_norm, mlp_norm_bias;
   std::vector<float> mlp_post_norm, mlp_post_norm_bias;
-  std::vector<float> layer_scale;  // [1], where LayerPlan::scaled
+  std::vector<float> layer_scale;                       // [1], where LayerPlan::scaled
+  std::vector<float> attention_residual, mlp_residual;  // where LayerPlan::weighs_stream
 };
 
 }  // namespace tenon

@@ -25,7 +25,6 @@ constexpr Relative kRelatives[] = {
     {"dbrx", "mixtral", "it has layer norms, limits on q, k and v, and experts in one matrix"},
     {"deepseek_v4", "deepseek_v3", "it has several residual streams, and compressed K and V"},
     {"diffllama", "llama", "its attention is the difference of two softmaxes"},
-    {"doge", "llama", "its attention masks what a learned score says"},
     {"glm5_next", "deepseek_v3", "it has a delta rule, several streams and an index of positions"},
     {"gpt_bigcode", "gpt2", "all heads share one K and V"},
     {"gpt_neo", "gpt2", "every other layer has a window, and scores are not scaled"},
@@ -44,11 +43,12 @@ constexpr Relative kRelatives[] = {
     {"recurrent_gemma", "gemma", "most of its layers have a recurrence of their own"},
     {"roberta", "", kEncoder},
     {"rwkv", "mamba", "its recurrence is another"},
-    {"rwkv7", "mamba2", "its recurrence is another"},
+    {"rwkv7", "kimi_linear",
+     "its delta rule takes out by a vector of its own, rows are mixed with those before, and "
+     "layers read the first one's values"},
     {"t5", "", "it is an encoder with a decoder"},
     {"xlstm", "mamba2", "its recurrence is another, with exponential gates"},
-    {"zamba", "jamba", "one block of attention is shared by all layers that have it"},
-    {"zamba2", "bamba", "blocks of attention are shared, and stand before a mixer"},
+    {"zamba", "zamba2", "its mixers are selective scans, by heads"},
 };
 
 size_t shared_letters(std::string_view a, std::string_view b) {

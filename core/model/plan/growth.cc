@@ -60,8 +60,8 @@ bool can_grow(const ModelPlan& plan) {
   const bool own_kind = std::ranges::any_of(plan.layers, [&](const LayerPlan& each) {
     const SelfAttentionPlan& attention = each.attention;
     return static_cast<bool>(each.latent) || attention.kv_from_layer >= 0 ||
-           attention.output_gate || attention.v_head_dim > 0 ||
-           attention.heads != layer.attention.heads;
+           attention.output_gate || attention.v_head_dim > 0 || attention.learned_mask ||
+           each.shared || each.weighs_stream || attention.heads != layer.attention.heads;
   });
   return !own_kind && layer.attention_norm.kind == NormKind::rms &&
          !layer.attention_norm.plus_one && layer.mlp_norm && !layer.attention_post_norm &&

@@ -22,6 +22,7 @@
 #include "core/model/blocks/norm.h"
 #include "core/model/blocks/recurrence.h"
 #include "core/model/blocks/rope.h"
+#include "core/model/blocks/shared_block.h"
 #include "core/model/blocks/streams.h"
 
 namespace tenon {
@@ -50,6 +51,10 @@ struct LayerPlan {
   // becomes the stream: x = kept · norm(x), then x += scale · mixer(norm(x)).
   float mixer_keeps = 0.0f, mlp_keeps = 0.0f;
   bool joins_aside = false;  // what the experts of the layer before made is added at the end
+  // What a half is added to is multiplied by a vector of the checkpoint first.
+  bool weighs_stream = false;
+  // Attention and the MLP are a block that several layers share, before the recurrence.
+  SharedBlockPlan shared;
 
   bool attends() const { return attention.heads > 0; }
   bool has_mlp() const { return mlp.width > 0 || experts; }
@@ -101,7 +106,9 @@ struct PlanFields<LayerPlan> {
                 "'full_attn_alpha_factor', 'linear_attn_alpha_factor'; 0: none"},
       PlanField{&P::mlp_keeps, "the factor on the norm before the MLP",
                 "'mlp_alpha_factor'; 0: none"},
-      PlanField{&P::joins_aside, "whether experts of the layer before join", "the family"}};
+      PlanField{&P::joins_aside, "whether experts of the layer before join", "the family"},
+      PlanField{&P::weighs_stream, "whether the stream has weights", "tensors"},
+      PlanField{&P::shared, "the shared block", ""}};
 };
 static_assert(kAllFieldsAreListed<LayerPlan>);
 
@@ -139,6 +146,13 @@ struct ModelPlan {
   const StreamsPlan& streams() const {
     static constexpr StreamsPlan kNone{};
     return layers.empty() ? kNone : layers.front().streams;
+  }
+  // Whether layers read what entered the first one.
+  bool reads_embedded() const {
+    for (const LayerPlan& layer : layers) {
+      if (layer.shared) return true;
+    }
+    return false;
   }
   uint32_t layer_input_row(TokenId token) const {
     const auto row = static_cast<uint32_t>(token);

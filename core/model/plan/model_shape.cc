@@ -45,7 +45,7 @@ void ModelShapeStorage::add_attention(const LayerPlan& plan, LayerShape& layer) 
   const SelfAttentionPlan& attention = plan.attention;
   layer.group = group_of({.kind = plan.latent ? KvKind::latent : KvKind::attention,
                           .kv_heads = attention.kv_heads,
-                          .k_dim = attention.head_dim,
+                          .k_dim = attention.k_dim(),
                           .v_dim = plan.latent ? plan.latent.kv_rank : attention.v_dim(),
                           .window_tokens = attention.window_tokens});
   const int32_t owner = attention.kv_from_layer;

@@ -169,6 +169,14 @@ std::string olmo_1b() {
     "eos_token_id":50279})";
 }
 
+std::string doge_320m() {
+  return R"({"architectures":["DogeForCausalLM"],"model_type":"doge","hidden_act":"silu",
+    "hidden_size":1024,"intermediate_size":2048,"num_hidden_layers":32,"num_attention_heads":8,
+    "num_key_value_heads":4,"attention_bias":false,"mlp_bias":false,"keep_window_size":2048,
+    "is_moe":false,"vocab_size":32768,"max_position_embeddings":2048,"rms_norm_eps":1e-6,
+    "rope_theta":10000.0,"tie_word_embeddings":true,"bos_token_id":0,"eos_token_id":1})";
+}
+
 std::string phi_2() {
   return R"({"architectures":["PhiForCausalLM"],"model_type":"phi","hidden_act":"gelu_new",
     "hidden_size":2560,"intermediate_size":10240,"num_hidden_layers":32,"num_attention_heads":32,

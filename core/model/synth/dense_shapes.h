@@ -26,6 +26,7 @@ std::string falcon_7b();
 std::string falcon_40b();
 std::string olmo_1b();
 std::string phi_2();
+std::string doge_320m();
 std::string nemotron_4b();
 std::string llada_8b();
 

@@ -161,6 +161,13 @@ constexpr NamedShape kShapes[] = {
      "51.6 B parameters, 12.1 B a token; Mamba in 28 of 32 layers, GQA 32:8, 2 of 16 experts in "
      "every other layer",
      recurrent_shapes::jamba_v0_1},
+    {"zamba2-1.2b",
+     "1.22 B parameters; Mamba-2 in 38 layers, a shared block of 32 heads before 6 of them, tied",
+     recurrent_shapes::zamba2_1_2b},
+    {"zamba2-2.7b",
+     "2.66 B parameters; Mamba-2 in 54 layers, two shared blocks of 32 heads before 9 of them, "
+     "tied",
+     recurrent_shapes::zamba2_2_7b},
     {"mpt-7b", "6.65 B parameters; 32 heads, ALiBi, plain MLP, tied", dense_shapes::mpt_7b},
     {"bloom-560m", "559 M parameters; 16 heads, ALiBi, norm of embeddings, tied",
      dense_shapes::bloom_560m},
@@ -168,6 +175,8 @@ constexpr NamedShape kShapes[] = {
      dense_shapes::falcon_7b},
     {"falcon-40b", "41.3 B parameters; GQA 128:8, parallel halves, tied", dense_shapes::falcon_40b},
     {"olmo-1b", "1.18 B parameters; 16 heads, norms without weights, tied", dense_shapes::olmo_1b},
+    {"doge-320m", "336 M parameters; GQA 8:4, learned masks of scores, tied",
+     dense_shapes::doge_320m},
     {"phi-2", "2.78 B parameters; 32 heads, parallel halves, biases", dense_shapes::phi_2},
     {"minitron-4b", "4.19 B parameters; GQA 24:8, squared ReLU", dense_shapes::nemotron_4b},
     {"olmo-3-7b",

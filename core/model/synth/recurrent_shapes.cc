@@ -1,5 +1,6 @@
 #include "core/model/synth/recurrent_shapes.h"
 
+#include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <string_view>
 #include <vector>
@@ -243,6 +244,39 @@ std::string jamba_v0_1() {
     "mamba_dt_rank":256,"mamba_conv_bias":true,"mamba_proj_bias":false,"vocab_size":65536,
     "max_position_embeddings":262144,"rms_norm_eps":1e-6,"tie_word_embeddings":false,
     "bos_token_id":1,"eos_token_id":2})";
+}
+
+namespace {
+
+// `own`: keys in which models differ; `hybrid`: layers with a shared block.
+std::string zamba2(std::string_view own, uint32_t layers, std::initializer_list<size_t> hybrid) {
+  ordered_json config = ordered_json::parse(
+      R"({"architectures":["Zamba2ForCausalLM"],"model_type":"zamba2","hidden_act":"gelu",
+    "mamba_d_conv":4,"mamba_expand":2,"mamba_ngroups":1,"add_bias_linear":false,
+    "num_attention_heads":32,"num_key_value_heads":32,"adapter_rank":128,
+    "rope_theta":10000.0,"vocab_size":32000,"max_position_embeddings":4096,"rms_norm_eps":1e-5,
+    "tie_word_embeddings":true,"bos_token_id":1,"eos_token_id":2})");
+  config.update(ordered_json::parse(own));
+  std::vector<std::string> types(layers, "linear_attention");
+  for (const size_t layer : hybrid) types[layer] = "hybrid";
+  config["num_hidden_layers"] = layers;
+  config["layer_types"] = types;
+  return config.dump();
+}
+
+}  // namespace
+
+std::string zamba2_1_2b() {
+  return zamba2(R"({"hidden_size":2048,"intermediate_size":8192,"n_mamba_heads":64,
+    "mamba_d_state":128,"num_mem_blocks":1,"use_shared_attention_adapter":true,
+    "use_mem_rope":true})",
+                38, {5, 11, 17, 23, 29, 35});
+}
+
+std::string zamba2_2_7b() {
+  return zamba2(R"({"hidden_size":2560,"intermediate_size":10240,"n_mamba_heads":80,
+    "mamba_d_state":64,"num_mem_blocks":2})",
+                54, {6, 12, 18, 24, 30, 36, 42, 47, 51});
 }
 
 }  // namespace tenon::recurrent_shapes

@@ -23,5 +23,7 @@ std::string nemotron_3_nano_30b_a3b();
 std::string bamba_9b();
 std::string falcon_h1_0_5b();
 std::string jamba_v0_1();
+std::string zamba2_1_2b();
+std::string zamba2_2_7b();
 
 }  // namespace tenon::recurrent_shapes

@@ -108,6 +108,21 @@ bool TensorTaker::is_of_idle_expert(const std::string& name) const {
   return false;
 }
 
+// Whether it is a tensor of a block that the layer shares, which an earlier layer has as well. As
+// transformers has it, the two must be equal.
+bool TensorTaker::is_copy_of_block(const std::string& name) const {
+  const std::optional<uint64_t> layer = layer_of(name);
+  if (!layer || *layer >= model_.plan.layers.size()) return false;
+  const SharedBlockPlan& shared = model_.plan.layers[*layer].shared;
+  if (!shared.borrows()) return false;
+  const std::string rest = name.substr(name.find('.', layers_.size()));
+  const std::string first = layers_ + std::to_string(shared.from_layer) + rest;
+  const TensorView* own = checkpoint_.find(name);
+  const TensorView* other = checkpoint_.find(first);
+  return taken_.contains(first) && own != nullptr && other != nullptr &&
+         own->dtype == other->dtype && std::ranges::equal(bytes_of(*own), bytes_of(*other));
+}
+
 void TensorTaker::refuse_leftovers() {
   for (const std::string& name : checkpoint_.names()) {
     if (enough_faults()) return;
@@ -121,7 +136,7 @@ void TensorTaker::refuse_leftovers() {
       continue;
     }
     if (is_idle_bias(name) || is_of_shared_kv(name) || is_of_rates(name)) continue;
-    if (is_of_idle_expert(name)) continue;
+    if (is_of_idle_expert(name) || is_copy_of_block(name)) continue;
     fault("tensor " + in_quotes(checkpoint_.stored_name(name)) +
           " has no place in the model that " + source_ + " describes");
   }

@@ -58,7 +58,11 @@ void TensorTaker::take_experts(const TensorSpec& spec) {
   const bool stands = has(stacked_name(own, stacked_in_)) || has(stacked_name(own, stacked_out_));
   // Experts without gates have no such tensor.
   const bool gated = model_.plan.layers[static_cast<size_t>(spec.layer)].experts.gated;
-  if (!gated || (!stands && experts_ == ExpertLayout::apart)) return take_apart(spec);
+  if (!gated) {
+    const std::string whole = stacked_name(own, out ? stacked_out_ : "up_proj");
+    return has(whole) ? take_stacked(spec, whole, 0, spec.rows) : take_apart(spec);
+  }
+  if (!stands && experts_ == ExpertLayout::apart) return take_apart(spec);
   if (!stands && experts_ == ExpertLayout::by_matrix) return take_stacked(spec, own, 0, spec.rows);
   if (spec.role == Role::expert_up && !has(stacked)) return;
   if (out) return take_stacked(spec, stacked, 0, spec.rows);

@@ -6,8 +6,29 @@
 
 namespace tenon {
 
+namespace {
+
+constexpr Role kParts[] = {Role::ssm_conv_q, Role::ssm_conv_k, Role::ssm_conv_v};
+
+}  // namespace
+
+bool TensorTaker::take_joined(const TensorSpec& spec) {
+  const auto* const part = std::ranges::find(kParts, spec.role);
+  if (!folder_ || part == std::end(kParts)) return false;
+  std::string joined = name(spec.name);
+  const size_t mark = joined.rfind("_conv1d");
+  if (mark == joined.npos || mark == 0 || has(joined)) return false;
+  joined.erase(mark - 1, 2);  // "self_attn.q_conv1d" → "self_attn.conv1d"
+  if (!has(joined)) return false;
+  LayerWeights& weights = model_.layers[static_cast<size_t>(spec.layer)];
+  const RecurrentPlan& own = model_.plan.layers[static_cast<size_t>(spec.layer)].recurrent;
+  if (part == kParts) {
+    weights.ssm_conv = values_of(joined, std::array<uint64_t, 3>{own.channels(), 1, own.width});
+  }
+  return true;
+}
+
 bool TensorTaker::take_third(const TensorSpec& spec) {
-  constexpr Role kParts[] = {Role::ssm_conv_q, Role::ssm_conv_k, Role::ssm_conv_v};
   const auto* const part = std::ranges::find(kParts, spec.role);
   if (!folder_ || part == std::end(kParts)) return false;
   const RecurrentPlan& own = model_.plan.layers[static_cast<size_t>(spec.layer)].recurrent;

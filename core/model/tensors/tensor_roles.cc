@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 #include "core/model/families/family.h"
 
@@ -173,11 +174,15 @@ std::vector<TensorSpec> list_tensors(const ModelPlan& plan) {
 TensorNames::TensorNames(const Family& family)
     : layers_(std::string(family.tensors.base).append(family.tensors.layers)),
       halves_(family.tensors.halves),
+      in_shared_(family.tensors.in_shared),
       outside_(merged(common_names(false), family.tensors.names, false)),
       in_layer_(merged(common_names(true), family.tensors.names, true)) {}
 
 TensorNames::TensorNames(const ModelPlan& plan) : TensorNames(family_of(plan)) {
   const FamilyTensors& tensors = family_of(plan).tensors;
+  if (!in_shared_.empty()) {
+    for (const LayerPlan& own : plan.layers) shared_.push_back(own.shared);
+  }
   const LayerPlan& layer = plan.layers.front();
   if (layer.parallel && layer.mlp_norm) in_layer_ = merged(in_layer_, tensors.two_norm_names, true);
   if (std::ranges::any_of(plan.layers, [](const LayerPlan& l) { return bool{l.experts}; })) {
@@ -195,9 +200,23 @@ std::string TensorNames::stem(Role role, int32_t layer) const {
   const TensorName* name = find(role);
   std::string own(name != nullptr ? name->name : "?");
   if (layer < 0) return own;
+  if (!in_shared_.empty()) return shared_stem(std::move(own), layer);
   if (halves_) {
     std::ranges::replace(own, '#', layer % 2 == 0 ? '0' : '1');
     layer /= 2;
+  }
+  return layers_ + std::to_string(layer) + "." + own;
+}
+
+std::string TensorNames::shared_stem(std::string own, int32_t layer) const {
+  const auto index = static_cast<size_t>(layer);
+  const SharedBlockPlan shared = index < shared_.size() ? shared_[index] : SharedBlockPlan();
+  const size_t mark = own.find('~');
+  if (mark != own.npos) own.replace(mark, 1, shared ? in_shared_ : "");
+  const size_t use = own.find('#');
+  if (use != own.npos) {
+    own.replace(use, 1, std::to_string(std::max(shared.use, 1u) - 1));
+    if (shared.borrows()) layer = shared.from_layer;
   }
   return layers_ + std::to_string(layer) + "." + own;
 }

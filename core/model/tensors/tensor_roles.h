@@ -51,6 +51,10 @@ struct FamilyTensors {
   std::string_view layers = "layers.";  // behind it
   // Two layers are one of a folder's, and a # in a name stands for which of them it is, 0 or 1.
   bool halves = false;
+  // What a ~ in a name stands for in layers with a shared block; in others it stands for nothing. A
+  // # is then the number of the layer's use of the block, from 0, and the tensor is among those of
+  // the layer that has the block.
+  std::string_view in_shared = {};
   FolderLayout layout = FolderLayout::plain;
   bool gguf_parts_gate_up = false;  // one tensor in folders, two in GGUF files
   ExpertLayout experts = ExpertLayout::apart;
@@ -63,6 +67,9 @@ struct FamilyTensors {
   std::string_view newer_part = {};
   // Further such parts, which are called otherwise where that one is.
   std::span<const std::pair<std::string_view, std::string_view>> more_parts = {};
+  // Parts of the names that transformers 5 calls otherwise in memory, and in folders that it saves
+  // as they are there, all or none of them. They are replaced one after the other.
+  std::span<const std::pair<std::string_view, std::string_view>> in_memory = {};
   std::string_view newer_stacked_in = "gate_up_proj";
   std::string_view newer_stacked_out = "down_proj";
 };
@@ -128,8 +135,12 @@ class TensorNames {
   std::string name_of_stored(std::string_view stored) const;
 
  private:
+  std::string shared_stem(std::string own, int32_t layer) const;
+
   std::string layers_;  // "model.layers."
   bool halves_ = false;
+  std::string in_shared_;
+  std::vector<SharedBlockPlan> shared_;  // [layers], or empty where no plan is known
   std::vector<TensorName> outside_;
   std::vector<TensorName> in_layer_;
 };

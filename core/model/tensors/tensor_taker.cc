@@ -77,13 +77,15 @@ TensorTaker::TensorTaker(Model& model)
     if (base.empty() || !full.starts_with(base) || checkpoint_.find(full) != nullptr) continue;
     if (checkpoint_.find(full.substr(base.size())) != nullptr) base_ = base;
   }
+  in_memory_ = family.tensors.in_memory;
+  if (!folder_ || !has_names_of_memory()) in_memory_ = {};
   layers_ = name(base + std::string(family.tensors.layers));
   // Without its prefix nothing tells a model's own tensors outside the layers from others.
-  outside_ = base_.empty() && !base.empty() ? base : names_.stem(Role::final_norm, -1) + ".";
+  outside_ = base_.empty() && !base.empty() ? name(base) : names_.stem(Role::final_norm, -1) + ".";
   part_ = family.tensors.part;
   newer_part_ = family.tensors.newer_part;
   more_parts_ = family.tensors.more_parts;
-  newer_ = folder_ && has_newer_names();
+  newer_ = folder_ && in_memory_.empty() && has_newer_names();
   stacked_in_ = newer_ ? family.tensors.newer_stacked_in : family.tensors.stacked_in;
   stacked_out_ = newer_ ? family.tensors.newer_stacked_out : family.tensors.stacked_out;
   head_ = name(names_.stem(Role::head, -1) + ".");
@@ -107,13 +109,25 @@ bool TensorTaker::has_newer_names() const {
   return newer;
 }
 
+bool TensorTaker::has_names_of_memory() const {
+  bool any = false;
+  for (const std::string& name : checkpoint_.names()) {
+    for (const auto& [from, to] : in_memory_) {
+      if (name.find(from) != std::string::npos) return false;
+      any = any || name.find(to) != std::string::npos;
+    }
+  }
+  return any;
+}
+
 std::string TensorTaker::name(const std::string& full) const {
   std::string own = !base_.empty() && full.starts_with(base_) ? full.substr(base_.size()) : full;
-  if (!newer_) return own;
   const auto rename = [&own](std::string_view from, std::string_view to) {
     const size_t part = own.find(from);
     if (part != std::string::npos) own.replace(part, from.size(), to);
   };
+  for (const auto& [from, to] : in_memory_) rename(from, to);
+  if (!newer_) return own;
   rename(part_, newer_part_);
   for (const auto& [from, to] : more_parts_) rename(from, to);
   return own;
@@ -184,7 +198,7 @@ std::vector<float> TensorTaker::stored_values(const TensorSpec& spec,
 }
 
 void TensorTaker::take_vector(const TensorSpec& spec) {
-  if (take_third(spec) || take_rates(spec)) return;
+  if (take_joined(spec) || take_third(spec) || take_rates(spec)) return;
   const SelfAttentionPlan* attention =
       spec.layer < 0 ? nullptr : &model_.plan.layers[static_cast<size_t>(spec.layer)].attention;
   std::vector<float> values = stored_values(spec, attention);

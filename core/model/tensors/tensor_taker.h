@@ -44,12 +44,14 @@ class TensorTaker {
  private:
   void fault(std::string_view text);
   bool has_newer_names() const;
+  bool has_names_of_memory() const;
   bool belongs_here(const std::string& name) const;
   std::optional<uint64_t> layer_of(const std::string& name) const;
   void warn_of_layers_behind() const;
   bool is_idle_bias(const std::string& name) const;
   bool is_of_shared_kv(const std::string& name) const;
   bool is_of_idle_expert(const std::string& name) const;
+  bool is_copy_of_block(const std::string& name) const;
   // With `blocks`, the columns of `shape` are stored in blocks of that format.
   const TensorView* find(const std::string& name, std::span<const uint64_t> shape,
                          const QuantFormat* blocks);
@@ -57,6 +59,9 @@ class TensorTaker {
   // Whether transformers has cut a convolution's q, k and v into three equal parts, which it does
   // whatever their sizes are; then takes the one that the tensor is.
   bool take_third(const TensorSpec& spec);
+  // Whether a folder has a convolution's q, k and v in one tensor, as transformers has them in
+  // memory; then takes the part that the tensor is.
+  bool take_joined(const TensorSpec& spec);
   // take_rates.cc: rates of lightning attention that a folder does not store, and whether a tensor
   // has powers of those that it has, which must follow from them.
   bool take_rates(const TensorSpec& spec);
@@ -103,7 +108,8 @@ class TensorTaker {
   std::string part_, newer_part_;  // of names
   std::span<const std::pair<std::string_view, std::string_view>> more_parts_;
   bool newer_ = false;  // the checkpoint has newer_part_
-  bool adds_one_;       // to norms whose plan says plus_one
+  std::span<const std::pair<std::string_view, std::string_view>> in_memory_;  // empty: it has none
+  bool adds_one_;  // to norms whose plan says plus_one
   std::set<std::string, std::less<>> taken_;
   uint64_t vector_bytes_ = 0;
   size_t faults_ = 0;

@@ -95,7 +95,8 @@ std::vector<ScaledInput> scalable_inputs(const LayerPlan& plan, const LayerWeigh
     out.push_back({ScaleSource::attention_norm, {&w.q, &w.k, &w.v}});
     if (plan.attention.output_gate) out.back().weights.push_back(&w.output_gate);
   }
-  if (plain && plan.attention.clip == 0) out.push_back({ScaleSource::v_rows, {&w.output}});
+  if (plain && plan.attention.clip == 0 && !plan.attention.learned_mask)
+    out.push_back({ScaleSource::v_rows, {&w.output}});
   if (plan.experts || plan.mlp.width == 0) return out;
   if (plan.mlp_norm) {
     out.push_back({ScaleSource::mlp_norm, {&w.up, &w.gate}});

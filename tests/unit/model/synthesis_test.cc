@@ -110,6 +110,9 @@ TEST(NamedShapes, counts_of_parameters_are_those_of_the_models) {
                                                     {"nemotron-h-8b", 8100852736},
                                                     {"falcon-h1-0.5b", 521411104},
                                                     {"jamba-v0.1", 51570323328},
+                                                    {"doge-320m", 335750272},
+                                                    {"zamba2-1.2b", 1215064704},
+                                                    {"zamba2-2.7b", 2662214560},
                                                     // With the routers' corrections.
                                                     {"nemotron-3-nano-30b-a3b", 31577940288},
                                                     {"kimi-linear-48b-a3b", 49122681728},

@@ -85,6 +85,17 @@ void add_sharing(const ModelPlan& plan, std::vector<std::string>& features) {
                      std::to_string(plan.layers.size()) + " layers");
 }
 
+void add_shared_blocks(const ModelPlan& plan, std::vector<std::string>& features) {
+  const auto count = [&](auto has) {
+    return std::to_string(std::ranges::count_if(plan.layers, has));
+  };
+  if (!plan.reads_embedded()) return;
+  features.push_back("shared blocks (" +
+                     count([](const LayerPlan& l) { return l.shared && !l.shared.borrows(); }) +
+                     ") in " + count([](const LayerPlan& l) { return bool{l.shared}; }) + " of " +
+                     std::to_string(plan.layers.size()) + " layers");
+}
+
 // What recurrent layers keep of a sequence, however long it is.
 uint64_t state_bytes(const ModelPlan& plan) {
   uint64_t bytes = 0;
@@ -207,6 +218,9 @@ std::string features_of(const ModelPlan& plan) {
   add(static_cast<bool>(layer.streams),
       "several residual streams (" + std::to_string(layer.streams.count) + ")");
   add(static_cast<bool>(layer.low_residual), "a learned residual");
+  add_shared_blocks(plan, features);
+  add(attention.learned_mask, "learned masks of scores");
+  add(layer.weighs_stream, "weights of the stream");
   add(std::ranges::any_of(plan.layers, [](const LayerPlan& l) { return l.mlp.cuts_gate; }),
       "gates cut off");
   add(static_cast<bool>(layer.attention.attended_norm), "norms inside both halves");
@@ -240,7 +254,8 @@ uint64_t kv_elements_per_token(const ModelPlan& plan) {
   uint64_t elements = 0;
   for (const LayerPlan& layer : plan.layers) {
     if (layer.attention.kv_from_layer >= 0) continue;
-    elements += layer.attention.kv_width() + (layer.latent ? 0 : layer.attention.v_width());
+    elements += uint64_t{layer.attention.kv_heads} * layer.attention.k_dim();
+    elements += layer.latent ? 0 : layer.attention.v_width();
     if (layer.index.heads > 0) elements += layer.index.dim;
   }
   return elements;
