@@ -120,7 +120,7 @@ CASES = {
 
 # New cases belong here.
 SEEDED = {*delta_cases.CASES, *dense_cases.CASES, *conv_cases.CASES, "cohere_norms",
-          "falcon_serial", "gemma2_biases", "gemma3_capped", "granite4_stacked",
+          "falcon", "falcon_serial", "gemma2_biases", "gemma3", "gemma3_capped", "granite4_stacked",
           "granitemoeshared_stacked", "llama_shared_kv_biases", "mixtral_stacked", "olmo2_biases",
           "olmo_biases", "qwen2_moe_sparse", "stablelm", "smollm3_window", "gpt_oss_plain",
           "gpt2_scaled", "deepseek_v3_halves", "llama_shared_kv", "olmoe_clipped", "granite_biases",

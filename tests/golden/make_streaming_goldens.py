@@ -14,6 +14,7 @@ own keep that. tests/cli/streaming_test.py compares.
 import pathlib
 
 import numpy as np
+import seeded_weights
 import torch
 from transformers import AutoModelForCausalLM
 
@@ -21,6 +22,7 @@ TOKENS, ROWS_APART = 100, 5
 SINKS, WINDOW, STRIDE = 4, 12, 8
 MODELS = ["llama_gqa", "gemma3", "deepseek_v2", "gpt_oss"]
 HERE = pathlib.Path(__file__).resolve().parent
+FOLDERS = seeded_weights.built(HERE / "models")
 
 
 def streaming(row, key):
@@ -52,7 +54,7 @@ def main():
     tokens = np.random.default_rng(17).integers(3, 99, TOKENS).astype(np.int32)
     np.save(out / "tokens.npy", tokens)
     for name in MODELS:
-        model = AutoModelForCausalLM.from_pretrained(HERE / "models" / name, dtype=torch.float32,
+        model = AutoModelForCausalLM.from_pretrained(FOLDERS / name, dtype=torch.float32,
                                                      attn_implementation="eager",
                                                      experts_implementation="eager").eval()
         ids = torch.from_numpy(tokens.astype(np.int64))[None]
