@@ -41,6 +41,16 @@ constexpr TensorName kNames[] = {
     {Role::router_correction, "mlp.gate.expert_bias", {}, true},
 };
 
+constexpr std::pair<std::string_view, std::string_view> kInMemory[] = {
+    {"model.word_embeddings.", "model.embed_tokens."},
+    {".attention.dense.", ".self_attn.o_proj."},
+    {".attention.f_proj.", ".self_attn.forget_gate.f_proj."},
+    {".attention.dt_bias", ".self_attn.forget_gate.dt_bias"},
+    {".attention.A_log", ".self_attn.forget_gate.A_log"},
+    {".attention.", ".self_attn."},
+    {"mlp.gate.expert_bias", "mlp.gate.e_score_correction_bias"},
+};
+
 // Heads have sizes of their own, so that the general one counts for nothing.
 constexpr ShapeDefaults kShape{.vocabulary = 157184,
                                .hidden = 2560,
@@ -126,10 +136,11 @@ void read(const JsonFields& config, ModelPlan& plan) {
 
 }  // namespace bailing_family
 
-const Family kBailingHybrid{.model_type = "bailing_hybrid",
-                            .class_stem = "BailingHybrid",
-                            .architecture = {},
-                            .read = bailing_family::read,
-                            .tensors = {.names = bailing_family::kNames}};
+const Family kBailingHybrid{
+    .model_type = "bailing_hybrid",
+    .class_stem = "BailingHybrid",
+    .architecture = {},
+    .read = bailing_family::read,
+    .tensors = {.names = bailing_family::kNames, .in_memory = bailing_family::kInMemory}};
 
 }  // namespace tenon

@@ -14,6 +14,19 @@ constexpr TensorName kExaoneNames[] = {
     {Role::gate, "mlp.c_fc_0"},           {Role::up, "mlp.c_fc_1"},
     {Role::down, "mlp.c_proj"},
 };
+constexpr std::pair<std::string_view, std::string_view> kInMemory[] = {
+    {"transformer.wte.", "model.embed_tokens."},
+    {"transformer.h.", "model.layers."},
+    {"transformer.ln_f.", "model.norm."},
+    {"transformer.", "model."},
+    {".attn.attention.out_proj.", ".self_attn.o_proj."},
+    {".attn.attention.", ".self_attn."},
+    {".ln_1.", ".input_layernorm."},
+    {".ln_2.", ".post_attention_layernorm."},
+    {".mlp.c_fc_0.", ".mlp.gate_proj."},
+    {".mlp.c_fc_1.", ".mlp.up_proj."},
+    {".mlp.c_proj.", ".mlp.down_proj."},
+};
 constexpr TensorName kExaone4Names[] = {
     {Role::attention_norm, ""},
     {Role::mlp_norm, ""},
@@ -78,13 +91,15 @@ void read_exaone4(const JsonFields& config, ModelPlan& plan) {
 
 }  // namespace exaone_family
 
-const Family kExaone{
-    .model_type = "exaone",
-    .class_stem = "Exaone",
-    .architecture = "exaone",
-    .read = exaone_family::read_exaone,
-    .tensors = {.names = exaone_family::kExaoneNames, .base = "transformer.", .layers = "h."},
-    .other_stem = "Llama"};
+const Family kExaone{.model_type = "exaone",
+                     .class_stem = "Exaone",
+                     .architecture = "exaone",
+                     .read = exaone_family::read_exaone,
+                     .tensors = {.names = exaone_family::kExaoneNames,
+                                 .base = "transformer.",
+                                 .layers = "h.",
+                                 .in_memory = exaone_family::kInMemory},
+                     .other_stem = "Llama"};
 const Family kExaone4{.model_type = "exaone4",
                       .class_stem = "Exaone4",
                       .architecture = "exaone4",

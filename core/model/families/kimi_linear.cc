@@ -42,6 +42,14 @@ constexpr TensorName kNames[] = {
     {Role::shared_down, "block_sparse_moe.shared_experts.down_proj"},
 };
 
+constexpr std::pair<std::string_view, std::string_view> kInMemory[] = {
+    {".block_sparse_moe.", ".mlp."},
+    {"self_attn.f_a_proj", "self_attn.forget_gate.f_a_proj"},
+    {"self_attn.f_b_proj", "self_attn.forget_gate.f_b_proj"},
+    {"self_attn.dt_bias", "self_attn.forget_gate.dt_bias"},
+    {"self_attn.A_log", "self_attn.forget_gate.A_log"},
+};
+
 // Heads have sizes of their own, so that the general one counts for nothing.
 constexpr ShapeDefaults kShape{.vocabulary = 163840,
                                .hidden = 2304,
@@ -223,7 +231,8 @@ const Family kKimiLinear{.model_type = "kimi_linear",
                          .read = kimi_linear_family::read,
                          .tensors = {.names = kimi_linear_family::kNames,
                                      .part = ".mlp.",
-                                     .newer_part = ".block_sparse_moe."},
+                                     .newer_part = ".block_sparse_moe.",
+                                     .in_memory = kimi_linear_family::kInMemory},
                          .gguf_latent = true,
                          .from_gguf = kimi_linear_family::from_gguf,
                          .to_gguf = kimi_linear_family::to_gguf};

@@ -45,6 +45,8 @@ constexpr TensorName kNames[] = {
     {Role::latent_out, "mixer.fc2_latent_proj"},
 };
 
+constexpr std::pair<std::string_view, std::string_view> kInMemory[] = {{"backbone.", "model."}};
+
 enum class Mixer : uint8_t { mamba, attention, mlp, experts };
 
 std::optional<Mixer> mixer_of(const json& type) {
@@ -287,7 +289,9 @@ const Family kNemotronH{.model_type = "nemotron_h",
                         .class_stem = "NemotronH",
                         .architecture = "nemotron_h_moe",
                         .read = nemotron_h_family::read,
-                        .tensors = {.names = nemotron_h_family::kNames, .base = "backbone."},
+                        .tensors = {.names = nemotron_h_family::kNames,
+                                    .base = "backbone.",
+                                    .in_memory = nemotron_h_family::kInMemory},
                         .gguf_partial_rotation = true,
                         .gguf_attention = GgufAttention::in_some_layers,
                         .gguf_eps_key = "layer_norm_epsilon",

@@ -29,6 +29,10 @@ constexpr TensorName kNames[] = {
     {Role::ssm_norm, "linear_attn.o_norm"},
     {Role::ssm_out, "linear_attn.o_proj"},
 };
+constexpr std::pair<std::string_view, std::string_view> kInMemory[] = {
+    {"attention_layer_norm", "input_layernorm"},
+    {"feedforward_layer_norm", "post_attention_layernorm"},
+};
 constexpr uint32_t kMaxHead = 32768;
 constexpr float kGateEps = 1e-5f;  // as transformers hard-codes it
 
@@ -104,6 +108,7 @@ const Family kOlmoHybrid{.model_type = "olmo_hybrid",
                          .read = olmo_hybrid_family::read,
                          .tensors = {.names = olmo_hybrid_family::kNames,
                                      .part = "post_attention_layernorm",
-                                     .newer_part = "feedforward_layer_norm"}};
+                                     .newer_part = "feedforward_layer_norm",
+                                     .in_memory = olmo_hybrid_family::kInMemory}};
 
 }  // namespace tenon

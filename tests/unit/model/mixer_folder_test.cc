@@ -178,6 +178,72 @@ TEST(MixedFolders, a_convolution_that_lacks_a_part_is_refused) {
               HasSubstr("tensor 'model.layers.2.self_attn.k_conv1d.weight' is missing"));
 }
 
+// As transformers 5 has them in memory: a convolution is one tensor, and so are experts' matrices.
+TEST(MixedFolders, kimi_has_the_names_that_it_has_in_memory) {
+  MixedFolder folder(kKimi);
+  folder.rename(".block_sparse_moe.", ".mlp.");
+  for (const char* moved : {"f_a_proj", "f_b_proj", "dt_bias", "A_log"}) {
+    folder.rename("self_attn." + std::string(moved), "self_attn.forget_gate." + std::string(moved));
+  }
+  for (const std::string layer : {"model.layers.0.self_attn.", "model.layers.2.self_attn."}) {
+    StoredTensor joined{.shape = {18, 1, 3}, .values = {}};
+    for (const std::string part : {"q", "k", "v"}) {
+      const auto own = folder.tensors.extract(layer + part + "_conv1d.weight").mapped().values;
+      joined.values.insert(joined.values.end(), own.begin(), own.end());
+    }
+    folder.tensors[layer + "conv1d.weight"] = joined;
+  }
+  folder.write();
+  const auto model = open_model(folder.path());
+  ASSERT_TRUE(model.ok()) << model.status().message();
+  const LayerWeights& delta = (*model)->layers[0];
+  ASSERT_EQ(delta.ssm_conv.size(), 3u * 6 * 3);
+  EXPECT_EQ(delta.ssm_conv[17], 17.0f);
+  EXPECT_EQ(delta.ssm_conv[18], 0.0f);
+  EXPECT_EQ((*model)->layers[2].experts.size(), 2u);
+  folder.tensors["model.layers.0.self_attn.conv1d.weight"].shape[0] = 17;
+  folder.tensors["model.layers.0.self_attn.conv1d.weight"].values.resize(17 * 3);
+  folder.write();
+  EXPECT_THAT(std::string(open_model(folder.path()).status().message()),
+              HasSubstr("self_attn.conv1d.weight"));
+}
+
+TEST(MixedFolders, olmo_hybrid_has_the_names_that_it_has_in_memory) {
+  MixedFolder folder(kOlmo);
+  folder.rename("attention_layer_norm", "input_layernorm");
+  folder.rename("feedforward_layer_norm", "post_attention_layernorm");
+  folder.write();
+  const auto model = open_model(folder.path());
+  ASSERT_TRUE(model.ok()) << model.status().message();
+  EXPECT_EQ((*model)->layers[0].mlp_norm.size(), 8u);
+  EXPECT_EQ((*model)->layers[1].attention_post_norm.size(), 8u);
+}
+
+TEST(MixedFolders, nemotron_has_experts_of_a_layer_in_one_tensor) {
+  MixedFolder folder(kNemotron);
+  folder.rename("backbone.", "model.");
+  for (const auto& [name, rows, columns] : {std::tuple("up_proj", uint64_t{4}, uint64_t{8}),
+                                            std::tuple("down_proj", uint64_t{8}, uint64_t{4})}) {
+    StoredTensor all{.shape = {3, rows, columns}, .values = {}};
+    const std::string experts = "model.layers.3.mixer.experts.";
+    for (const std::string expert : {"0.", "1.", "2."}) {
+      const auto own = folder.tensors.extract(experts + expert + name + ".weight").mapped().values;
+      all.values.insert(all.values.end(), own.begin(), own.end());
+    }
+    folder.tensors[experts + name] = all;
+  }
+  folder.write();
+  const auto model = open_model(folder.path());
+  ASSERT_TRUE(model.ok()) << model.status().message();
+  EXPECT_EQ((*model)->layers[3].experts[2].up.n_out, 4u);
+  EXPECT_EQ((*model)->layers[3].experts[2].down.n_out, 8u);
+  folder.tensors["model.layers.9.mixer.strange"] = {.shape = {1}, .values = {1.0f}};
+  folder.tensors["model.strange"] = {.shape = {1}, .values = {1.0f}};
+  folder.write();
+  EXPECT_THAT(std::string(open_model(folder.path()).status().message()),
+              HasSubstr("'model.strange' has no place"));
+}
+
 TEST(MixedFolders, layers_of_nemotron_are_one_half_each) {
   MixedFolder folder(with(kNemotron, {{"moe_latent_size", "6"}}));
   folder.write();
