@@ -113,12 +113,7 @@ class Run:
     def wait(self):
         """Standard error after all have ended, and how long that took."""
         began = time.monotonic()
-        try:
-            _, error = self.process.communicate(timeout=PATIENCE_S + 20)
-        except subprocess.TimeoutExpired as slow:
-            for place in processes(self.mark):
-                os.kill(place, signal.SIGKILL)
-            raise Failure("the run goes on: nobody noticed") from slow
+        error = self.communicated()
         for rank, end in self.ends.items():
             if not select.select([end], [], [], 20)[0]:
                 raise Failure(f"the process of rank {rank} is left")
@@ -130,6 +125,20 @@ class Run:
                 raise Failure(f"left are the processes {sorted(left)}" if left else f"left is {sorted(kept)}")
             time.sleep(0.1)
         return error, seconds
+
+    def communicated(self):
+        """Standard error; in slices of time, so that a machine that stands still loses one of them alone."""
+        for _ in range((PATIENCE_S + 20) * 10):
+            try:
+                return self.process.communicate(timeout=0.1)[1]
+            except subprocess.TimeoutExpired:
+                pass
+        left = processes(self.mark)
+        names = [(place / "cmdline").read_text().split("\0")[0] for place in (pathlib.Path(f"/proc/{one}") for one in left)
+                 if place.exists()]
+        for place in left:
+            os.kill(place, signal.SIGKILL)
+        raise Failure(f"the run goes on: left are {names}; said was: {self.process.communicate()[1]}")
 
     def end(self):
         self.process.send_signal(signal.SIGTERM)
@@ -201,6 +210,13 @@ def fault(key, ranks, numbers, has_mounts):
     """One fault; what happened, in words."""
     rank = numbers.randrange(ranks)
     kind = numbers.choice(("SIGKILL", "SIGSTOP", "SIGSEGV", "starved", "early", "early", "disk"))
+    try:
+        return one_fault(key, ranks, rank, kind, numbers, has_mounts)
+    except Failure as failure:
+        raise Failure(f"{key}, rank {rank}, {kind}: {failure}") from failure
+
+
+def one_fault(key, ranks, rank, kind, numbers, has_mounts):
     if kind == "disk" and has_mounts:
         return disk_fault(key, ranks, rank, numbers.choice(DISK))
     if kind in ("early", "disk"):

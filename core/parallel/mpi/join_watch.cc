@@ -1,6 +1,7 @@
 #include "core/parallel/mpi/join_watch.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/syscall.h>
@@ -20,6 +21,9 @@ namespace {
 
 constexpr int kBeatMs = 100;
 constexpr auto kHeadStart = std::chrono::milliseconds(300);  // of the one who speaks
+constexpr int kLauncherPatienceMs = 5000;
+constexpr std::string_view kLauncherNames[] = {"mpirun", "mpiexec", "orterun",
+                                               "orted",  "prterun", "prted"};
 constexpr std::string_view kRankNames[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK"};
 
 int64_t monotonic_ns() {
@@ -69,6 +73,48 @@ std::vector<int64_t> children_of(int64_t process) {
   }
   closedir(folder);
   return children;
+}
+
+// Of Open MPI: another one's processes have work of their own.
+bool is_mpirun(int64_t process) {
+  const std::string name = text_of(place_of(process) + "/comm");
+  return std::ranges::any_of(kLauncherNames,
+                             [&](std::string_view known) { return name.starts_with(known); });
+}
+
+void close_all_but(int descriptor) {
+  const auto first = static_cast<unsigned>(descriptor);
+  if (syscall(SYS_close_range, 0u, first - 1, 0u) == 0 &&
+      syscall(SYS_close_range, first + 1, ~0u, 0u) == 0) {
+    return;
+  }
+  constexpr int kUsual = 1024;
+  for (int other = 0; other < kUsual; ++other) {
+    if (other != descriptor) close(other);
+  }
+}
+
+// Open MPI's mpirun 4.1 can wait for itself without end where a rank dies while it connects to it
+// ("PMIX ERROR: UNREACHABLE"), and then outlives all ranks. A process of ours that outlives this
+// one ends it.
+void end_launcher_if_it_stays() {
+  const pid_t launcher = getppid();
+  if (!is_mpirun(launcher)) return;
+  const auto descriptor = static_cast<int>(syscall(SYS_pidfd_open, launcher, 0));
+  if (descriptor < 1) return;
+  if (fork() != 0) {
+    close(descriptor);
+    return;
+  }
+  // From here on nothing but system calls: other threads may have held any lock.
+  setsid();
+  close_all_but(descriptor);  // what a launcher reads of ranks ends with them
+  pollfd asked{.fd = descriptor, .events = POLLIN, .revents = 0};
+  int ended = 0;
+  while ((ended = poll(&asked, 1, kLauncherPatienceMs)) < 0 && errno == EINTR) {
+  }
+  if (ended == 0) syscall(SYS_pidfd_send_signal, descriptor, SIGKILL, nullptr, 0);
+  _exit(0);
 }
 
 std::string name_of(uint32_t rank, int64_t process) {
@@ -153,6 +199,7 @@ void JoinWatch::watch(const std::stop_token& stop) {
       if (!speaks) std::this_thread::sleep_for(kHeadStart);
       if (stop.stop_requested()) return;
       syscall(SYS_pidfd_send_signal, sibling.descriptor, SIGKILL, nullptr, 0);
+      if (speaks) end_launcher_if_it_stays();
       on_fault_(fault, speaks);
       return;
     }

@@ -1,6 +1,8 @@
 // Watches the ranks of this host until they have met: a launcher waits for one that is stopped for
 // ever, and tells nobody's name of one that was killed. Afterwards RankWatch does.
 //
+// Whoever speaks sees to it that Open MPI's launcher ends as well, which it may not do by itself.
+//
 // Ranks of one host are children of one launcher, which it tells their numbers by the environment.
 // Where they are not (a script in between that stays), nothing is watched.
 #pragma once

@@ -18,13 +18,21 @@ namespace {
 using testing::HasSubstr;
 
 // A launcher with three children: two that it calls ranks 1 and 2, and one that watches as rank 0.
-// What that one says of rank 1, of which `act` has done something.
-std::string said_of_rank_1(const std::function<void(pid_t)>& act) {
+// What that one says of rank 1, of which `act` has done something. `end`: of the launcher, which
+// waits for ever.
+void kill_launcher(pid_t launcher) {
+  kill(launcher, SIGKILL);
+  waitpid(launcher, nullptr, 0);
+}
+std::string said_of_rank_1(const std::function<void(pid_t)>& act,
+                           const std::function<void(pid_t)>& end = kill_launcher,
+                           const char* name = "launcher") {
   int to_test[2], ranks[2];
   EXPECT_EQ(pipe(to_test), 0);
   EXPECT_EQ(pipe(ranks), 0);
   const pid_t launcher = fork();
   if (launcher == 0) {
+    prctl(PR_SET_NAME, name);
     for (const char* rank : {"1", "2"}) {
       const pid_t child = fork();
       if (child == 0) {
@@ -55,9 +63,8 @@ std::string said_of_rank_1(const std::function<void(pid_t)>& act) {
   EXPECT_EQ(read(to_test[0], said, 1), 1);  // it knows both
   act(first);
   const ssize_t bytes = read(to_test[0], said, sizeof(said));
-  kill(launcher, SIGKILL);
-  waitpid(launcher, nullptr, 0);
-  for (const int end : {to_test[0], to_test[1], ranks[0], ranks[1]}) close(end);
+  end(launcher);
+  for (const int one : {to_test[0], to_test[1], ranks[0], ranks[1]}) close(one);
   return {said, static_cast<size_t>(std::max<ssize_t>(bytes, 0))};
 }
 
@@ -66,6 +73,16 @@ TEST(JoinWatchTest, names_a_rank_that_was_killed_before_all_had_come) {
   EXPECT_THAT(said, testing::StartsWith("rank 1 on "));
   EXPECT_THAT(said,
               HasSubstr(") has ended before the ranks had met: it was killed, or it crashed"));
+}
+
+TEST(JoinWatchTest, ends_a_launcher_that_stays_although_all_ranks_end) {
+  int status = 0;
+  const std::string said =
+      said_of_rank_1([](pid_t rank) { kill(rank, SIGKILL); },
+                     [&](pid_t launcher) { EXPECT_EQ(waitpid(launcher, &status, 0), launcher); },
+                     "mpirun.openmpi");
+  EXPECT_THAT(said, testing::StartsWith("rank 1 on "));
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 }
 
 TEST(JoinWatchTest, names_a_rank_that_is_stopped_before_all_had_come) {
