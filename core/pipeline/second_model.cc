@@ -50,20 +50,6 @@ Status check_vocabulary(const OpenedModels& pipeline, const Model& second,
                           "same family");
 }
 
-// A head reads a prompt's states when it first drafts, and managers drop K/V that has left a window
-// before.
-Status check_windows(const OpenedHead& opened, const std::string& where) {
-  for (const LayerPlan& layer : opened.model->plan.layers) {
-    const uint32_t window = layer.attention.window_tokens;
-    if (window == 0) continue;
-    return unsupported(
-        where + ": the layer for drafts attends to a window of " + std::to_string(window) +
-        " tokens, which is not built: the K/V behind a window is dropped before such "
-        "a layer reads it; use another drafter");
-  }
-  return {};
-}
-
 void keep_head(OpenedModels& pipeline, OpenedHead opened) {
   pipeline.second = std::make_unique<SecondModel>();
   SecondModel& second = *pipeline.second;
@@ -80,7 +66,6 @@ Status open_head_of(OpenedModels& pipeline) {
   Result<OpenedHead> opened = open_head(path.value, *pipeline.model);
   if (!opened.ok()) return with_context(path.origin.text(), opened.status());
   TENON_RETURN_IF_ERROR(check_vocabulary(pipeline, *opened->model, path.origin.text()));
-  TENON_RETURN_IF_ERROR(check_windows(*opened, path.origin.text()));
   keep_head(pipeline, *std::move(opened));
   return {};
 }
@@ -105,7 +90,6 @@ Status open_layers_for_drafts(const PipelineRequest& request, OpenedModels& pipe
   }
   Result<OpenedHead> opened = open_own_head(*pipeline.model);
   if (!opened.ok()) return with_context(id.origin.text(), opened.status());
-  TENON_RETURN_IF_ERROR(check_windows(*opened, id.origin.text()));
   keep_head(pipeline, *std::move(opened));
   return {};
 }

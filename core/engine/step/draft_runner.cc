@@ -251,11 +251,13 @@ Status DraftRunner::forward_rows(std::span<const RunnerRow> rows, std::span<cons
   found_hidden_.assign(wants_hidden_ ? rows.size() : 0, nullptr);
   logits_.clear();
   hidden_.clear();
-  for (uint32_t i = 0; i < rows.size(); ++i) {
-    TENON_RETURN_IF_ERROR(check(rows[i]));
-    TENON_RETURN_IF_ERROR(forget_other_branch(rows[i]));
-    TENON_RETURN_IF_ERROR(add(rows[i], i));
+  for (const RunnerRow& row : rows) {
+    TENON_RETURN_IF_ERROR(check(row));
+    TENON_RETURN_IF_ERROR(forget_other_branch(row));
+    TENON_RETURN_IF_ERROR(skim(row));
   }
+  TENON_RETURN_IF_ERROR(run_pass(false));
+  for (uint32_t i = 0; i < rows.size(); ++i) TENON_RETURN_IF_ERROR(add(rows[i], i));
   TENON_RETURN_IF_ERROR(run_pass(true));
   std::copy(found_.begin(), found_.end(), logits.begin());
   std::copy(found_hidden_.begin(), found_hidden_.end(), hidden.begin());

@@ -102,6 +102,8 @@ class DraftRunner final : public ModelRunner, public ModelTreeRunner, public Mod
   Status forward_rows(std::span<const RunnerRow> rows, std::span<const float*> logits,
                       std::span<const float*> hidden);
   Status forget_other_branch(const RunnerRow& row);
+  uint32_t first_held(std::span<const KvTableView> tables) const;
+  Status skim(const RunnerRow& row);
   Status add(const RunnerRow& row, uint32_t index);
   Status check(const RunnerTree& tree);
   Status run_trees(std::span<const RunnerTree> trees, std::span<const float*> logits,

@@ -80,9 +80,9 @@ Status DraftRunner::run_blocks(std::span<const RunnerBlock> blocks, std::span<co
   for (const RunnerBlock& block : blocks) {
     TENON_RETURN_IF_ERROR(check(block));
     TENON_RETURN_IF_ERROR(forget_other_branch(row_of(block)));
-    if (apart) TENON_RETURN_IF_ERROR(add_context(block));
+    TENON_RETURN_IF_ERROR(apart ? add_context(block) : skim(row_of(block)));
   }
-  if (apart) TENON_RETURN_IF_ERROR(run_pass(false));
+  TENON_RETURN_IF_ERROR(run_pass(false));
   uint32_t index = 0;
   for (const RunnerBlock& block : blocks) {
     TENON_RETURN_IF_ERROR(apart ? add_block(block, index) : add_masked(block, index));

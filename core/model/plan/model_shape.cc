@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <span>
 
 #include "core/model/plan/model_plan.h"
 
@@ -9,6 +10,18 @@ namespace {
 bool keep_the_same(const KvGroup& a, const KvGroup& b) {
   return a.kind == b.kind && a.kv_heads == b.kv_heads && a.k_dim == b.k_dim && a.v_dim == b.v_dim &&
          a.window_tokens == b.window_tokens;
+}
+
+// Who runs the draft is behind the target: rows are computed when drafts are wanted, and the first
+// of them then sees one entry before those that the target's next row would. What a lone layer that
+// attends keeps follows from a row's own inputs, so no more than that is needed. Of several layers
+// the second reads what the first made of all that it saw: everything is kept.
+uint32_t window_of_draft(const ModelShape& draft, const KvGroup& group) {
+  if (group.window_tokens == 0) return 0;
+  const std::span layers(draft.layers, draft.layer_count);
+  const auto attending =
+      std::ranges::count_if(layers, [](const LayerShape& each) { return each.group != kNoGroup; });
+  return attending == 1 ? group.window_tokens + 1 : 0;
 }
 
 }  // namespace
@@ -87,6 +100,7 @@ ModelShapeStorage::ModelShapeStorage(const ModelShape& target, const ModelShape&
   for (GroupId group = 0; group < draft.group_count; ++group) {
     groups_.push_back(draft.groups[group]);
     groups_.back().owner = KvOwner::draft;
+    groups_.back().window_tokens = window_of_draft(draft, draft.groups[group]);
   }
   for (LayerId layer = 0; layer < draft.layer_count; ++layer) {
     layers_.push_back(draft.layers[layer]);

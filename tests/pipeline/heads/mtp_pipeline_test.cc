@@ -28,10 +28,10 @@ ExecutorFactories executors() {
   return made;
 }
 
-// Vocabularies of these models have 47 tokens.
-std::vector<Request> in_vocabulary(std::vector<Request> requests) {
+// Vocabularies of these models have 47 tokens, or 19.
+std::vector<Request> in_vocabulary(std::vector<Request> requests, TokenId tokens = 44) {
   for (Request& request : requests) {
-    for (TokenId& token : request.prompt) token = 3 + token % 44;
+    for (TokenId& token : request.prompt) token = 3 + token % tokens;
   }
   return requests;
 }
@@ -187,6 +187,110 @@ INSTANTIATE_TEST_SUITE_P(Models, MtpRecurrent, testing::Values("../mtp/qwen3_5")
 // Siblings of a tree share a position, which states are told apart by.
 TEST_P(MtpRecurrent, trees_are_refused) {
   EXPECT_THAT(refusal(with_mtp({"drafter.options.tree=2,2"})), HasSubstr("draft.shape"));
+}
+
+// Families with layers for drafts of their own kind: a window, two layers, half a layer.
+class MtpKinds : public MtpPipelines {
+ protected:
+  static std::vector<Request> asked() { return in_vocabulary(requests(), 16); }
+  static std::vector<Request> alike() { return in_vocabulary(with_a_common_beginning(), 16); }
+};
+INSTANTIATE_TEST_SUITE_P(Models, MtpKinds,
+                         testing::Values("../mtp/ernie4_5_moe", "../mtp/mimo_v2",
+                                         "../mtp/nemotron_h", "../mtp/step3p5", "../mtp/longcat"),
+                         [](const auto& one) { return std::string(one.param + 7); });
+
+TEST_P(MtpKinds, drafts_change_no_token_with_any_manager_in_chunks_or_in_little_memory) {
+  const Outcome all = run({"scheduler.plugin=static", "kv_cache.plugin=naive"}, asked());
+  ASSERT_NE(all.samples.front().second, 0u) << "the digest";
+  for (const char* manager : kManagers) {
+    for (const char* way : {"limits.max_sequences=8", "scheduler.options.chunk_tokens=3"}) {
+      SCOPED_TRACE(std::string(manager) + " " + way);
+      const Outcome outcome =
+          run(with_mtp({std::string("kv_cache.plugin=") + manager, way}), asked());
+      EXPECT_EQ(outcome.samples, all.samples);
+      EXPECT_GT(outcome.totals.drafts.tokens, 100u);
+      EXPECT_GT(outcome.totals.drafts.accepted, 0u);
+    }
+  }
+  const Outcome little = run(
+      with_mtp({"kv_cache.plugin=paged", "kv_cache.block_tokens=4", memory_for(6, 220)}), asked());
+  EXPECT_EQ(little.samples, all.samples);
+  EXPECT_GT(little.totals.preemptions, 0u);
+}
+
+// Windows of the module: three tokens, of prompts that have twenty and more.
+class MtpWindows : public MtpKinds {};
+INSTANTIATE_TEST_SUITE_P(Models, MtpWindows, testing::Values("../mtp/mimo_v2", "../mtp/step3p5"),
+                         [](const auto& one) { return std::string(one.param + 7); });
+
+TEST_P(MtpWindows, managers_keep_one_entry_more_than_a_row_of_the_module_sees) {
+  auto pipeline = build(with_mtp());
+  ASSERT_TRUE(pipeline.ok()) << pipeline.status().message();
+  const ModelShape& shape = (*pipeline)->kv_shape();
+  const KvGroup& kept = shape.groups[shape.group_count - 1];
+  EXPECT_EQ(kept.owner, KvOwner::draft);
+  EXPECT_EQ(kept.window_tokens, 4u);
+}
+
+// One block holds a whole text, so nothing is dropped there: what is proposed is the same where K/V
+// is dropped behind the window, in small blocks and in large ones.
+TEST_P(MtpWindows, what_is_proposed_does_not_depend_on_what_was_dropped) {
+  const Outcome whole = run(with_mtp({"kv_cache.plugin=naive", "limits.max_sequences=4"}), asked());
+  ASSERT_GT(whole.totals.drafts.accepted, 0u);
+  for (const char* manager : {"paged", "prefix", "radix"}) {
+    for (const char* way :
+         {"kv_cache.block_tokens=1", "kv_cache.block_tokens=4", "kv_cache.block_tokens=16",
+          "scheduler.options.chunk_tokens=3", "engine.plan_ahead=1", "limits.max_sequences=1"}) {
+      SCOPED_TRACE(std::string(manager) + " " + way);
+      Overrides overrides = {std::string("kv_cache.plugin=") + manager, "limits.max_sequences=4"};
+      overrides.emplace_back(way);
+      const Outcome other = run(with_mtp(std::move(overrides)), asked());
+      EXPECT_EQ(other.samples, whole.samples);
+      EXPECT_EQ(other.totals.drafts.tokens, whole.totals.drafts.tokens);
+      EXPECT_EQ(other.totals.drafts.accepted_at, whole.totals.drafts.accepted_at);
+    }
+  }
+}
+
+TEST_P(MtpWindows, prompts_that_begin_alike_change_no_token) {
+  const Outcome all = run({"scheduler.plugin=static", "kv_cache.plugin=naive"}, alike());
+  for (const char* manager : {"prefix", "radix"}) {
+    SCOPED_TRACE(manager);
+    const Outcome outcome = run(with_mtp({std::string("kv_cache.plugin=") + manager,
+                                          "kv_cache.block_tokens=4", "limits.max_sequences=1"}),
+                                alike());
+    EXPECT_EQ(outcome.samples, all.samples);
+    EXPECT_GT(outcome.totals.reused_tokens, 0u);
+    EXPECT_GT(outcome.totals.drafts.tokens, 0u);
+  }
+}
+
+TEST_P(MtpWindows, trees_change_no_token) {
+  const Outcome all = run({}, asked());
+  for (const char* tree : {"2,2", "grow"}) {
+    for (const char* manager : {"naive", "paged"}) {
+      SCOPED_TRACE(std::string(tree) + " " + manager);
+      const Outcome outcome = run(with_mtp({std::string("drafter.options.tree=") + tree,
+                                            std::string("kv_cache.plugin=") + manager}),
+                                  asked());
+      EXPECT_EQ(outcome.samples, all.samples);
+      EXPECT_GT(outcome.totals.drafts.accepted, 0u);
+    }
+  }
+}
+
+TEST_P(MtpWindows, every_type_of_the_cache_and_swapping_give_the_tokens_without_drafts) {
+  for (const char* dtype : {"f32", "bf16", "f16", "i8"}) {
+    SCOPED_TRACE(dtype);
+    const std::string type = std::string("kv_cache.dtype=") + dtype;
+    EXPECT_EQ(run(with_mtp({type}), asked()).samples, run({type}, asked()).samples);
+  }
+  const Outcome swapped = run(with_mtp({"kv_cache.plugin=paged", "kv_cache.block_tokens=4",
+                                        memory_for(6, 160), "kv_cache.swap_memory=1MiB"}),
+                              asked());
+  EXPECT_EQ(swapped.samples, run({}, asked()).samples);
+  EXPECT_GT(swapped.totals.preemptions, 0u);
 }
 
 class MtpRefusals : public MtpPipelines {};

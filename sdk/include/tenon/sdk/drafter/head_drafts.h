@@ -94,9 +94,8 @@ class HeadDrafts {
 
   void offer(std::span<const DraftRequest> requests, std::span<uint32_t> offered) {
     for (size_t i = 0; i < requests.size(); ++i) {
-      const size_t known = requests[i].history.size();
       offered[i] = room_for(requests[i], *runner_, max_draft_tokens_);
-      if (!sequences_[requests[i].seq].reaches(known)) offered[i] = 0;
+      if (offered[i] > 0 && !has_states(requests[i])) offered[i] = 0;
     }
     adaptive_.choose(requests, offered);
   }
@@ -117,6 +116,16 @@ class HeadDrafts {
   void measured(const DraftStepCost& cost) { adaptive_.measured(cost); }
 
  private:
+  // Whether the states of all that the head has not read are here. After a prefix that was shared
+  // they are not; but another sequence may let the head read it, and windows move on.
+  bool has_states(const DraftRequest& request) {
+    const size_t known = request.history.size();
+    KeptStates& kept = sequences_[request.seq];
+    if (known < 2 || kept.reaches(known)) return known >= 2;
+    if (!kept.asks_again(known)) return false;
+    kept.found(runner_->computed(request.seq, request.history.subspan(1)), known);
+    return kept.reaches(known);
+  }
   static ModelBlockRunner* block_runner_of(const HostServices& host) {
     const void* found = extension_of(host, kModelRunnerBlock);
     return found == nullptr ? nullptr : *static_cast<ModelBlockRunner* const*>(found);
@@ -241,7 +250,7 @@ class HeadDrafts {
     if (tokens.empty()) return false;
     const uint32_t read = runner_->computed(request.seq, tokens);
     if (!kept.covers(read, tokens.size())) {
-      kept.lost(read);
+      kept.lost(read, request.history.size());
       return false;
     }
     adaptive_.granted(request.max_tokens, tokens.size() <= read + kUsualLag);

@@ -44,8 +44,18 @@ class KeptStates {
   const float* at(uint64_t position, uint64_t width) const {
     return values_.data() + (position - first_) * width;
   }
-  // The head turns out to have read no more than that.
-  void lost(uint64_t read) { read_ = std::min(read_, read); }
+  // The head turns out to have read no more than that, of `known` tokens.
+  void lost(uint64_t read, size_t known) {
+    read_ = std::min(read_, read);
+    ask_at_ = known + kAskAgain;
+  }
+  // Whether it is time to ask how much the head has read by now: another sequence may have let it
+  // read a shared prefix, and what it lacks leaves its window.
+  bool asks_again(size_t known) const { return known >= ask_at_; }
+  void found(uint64_t read, size_t known) {
+    ask_at_ = known + kAskAgain;
+    if (covers(read, known - 1)) read_ = read;
+  }
 
   // The head has read all of `known` tokens. Its last row is computed again if the step is.
   void forget_before(size_t known) {
@@ -60,6 +70,9 @@ class KeptStates {
   }
 
  private:
+  static constexpr size_t kAskAgain = 16;  // tokens later
+
+  size_t ask_at_ = 0;   // known tokens
   uint64_t first_ = 0;  // position of the first
   uint64_t count_ = 0;
   uint64_t read_ = 0;          // tokens whose rows the head has computed, as far as is known
