@@ -1,6 +1,8 @@
 // Granite with windows in three of four layers, sinks of scores in all, and a base of the rotation
 // for each layer; with an MLP, or with experts and an MLP that sees every token.
 #include <algorithm>
+#include <array>
+#include <vector>
 
 #include "core/model/families/families.h"
 #include "core/model/families/reading/experts.h"
@@ -83,22 +85,64 @@ void read_moe(const JsonFields& config, ModelPlan& plan) {
   set_layers(config, layer, shape.layers, plan);
 }
 
+// GGUF files leave the gate and up of the MLP that sees every token in one tensor, by the name of
+// up.
+constexpr auto kExpertNames = [] {
+  auto names = std::to_array(kGraniteExpertNames);
+  for (TensorName& name : names) {
+    if (name.role == Role::shared_gate_up) name.stored = "ffn_up_shexp";
+  }
+  return names;
+}();
 constexpr FamilyTensors kExpertTensors = [] {
   FamilyTensors tensors = kGraniteExpertTensors;
-  tensors.names = kGraniteExpertNames;
+  tensors.names = kExpertNames;
+  tensors.gguf_parts_gate_up = false;
   return tensors;
 }();
+
+// Both have one name in such files; experts tell them apart. One base is all layers', of which a
+// list says which turn.
+void from_gguf(const GgufFields& fields, nlohmann::ordered_json& config) {
+  multipliers_from_gguf(fields, config);
+  if (fields.count(".expert_count", 0, 0, kMaxWidth) > 0) {
+    experts_from_gguf(fields, {.count = "num_local_experts"}, config);
+    config["model_type"] = "granitemoe_swa";
+    config["shared_intermediate_size"] =
+        fields.count(".expert_shared_feed_forward_length", 0, 0, kMaxWidth);
+  }
+  const auto layers = config["num_hidden_layers"].get<size_t>();
+  const double theta = config["rope_theta"];
+  std::vector<double> turns = fields.numbers(".attention.rope_pattern", layers);
+  turns.resize(layers, turns.empty() ? 1.0 : 0.0);
+  config["layer_rope_theta"] = nlohmann::ordered_json::array();
+  for (const double each : turns) config["layer_rope_theta"].push_back(each != 0.0 ? theta : 0.0);
+}
+
+void to_gguf(const ModelPlan& plan, const std::string& architecture, GgufMetadata& out) {
+  multipliers_to_gguf(plan, architecture, out);
+  if (plan.layers.front().experts) experts_to_gguf(plan, architecture, out);
+  std::vector<bool> turns;
+  for (const LayerPlan& layer : plan.layers) turns.push_back(layer.attention.rope >= 0);
+  out.add_flags(architecture + ".attention.rope_pattern", turns);
+}
 
 }  // namespace granite_swa_family
 
 const Family kGraniteSwa{.model_type = "granite_swa",
                          .class_stem = "GraniteSWA",
-                         .architecture = "",
-                         .read = granite_swa_family::read};
+                         .architecture = "granite_swa",
+                         .read = granite_swa_family::read,
+                         .gguf_pairs_rows = true,
+                         .from_gguf = granite_swa_family::from_gguf,
+                         .to_gguf = granite_swa_family::to_gguf};
 const Family kGraniteMoeSwa{.model_type = "granitemoe_swa",
                             .class_stem = "GraniteMoeSWA",
-                            .architecture = "",
+                            .architecture = "granite_swa",
                             .read = granite_swa_family::read_moe,
-                            .tensors = granite_swa_family::kExpertTensors};
+                            .tensors = granite_swa_family::kExpertTensors,
+                            .gguf_pairs_rows = true,
+                            .from_gguf = granite_swa_family::from_gguf,
+                            .to_gguf = granite_swa_family::to_gguf};
 
 }  // namespace tenon

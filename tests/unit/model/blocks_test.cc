@@ -56,6 +56,7 @@ TEST(Blocks, the_rows_of_its_parts_are_those_of_a_tensor) {
   layer.attention.kv_heads = 2;
   layer.attention.head_dim = 8;
   layer.mlp.width = 40;
+  layer.shared.mlp_rank = 3;
   layer.experts.shared_width = 24;
   layer.recurrent.heads = 10;
   layer.recurrent.head_dim = 4;
@@ -90,8 +91,9 @@ TEST(Blocks, the_rows_of_its_parts_are_those_of_a_tensor) {
       }
     }
   }
-  // qkv, q_and_gate, gate_up and shared_gate_up for each; ssm_in thrice, ssm_x, two by key heads
-  EXPECT_EQ(seen, 4u * 4u + 6u);
+  // qkv, q_and_gate, gate_up, shared_gate_up and own_mlp_high for each; ssm_in thrice, ssm_x, two
+  // by key heads
+  EXPECT_EQ(seen, 4u * 5u + 6u);
 }
 
 TEST(Blocks, convolutions_that_are_apart_are_one_vector) {

@@ -95,8 +95,9 @@ bool has_no_gguf_keys(const std::string& name) {
          name == "mistral3_mistral4_halves" || name == "glm4_moe_lite" || name == "gemma4_vision" ||
          name == "kimi_linear_ranks" || name == "nemotron_h" || name == "falcon_h1" ||
          name == "gemma3n_active" || name == "bitnet_tied" || name == "falcon_h1_norms" ||
-         name == "afmoe_stacked" || name == "laguna_stacked" || name == "step3p7_stacked" ||
-         name == "cohere2_moe_sum" || name.starts_with("llama_shared_kv");
+         name == "granite_swa" || name == "granitemoe_swa" || name == "afmoe_stacked" ||
+         name == "laguna_stacked" || name == "step3p7_stacked" || name == "cohere2_moe_sum" ||
+         name.starts_with("llama_shared_kv");
 }
 
 // What a model is to readers of GGUF files, where families share a name: a Mistral without windows
