@@ -7,13 +7,17 @@
 //
 // Bytes of K and V follow from their place, so wherever they end up, they must be those of it.
 #include <algorithm>
+#include <condition_variable>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <span>
+#include <string>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include "core/base/log.h"
