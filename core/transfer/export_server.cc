@@ -164,7 +164,8 @@ bool ExportSession::write_rest(Frame frame, const KvBlob& blob, std::span<const 
   const auto group = std::ranges::find(world_.groups, frame.group, &TierGroup::group);
   if (!sent.empty()) frame.offset = sent[static_cast<size_t>(group - world_.groups.begin())];
   if (frame.offset > 0) frame.kind = FrameKind::part;
-  if (!write(frame, std::span(blob).subspan(frame.offset))) return false;
+  const bool is_left = frame.offset < blob.size();
+  if (is_left && !write(frame, std::span(blob).subspan(frame.offset))) return false;
   exports_->count_sent(blob.size() - frame.offset);
   return true;
 }

@@ -7,12 +7,17 @@
 //
 // Bytes of K and V follow from their place, so wherever they end up, they must be those of it.
 #include <algorithm>
+#include <condition_variable>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <span>
+#include <string>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include "core/base/log.h"
@@ -27,8 +32,10 @@ using Script = std::span<const uint8_t>;
 constexpr uint32_t kBlocks = 6;
 constexpr size_t kMostFrames = 64;
 
-void expect(bool holds) {
-  if (!holds) std::abort();
+void expect(bool holds, int line = __builtin_LINE()) {
+  if (holds) return;
+  std::fprintf(stderr, "line %d does not hold\n", line);
+  std::abort();
 }
 
 const TierWorld& world() {

@@ -1,13 +1,13 @@
 #include "core/parallel/mpi/join_watch.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
