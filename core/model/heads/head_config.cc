@@ -44,7 +44,6 @@ constexpr HeadClass kClasses[] = {{"LlamaForCausalLMEagle3", Algorithm::eagle3},
 
 // Tokens that heads propose at once which were trained for no certain number, at most.
 constexpr uint32_t kMostAtOnce = 32;
-constexpr uint32_t kMostBlock = 256;
 
 constexpr const char* kType = "speculators_model_type";
 constexpr const char* kLayer = "transformer_layer_config";
@@ -204,7 +203,7 @@ void read_block(const JsonFields& fields, Algorithm algorithm, HeadConfig& confi
   const auto where = [&](const char* key) -> const JsonFields& {
     return inner && inner->has(key) ? *inner : fields;
   };
-  const uint32_t rows = where("block_size").count("block_size", 0, 0, kMostBlock);
+  const uint32_t rows = where("block_size").count("block_size", 0, 0, kMostBlockRows);
   const std::vector<int32_t> mask =
       where("mask_token_id").token_ids("mask_token_id", {}, INT32_MAX);
   if (rows < 2 || mask.size() != 1) {

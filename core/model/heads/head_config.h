@@ -12,6 +12,9 @@
 
 namespace tenon {
 
+// Rows of a block, at most.
+inline constexpr uint32_t kMostBlockRows = 256;
+
 struct HeadConfig {
   ModelPlan plan;                 // of the layers, as a model of their own would have it
   uint32_t draft_vocabulary = 0;  // rows of the LM head
