@@ -298,7 +298,6 @@ TEST_F(SimulationTest, the_same_simulation_is_the_same_on_a_busy_machine) {
   EXPECT_GT(alone.seconds, 0);
 }
 
-// Calls of a plugin while `run` runs.
 size_t calls_of(const std::string& name, const std::function<void()>& run) {
   start_call_trace();
   run();
@@ -310,8 +309,7 @@ size_t calls_of(const std::string& name, const std::function<void()>& run) {
 // Where calls are looked at closely, every step is one in full; else those that repeat the one
 // before are taken without a plan (SteadySteps).
 TEST_F(SimulationTest, steps_without_a_plan_give_what_steps_in_full_give) {
-  // Enough memory for all, for some, and for one and somewhat more.
-  const char* const memories[] = {"8MiB", "500KiB", "200KiB"};
+  const char* const memories[] = {"8MiB", "500KiB", "200KiB"};  // for all, some, one or two
   for (const std::string scheduler : {"chunked", "continuous", "fair", "static"}) {
     const std::string call = "steady_plans pass of scheduler '" + scheduler + "'";
     for (const std::string kv_cache : {"paged", "prefix", "radix", "naive"}) {
