@@ -58,8 +58,7 @@ class CheckedKvCache final : public KVCacheManager {
   const KvGeometry geometry_;
   const uint64_t capacity_;  // slots of the ledger's group
   const CallName bind_, begin_, match_, grow_, trim_, resolve_, release_, table_, take_moves_,
-      step_begin_, step_done_, usage_, check_, score_,
-      grow_decodes_, resolve_decodes_;
+      step_begin_, step_done_, usage_, check_, score_, grow_decodes_, resolve_decodes_;
   std::optional<KvContents> contents_;
   GuardedRoom<KvMove> moves_;
   uint64_t moved_tokens_ = 0;  // in the step at hand

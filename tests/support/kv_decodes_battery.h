@@ -46,7 +46,8 @@ class DecodingSide : public KvCase {
     for (const auto& [seq, tokens] : known) {
       const uint32_t kept[] = {0};
       const auto computed = static_cast<uint32_t>(tokens.size());
-      EXPECT_TRUE(test::resolve(kv(), seq, tokens + Tokens{next}, computed - 1, kept, computed).ok());
+      EXPECT_TRUE(
+          test::resolve(kv(), seq, tokens + Tokens{next}, computed - 1, kept, computed).ok());
     }
     EXPECT_TRUE(kv().step_begin(++step_).ok());
     return true;

@@ -26,14 +26,14 @@ struct Step;
 
 // What the engine has to know of an answer before any step; it never changes.
 struct AnswerTraits {
-  bool sampled = true;      // a sampler draws its tokens
-  bool has_text = true;     // tokens become text as they come
-  bool drafted = true;      // drafters may propose its tokens
-  bool device_draw = true;  // the executor may draw its tokens where the logits are
-  bool plan_ahead = true;   // the next step may be planned before this one's tokens are drawn
-  bool whole = false;       // each step computes all of it, and nothing of that stays
-  bool grouped = false;     // has its memory together with other sequences of its request
-  bool own_kv = false;      // nothing of its prompt may be found computed
+  bool sampled = true;        // a sampler draws its tokens
+  bool has_text = true;       // tokens become text as they come
+  bool drafted = true;        // drafters may propose its tokens
+  bool device_draw = true;    // the executor may draw its tokens where the logits are
+  bool plan_ahead = true;     // the next step may be planned before this one's tokens are drawn
+  bool whole = false;         // each step computes all of it, and nothing of that stays
+  bool grouped = false;       // has its memory together with other sequences of its request
+  bool own_kv = false;        // nothing of its prompt may be found computed
   bool plain_tokens = false;  // is a TokenAnswer, and nothing more
 };
 

@@ -13,8 +13,8 @@ namespace tenon {
 class TokenAnswer : public AnswerKind {
  public:
   TokenAnswer(EngineContext& context, Sequence& sequence)
-      : TokenAnswer(context, sequence, {.own_kv = sequence.request->request.prompt_logprobs,
-                     .plain_tokens = true}) {}
+      : TokenAnswer(context, sequence,
+                    {.own_kv = sequence.request->request.prompt_logprobs, .plain_tokens = true}) {}
 
   RowUse use_of(uint32_t position) const override;
   uint32_t tops() const override;

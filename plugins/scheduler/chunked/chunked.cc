@@ -30,7 +30,9 @@ class ChunkedScheduler {
     planner_.plan(view, ledger, out, queue_);
   }
 
-  const void* extension(std::string_view id) const { return id == kSteadyPlans ? &steady_ : nullptr; }
+  const void* extension(std::string_view id) const {
+    return id == kSteadyPlans ? &steady_ : nullptr;
+  }
 
  private:
   Options options_;

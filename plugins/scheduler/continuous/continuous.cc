@@ -46,7 +46,9 @@ class ContinuousScheduler {
   }
 
   // Nothing here depends on what steps cost.
-  const void* extension(std::string_view id) const { return id == kSteadyPlans ? &steady_ : nullptr; }
+  const void* extension(std::string_view id) const {
+    return id == kSteadyPlans ? &steady_ : nullptr;
+  }
 
  private:
   // How many of `tokens` that a prompt has left are computed now.

@@ -64,8 +64,8 @@ Status BlockManager::resolve_decodes(uint64_t step_id, std::span<const KvDecode>
     BlockSequence* sequence = find(decode.seq);
     if (sequence == nullptr) return unknown(decode.seq);
     if (sequence->granted != sequence->computed + 1 || sequence->last_step != step_id) {
-      return wrong("sequence " + std::to_string(decode.seq) + " has not grown by one token in step " +
-                   std::to_string(step_id));
+      return wrong("sequence " + std::to_string(decode.seq) +
+                   " has not grown by one token in step " + std::to_string(step_id));
     }
     const uint32_t base = sequence->computed;
     sequence->computed = sequence->planned_from = sequence->granted;

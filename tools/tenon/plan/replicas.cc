@@ -112,9 +112,8 @@ Result<llm::OpenedPipeline> SimulatedReplicas::open_one(
     all.push_back({key, value, {"the plan", 0, 0}});
   }
   const std::scoped_lock lock(opening_);
-  TENON_ASSIGN_OR_RETURN(
-      PipelineConfig config,
-      llm::read_config({.file = work_.base, .settings = std::move(all)}));
+  TENON_ASSIGN_OR_RETURN(PipelineConfig config,
+                         llm::read_config({.file = work_.base, .settings = std::move(all)}));
   return llm::open_pipeline(
       std::move(config), work_.plugin_path,
       {.weights = loaded, .memory_bytes = loaded ? 0 : llm::kBoundlessMemory, .moves_clock = true});

@@ -49,8 +49,8 @@ class SimulatedReplicas final : public capacity::Replicas {
       : work_(work), candidate_(candidate), opening_(opening) {}
   Result<std::vector<Setting>> settings() const;
   // `own` stand in place of all others.
-  Result<llm::OpenedPipeline> open_one(
-      const std::vector<std::pair<std::string, SettingValue>>& own, bool loaded) const;
+  Result<llm::OpenedPipeline> open_one(const std::vector<std::pair<std::string, SettingValue>>& own,
+                                       bool loaded) const;
   Status measure_memory();
   Status make_requests();
   Status open_until(uint32_t replicas);

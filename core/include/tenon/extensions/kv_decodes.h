@@ -25,11 +25,11 @@ struct KvDecodes {
   // As `step_begin` and then `grow` of each in this order, whose last known token is all that is
   // left to compute. Error: one of them would be refused, or would move bytes. Then nothing has
   // changed, and the usual calls are made.
-  Status (*grow)(void* self, uint64_t step_id, std::span<const KvDecode> sequences) noexcept =
-      nullptr;
+  Status (*grow)(void* self, uint64_t step_id,
+                 std::span<const KvDecode> sequences) noexcept = nullptr;
   // As `step_done` and then `resolve` of each; `tokens` now have the one that followed.
-  Status (*resolve)(void* self, uint64_t step_id, std::span<const KvDecode> sequences) noexcept =
-      nullptr;
+  Status (*resolve)(void* self, uint64_t step_id,
+                    std::span<const KvDecode> sequences) noexcept = nullptr;
 };
 
 }  // namespace tenon
