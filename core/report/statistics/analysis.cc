@@ -342,7 +342,8 @@ void note_drops(const ArmResult& arm, std::vector<std::string>& notes) {
   if (arm.dropped <= arm.pairs) return;
   notes.push_back(std::to_string(arm.dropped) + " of " + std::to_string(arm.dropped + arm.pairs) +
                   (arm.dropped + arm.pairs == 1 ? " pair with " : " pairs with ") + arm.arm->name +
-                  (arm.dropped == 1 ? " was" : " were") + " dropped: the machine changed between their pieces – measure when it is "
+                  (arm.dropped == 1 ? " was" : " were") +
+                  " dropped: the machine changed between their pieces – measure when it is "
                   "quiet, or allow more (unlike)");
 }
 
