@@ -18,6 +18,10 @@ CacheType cache_type(DType dtype) {
 
 void CudaStep::qkv(uint32_t layer) {
   const DeviceLayer& w = weights_.layers[layer];
+  if (joins(layer)) {
+    multiply_all(w.qkv, joined_, qkv_);
+    return;
+  }
   input_of(static_cast<bool>(plan(layer).attention_norm));
   if (plan(layer).latent) return latent_qkv(layer);
   if (shares_kv(layer)) return multiply(w.qkv.parts[0], normed_, qkv_);

@@ -12,6 +12,7 @@
 #include "core/exec/cuda/recurrence.h"
 #include "core/exec/cuda/step.h"
 #include "core/exec/cuda/weights.h"
+#include "core/exec/head_host.h"
 
 namespace tenon::cuda {
 namespace {
@@ -34,7 +35,7 @@ constexpr Fact kProvides[] = {
 
 constexpr std::string_view kGuests[] = {kCublasLt};
 
-class CudaExecutor final : public Executor {
+class CudaExecutor final : public Executor, public HeadHost {
  public:
   CudaExecutor(std::shared_ptr<Driver> driver, LtLoader load_cublaslt)
       : driver_(std::move(driver)),
@@ -60,6 +61,7 @@ class CudaExecutor final : public Executor {
   Status invite(std::string_view guest) override;
   std::string_view guest() const override { return cublaslt_ ? kCublasLt : std::string_view(); }
 
+  void take_head(const Head& head) override { head_ = &head; }
   Status load(const ExecutorSetup& setup) override;
   Result<std::unique_ptr<Executor>> sibling() const override {
     auto made = std::make_unique<CudaExecutor>(driver_, load_cublaslt_);
@@ -89,6 +91,7 @@ class CudaExecutor final : public Executor {
   CudaKv kv_;
   CudaStep step_;
   const Model* model_ = nullptr;
+  const Head* head_ = nullptr;  // null: the model is none
   const ModelShape* shape_ = nullptr;
   std::vector<KvGroupGeometry> groups_;
   BatchLimits limits_;
@@ -180,9 +183,14 @@ bool keeps_states(const ModelShape& shape) {
   return std::ranges::any_of(groups, [](const KvGroup& g) { return g.kind == KvKind::recurrent; });
 }
 
-Status check_setup(const ExecutorSetup& setup) {
+Status check_setup(const ExecutorSetup& setup, const Head* head) {
   if (setup.model == nullptr || setup.shape == nullptr) {
     return internal("the executor 'cuda' was loaded without a model");
+  }
+  if (head != nullptr && head->kind != HeadKind::eagle3 && head->kind != HeadKind::mtp) {
+    return unsupported("a head of the kind " + in_quotes(head_kind_name(head->kind)) +
+                       ", whose rows see rows behind them; the executor 'cuda' runs heads of the "
+                       "kinds 'eagle3' and 'mtp'; choose [executor] plugin = \"cpu\"");
   }
   TENON_RETURN_IF_ERROR(check_decoder_shape(*setup.shape));
   const std::vector<LayerPlan>& layers = setup.model->plan.layers;
@@ -247,27 +255,30 @@ Status CudaExecutor::invite(std::string_view guest) {
 }
 
 Status CudaExecutor::load(const ExecutorSetup& setup) {
-  TENON_RETURN_IF_ERROR(check_setup(setup));
+  TENON_RETURN_IF_ERROR(check_setup(setup, head_));
   model_ = setup.model;
   shape_ = setup.shape;
   groups_.assign(setup.geometry.groups, setup.geometry.groups + setup.geometry.group_count);
   limits_ = {.shape = shape_,
              .groups = groups_.data(),
              .max_rows = setup.max_rows,
-             .max_sequences = setup.max_sequences};
+             .max_sequences = setup.max_sequences,
+             .features = head_ == nullptr ? 0 : head_->features};
+  // What a head makes goes on to its next row, so its steps are never captured.
   const StepSetup step = {.model = model_,
+                          .head = head_,
                           .shape = shape_,
                           .groups = groups_,
                           .max_rows = setup.max_rows,
                           .max_sequences = setup.max_sequences,
-                          .graph_bytes = setup.graph_bytes,
+                          .graph_bytes = head_ == nullptr ? setup.graph_bytes : 0,
                           .cublaslt = cublaslt_.get()};
-  TENON_ASSIGN_OR_RETURN(const WeightNeeds weights, DeviceWeights::needs_of(*model_));
+  TENON_ASSIGN_OR_RETURN(const WeightNeeds weights, DeviceWeights::needs_of(*model_, head_));
   if (cublaslt_) TENON_RETURN_IF_ERROR(check_guest(weights));
   const DeviceNeeds needs = {weights.bytes,
                              CudaKv::bytes_for(*shape_, setup.geometry, step.padding_rows()),
                              CudaStep::bytes_for(step),
-                             setup.graph_bytes,
+                             step.graph_bytes,
                              cublaslt_ ? CublasLtProducts::kWorkspaceBytes : 0,
                              keeps_states(*shape_)};
   // Before anything is uploaded; and where a device has less in one piece than it says.
@@ -283,7 +294,7 @@ Status CudaExecutor::load(const ExecutorSetup& setup) {
 }
 
 Status CudaExecutor::allocate(const ExecutorSetup& setup, const StepSetup& step) {
-  TENON_RETURN_IF_ERROR(weights_.load(*model_));
+  TENON_RETURN_IF_ERROR(weights_.load(*model_, head_));
   TENON_RETURN_IF_ERROR(kv_.allocate(*shape_, setup.geometry, step.padding_rows()));
   return step_.load(step);
 }
@@ -293,7 +304,9 @@ Status CudaExecutor::check(const BatchView& batch, bool open_tokens) const {
   BatchLimits limits = limits_;
   limits.open_tokens = open_tokens;
   TENON_RETURN_IF_ERROR(check_batch(batch, limits));
-  if (batch.inputs.data != nullptr) return unsupported("the executor 'cuda' embeds tokens only");
+  if (batch.inputs.data != nullptr && head_ == nullptr) {
+    return unsupported("the executor 'cuda' embeds tokens only");
+  }
   if (!batch.sees_to.empty()) {
     return unsupported(
         "rows see rows behind them; the executor 'cuda' runs rows that see what leads to them");

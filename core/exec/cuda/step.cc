@@ -84,13 +84,14 @@ struct PlanSizes {
 uint64_t CudaStep::bytes_for(const StepSetup& setup) {
   const Widths widest(setup);
   const ModelPlan& plan = setup.model->plan;
-  const Input type = DeviceWeights::type_for(*setup.model);
+  const Input type = DeviceWeights::type_for(*setup.model, setup.head);
   uint64_t inputs = 0;
-  for (const uint32_t width : {plan.hidden, widest.attended, widest.mlp}) {
+  for (const uint32_t width : {plan.hidden, widest.attended, widest.mlp, setup.joined()}) {
     inputs += static_cast<uint64_t>(DeviceWeights::input_stride(width)) *
               (type == Input::f32 ? sizeof(float) : sizeof(uint16_t));
   }
-  const uint64_t numbers = 3ull * plan.hidden + widest.qkv + widest.gate_up + plan.vocabulary;
+  const uint64_t numbers = 3ull * plan.hidden + widest.qkv + widest.gate_up + plan.vocabulary +
+                           (setup.head == nullptr ? 0 : setup.entering() + plan.hidden);
   uint64_t bytes = ExpertArrays::bytes_for(plan, setup.max_rows, type) +
                    LatentArrays::bytes_for(plan, setup.max_rows, type) +
                    RecurrentArrays::bytes_for(plan, setup.max_rows, type) + state_plan_bytes(setup);
@@ -150,6 +151,7 @@ Status CudaStep::load(const StepSetup& setup) {
     TENON_ASSIGN_OR_RETURN(float* const at, input<float>(rows * rope.dim, "angles"));
     device_angles_.push_back(at);
   }
+  TENON_RETURN_IF_ERROR(load_head());
   TENON_RETURN_IF_ERROR(load_plans());
   TENON_RETURN_IF_ERROR(load_states());
   for (StepTurn& turn : turns_) TENON_RETURN_IF_ERROR(turn.load(input_bytes_));
@@ -216,6 +218,7 @@ Status CudaStep::send_step(const BatchView& batch) {
   TENON_RETURN_IF_ERROR(turn().send(positions_, batch.positions));
   TENON_RETURN_IF_ERROR(turn().send(logits_rows_, batch.logits_rows));
   TENON_RETURN_IF_ERROR(turn().send(hidden_rows_, batch.hidden_rows));
+  if (setup_.head != nullptr) TENON_RETURN_IF_ERROR(send_inputs(batch));
   for (size_t i = 0; i < angles_.size(); ++i) {
     const RopePlan& rope = setup_.model->plan.ropes[i];
     const size_t half = rope.dim / 2;
@@ -242,7 +245,7 @@ void CudaStep::stage(const BatchView& batch) {
   logits_count_ = static_cast<uint32_t>(shown.logits_rows.size());
   hidden_count_ = static_cast<uint32_t>(shown.hidden_rows.size());
   const auto send_all = [&]() -> Status {
-    TENON_RETURN_IF_ERROR(turn().begin(batch, plan.hidden, plan.vocabulary));
+    TENON_RETURN_IF_ERROR(turn().begin(batch, plan.hidden, setup_.logits_width()));
     if (rows_ > 0) TENON_RETURN_IF_ERROR(send_step(shown));
     return turn().mark();
   };

@@ -25,12 +25,14 @@
 #include "core/exec/cuda/step_turn.h"
 #include "core/exec/cuda/weights.h"
 #include "core/model/decoder.h"
+#include "core/model/heads/head.h"
 #include "core/model/model.h"
 
 namespace tenon::cuda {
 
 struct StepSetup {
   const Model* model = nullptr;
+  const Head* head = nullptr;  // null: the model is none
   const ModelShape* shape = nullptr;
   std::vector<KvGroupGeometry> groups;
   uint32_t max_rows = 0;
@@ -39,6 +41,10 @@ struct StepSetup {
   LtLibrary* cublaslt = nullptr;  // makes dense products, where it can; null: kernels make all
 
   uint32_t most_padded() const;
+  // Of a head: the numbers that enter a row, and those that its first products read.
+  uint32_t entering() const;
+  uint32_t joined() const;
+  uint32_t logits_width() const;
   uint32_t padding_rows() const { return graph_bytes > 0 ? most_padding(most_padded()) : 0; }
 };
 
@@ -204,6 +210,17 @@ class CudaStep final : private DecoderOps {
                   const float* bias);
   void norm_for_mlp(uint32_t layer, void* out, Input type);
 
+  // exec/cuda/head.cc
+  bool joins(uint32_t layer) const { return setup_.head != nullptr && setup_.head->joins(layer); }
+  Status load_head();
+  Status send_inputs(const BatchView& batch);
+  void enter_head();
+  void enter_eagle3();
+  void enter_mtp();
+  void join_head();
+  void norm_half(const NormPlan& norm, const float* weight, const float* x, bool second);
+  void* half_of_joined(bool second) const;
+
   // exec/cuda/latent.cc
   void latent_qkv(uint32_t layer);
   void multiply_heads(const DeviceMatrix& w, uint32_t heads, const void* x, int x_head, float* y,
@@ -266,6 +283,11 @@ class CudaStep final : private DecoderOps {
   ExpertArrays experts_;
   LatentArrays latent_;
   RecurrentArrays recurrent_;
+  // Of a head: what enters, [rows, entering]; [rows, hidden]; what products read.
+  float *entering_ = nullptr, *embedded_ = nullptr;
+  void* joined_ = nullptr;
+  uint32_t entering_width_ = 0;  // of the step's
+  std::vector<float> gathered_;
   DrawArrays draw_arrays_;
   std::vector<RowDraw> draws_;  // of the next step
   float *logits_ = nullptr, *partial_ = nullptr, *sums_ = nullptr;

@@ -15,8 +15,10 @@ void CudaStep::norm(const NormPlan& norm, const float* weight, const float* bias
   keep(launch_norm(driver_.stream(), x, weight, bias, out, type, shape), "a norm");
 }
 
+// Of a head tokens are embedded as they are: they enter it next to its states.
 void CudaStep::embed() {
   const ModelPlan& plan = setup_.model->plan;
+  const bool beside = setup_.head != nullptr;
   EmbedCall call = {};
   call.tokens = tokens_;
   call.positions = positions_;
@@ -24,19 +26,21 @@ void CudaStep::embed() {
   call.quant = scales_of(weights_.embedding);
   call.position_table = plan.learned_positions ? weights_.positions.data : nullptr;
   call.weights = weights_.type();
-  call.hidden = hidden_;
+  call.hidden = beside ? embedded_ : hidden_;
   call.rows = rows_;
   call.width = static_cast<int>(plan.hidden);
   call.stride = weights_.embedding.stride;
   call.position_stride = weights_.positions.stride;
-  call.scale = plan.embedding_scale;
+  call.scale = beside ? 1.0f : plan.embedding_scale;
   keep(launch_embed(driver_.stream(), call), "the embedding");
+  if (beside) return enter_head();
   if (!plan.embedding_norm) return;
   norm(plan.embedding_norm, weights_.embedding_norm, weights_.embedding_norm_bias, hidden_, rows_,
        hidden_, Input::f32);
 }
 
 void CudaStep::attention_norm(uint32_t layer) {
+  if (joins(layer)) return join_head();
   const DeviceLayer& w = weights_.layers[layer];
   norm(plan(layer).attention_norm, w.attention_norm, w.attention_norm_bias, hidden_, rows_, normed_,
        weights_.type());
@@ -116,7 +120,7 @@ void CudaStep::logits() {
   norm(plan.final_norm, weights_.final_norm, weights_.final_norm_bias, wanted_, count, normed_,
        weights_.type());
   multiply(weights_.head, weights_.head_bias, normed_, count, logits_);
-  const uint64_t numbers = uint64_t{count} * plan.vocabulary;
+  const uint64_t numbers = uint64_t{count} * setup_.logits_width();
   if (plan.logit_scale != 1.0f || plan.logit_soft_cap > 0.0f) {
     keep(launch_adjust(driver_.stream(), logits_, numbers, plan.logit_scale, plan.logit_soft_cap,
                        0.0f),

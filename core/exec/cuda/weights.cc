@@ -8,8 +8,9 @@
 namespace tenon::cuda {
 namespace {
 
-std::vector<const Weight*> all_matrices(const Model& model) {
+std::vector<const Weight*> all_matrices(const Model& model, const Head* head) {
   std::vector<const Weight*> all = {&model.embedding};
+  if (head != nullptr) all.push_back(&head->fc);
   if (!model.plan.tied_embeddings) all.push_back(&model.head);
   if (model.plan.learned_positions) all.push_back(&model.positions);
   for (const LayerWeights& layer : model.layers) {
@@ -206,7 +207,17 @@ Status load_layer(const Model& model, size_t index, Input type, WeightUpload& up
   return {};
 }
 
-Status load_arrays(const Model& model, WeightUpload& upload, Input type, DeviceArrays& to) {
+Status load_head(const Head& head, WeightUpload& upload, DeviceHead& to) {
+  TENON_ASSIGN_OR_RETURN(to.fc, upload.matrix(head.fc));
+  TENON_ASSIGN_OR_RETURN(to.token_norm, upload.vector(head.token_norm));
+  TENON_ASSIGN_OR_RETURN(to.features_norm, upload.vector(head.features_norm));
+  TENON_ASSIGN_OR_RETURN(to.state_norm, upload.vector(head.state_norm));
+  return {};
+}
+
+Status load_arrays(const Model& model, const Head* head, WeightUpload& upload, Input type,
+                   DeviceArrays& to) {
+  if (head != nullptr) TENON_RETURN_IF_ERROR(load_head(*head, upload, to.entrance));
   TENON_ASSIGN_OR_RETURN(to.embedding, upload.matrix(model.embedding));
   to.head = to.embedding;
   if (!model.plan.tied_embeddings) {
@@ -230,23 +241,24 @@ Status load_arrays(const Model& model, WeightUpload& upload, Input type, DeviceA
 
 }  // namespace
 
-Input DeviceWeights::type_for(const Model& model) {
+Input DeviceWeights::type_for(const Model& model, const Head* front) {
   const bool wide = std::ranges::all_of(
-      all_matrices(model), [](const Weight* weight) { return weight->format == "f32"; });
+      all_matrices(model, front), [](const Weight* weight) { return weight->format == "f32"; });
   return wide ? Input::f32 : Input::bf16;
 }
 
-Result<WeightNeeds> DeviceWeights::needs_of(const Model& model) {
-  const Input type = type_for(model);
+Result<WeightNeeds> DeviceWeights::needs_of(const Model& model, const Head* front) {
+  const Input type = type_for(model, front);
   WeightUpload counted(nullptr, type);
   DeviceArrays arrays = {};
-  TENON_RETURN_IF_ERROR(load_arrays(model, counted, type, arrays));
+  TENON_RETURN_IF_ERROR(load_arrays(model, front, counted, type, arrays));
   WeightNeeds needs;
   needs.bytes = counted.bytes();
   const auto count = [&](const DeviceMatrix& matrix) {
     if (matrix.n_out > 0) ++(matrix.bits == 0 ? needs.dense_matrices : needs.packed_matrices);
   };
   count(arrays.head);
+  count(arrays.entrance.fc);
   for (const DeviceLayer& layer : arrays.layers) {
     const DeviceRecurrence& recurrence = layer.recurrence;
     for (const DeviceStack* stack : {&layer.qkv, &layer.gate_up, &layer.shared_gate_up,
@@ -261,10 +273,10 @@ Result<WeightNeeds> DeviceWeights::needs_of(const Model& model) {
   return needs;
 }
 
-Status DeviceWeights::load(const Model& model) {
-  type_ = type_for(model);
+Status DeviceWeights::load(const Model& model, const Head* front) {
+  type_ = type_for(model, front);
   WeightUpload upload(&memory_, type_);
-  TENON_RETURN_IF_ERROR(load_arrays(model, upload, type_, *this));
+  TENON_RETURN_IF_ERROR(load_arrays(model, front, upload, type_, *this));
   has_packed_ = upload.has_packed();
   return {};
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/exec/cuda/weight_upload.h"
+#include "core/model/heads/head.h"
 #include "core/model/model.h"
 
 namespace tenon::cuda {
@@ -58,10 +59,17 @@ struct DeviceLayer {
   const float *expert_gate_bias, *expert_up_bias, *expert_down_bias;
 };
 
+// What stands before a head's layers; null and empty where the head has none, or there is no head.
+struct DeviceHead {
+  DeviceMatrix fc;
+  const float *token_norm, *features_norm, *state_norm;
+};
+
 struct DeviceArrays {
   DeviceMatrix embedding, positions, head;
   const float *embedding_norm, *embedding_norm_bias, *final_norm, *final_norm_bias, *head_bias;
   std::vector<DeviceLayer> layers;
+  DeviceHead entrance;
 };
 
 // What a model's weights take, and how many of the matrices that a step multiplies all its rows
@@ -76,14 +84,15 @@ class DeviceWeights : public DeviceArrays {
  public:
   // Elements of a row of a product's input: whole pieces of 16 bytes.
   static int input_stride(uint32_t width) { return static_cast<int>((width + 7) / 8 * 8); }
-  // f32 where all matrices are f32, so that nothing is rounded; else bf16.
-  static Input type_for(const Model& model);
+  // f32 where all matrices are f32, so that nothing is rounded; else bf16. `front`: null where the
+  // model is no head, here and below.
+  static Input type_for(const Model& model, const Head* front = nullptr);
   // Of what `load` will allocate. Formats that `readable_by_rows` refuses are its error, and
   // `load`'s.
-  static Result<WeightNeeds> needs_of(const Model& model);
+  static Result<WeightNeeds> needs_of(const Model& model, const Head* front = nullptr);
 
   explicit DeviceWeights(Driver& driver) : DeviceArrays(), memory_(driver) {}
-  Status load(const Model& model);
+  Status load(const Model& model, const Head* front = nullptr);
   uint64_t bytes() const { return memory_.held_bytes(); }
   // Of matrices that are not packed, and of what products read.
   Input type() const { return type_; }

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/exec/head_host.h"
@@ -22,10 +23,16 @@ inline constexpr uint32_t kBlock = 16;
 class HeadDriver {
  public:
   HeadDriver(const ExecutorCase& executor, const OpenedHead& head)
+      : HeadDriver(make_executor(executor), make_kernels(executor), head) {
+    EXPECT_TRUE(loaded_.ok()) << loaded_.message();
+  }
+  // `kernels`: null where the executor has its own.
+  HeadDriver(std::unique_ptr<Executor> executor, std::unique_ptr<KernelSet> kernels,
+             const OpenedHead& head)
       : head_(head),
         shape_(head.model->plan, kBlock),
-        kernels_(make_kernels(executor)),
-        executor_(make_executor(executor)) {
+        kernels_(std::move(kernels)),
+        executor_(std::move(executor)) {
     auto* host = dynamic_cast<HeadHost*>(executor_.get());
     EXPECT_NE(host, nullptr);
     host->take_head(*head.head);
@@ -45,9 +52,9 @@ class HeadDriver {
         return {kernels_->linear(), kernels_->gate_finish()};
       };
     }
-    const Status loaded = executor_->load(setup);
-    EXPECT_TRUE(loaded.ok()) << loaded.message();
+    loaded_ = executor_->load(setup);
   }
+  const Status& loaded() const { return loaded_; }
 
   void begin() { computed_ = 0; }
   // Rows after those computed; `states` [rows, width]. The logits after the last one, and in
@@ -122,6 +129,7 @@ class HeadDriver {
   ModelShapeStorage shape_;
   std::unique_ptr<KernelSet> kernels_;
   std::unique_ptr<Executor> executor_;
+  Status loaded_;
   std::vector<KvGroupGeometry> groups_;
   uint32_t computed_ = 0;
   uint64_t step_id_ = 0;
@@ -154,9 +162,7 @@ inline Golden read_golden(const std::string& folder) {
 
 // The largest difference of a golden's logits: of every column's chain, whose first half of rows
 // comes one by one and the rest at once.
-inline float worst_of_chains(const ExecutorCase& executor, const OpenedHead& head,
-                             const Golden& golden) {
-  HeadDriver driver(executor, head);
+inline float worst_of_chains(HeadDriver& driver, const Golden& golden) {
   float worst = 0;
   for (uint64_t column = 0; column < golden.rows; ++column) {
     driver.begin();
@@ -184,6 +190,11 @@ inline float worst_of_chains(const ExecutorCase& executor, const OpenedHead& hea
     }
   }
   return worst;
+}
+inline float worst_of_chains(const ExecutorCase& executor, const OpenedHead& head,
+                             const Golden& golden) {
+  HeadDriver driver(executor, head);
+  return worst_of_chains(driver, golden);
 }
 
 }  // namespace tenon::test
