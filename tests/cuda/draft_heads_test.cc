@@ -31,11 +31,11 @@ float worst_of(const OpenedHead& head, const std::string& folder) {
   return worst_of_chains(driver, read_golden(folder));
 }
 
-class CudaHeads : public testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Folders, CudaHeads, testing::Values("plain", "norms", "two_layers"),
+class CudaDraftHeads : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Folders, CudaDraftHeads, testing::Values("plain", "norms", "two_layers"),
                          [](const auto& one) { return std::string(one.param); });
 
-TEST_P(CudaHeads, have_the_logits_of_the_paper) {
+TEST_P(CudaDraftHeads, have_the_logits_of_the_paper) {
   const std::string folder = source_folder() + "/tests/golden/heads/" + GetParam();
   const Model of = plain_target();
   auto opened = open_head(folder, of);

@@ -114,6 +114,8 @@ class ModulePlanner {
     return *all.back();
   }
   Status check(const LayerPlan& layer) const {
+    // Modules of GLM-5 and DeepSeek-V3.2, which no reference was found to agree with.
+    if (layer.index) return not_built(target_, "its layers choose positions by an index");
     const ModelPlan& whole = target_.plan;
     const bool plain = whole.embedding_scale == 1.0f && !whole.learned_positions &&
                        !whole.embedding_norm && !whole.input() && !whole.head_bias &&

@@ -133,6 +133,17 @@ TEST_F(BadOwnHeads, of_models_whose_windows_differ) {
   EXPECT_THAT(std::string(opened.status().message()), HasSubstr("windows of several sizes"));
 }
 
+TEST_F(BadOwnHeads, of_models_that_choose_positions_by_an_index) {
+  const auto target = open_model(golden_models() + "../mtp/deepseek_v3");
+  ASSERT_TRUE(target.ok());
+  for (LayerPlan& layer : (*target)->plan.layers) layer.index = {.chosen = 8, .heads = 2, .dim = 8};
+  const auto opened = open_own_head(**target);
+  ASSERT_FALSE(opened.ok());
+  EXPECT_EQ(opened.status().code(), StatusCode::unsupported);
+  EXPECT_THAT(std::string(opened.status().message()),
+              HasSubstr("choose positions by an index; its layers for drafts are not built"));
+}
+
 TEST_F(BadOwnHeads, of_gguf_files_that_have_none) {
   const auto target = open_model(source_folder() + "/tests/golden/gguf/llama_tied_q8_0.gguf");
   ASSERT_TRUE(target.ok());

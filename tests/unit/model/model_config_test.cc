@@ -401,10 +401,21 @@ TEST(ModelShape, a_second_models_groups_and_layers_stand_behind_the_first_ones) 
   ASSERT_EQ(shape.layer_count, 8u);
   EXPECT_EQ(shape.groups[0].owner, KvOwner::target);
   EXPECT_EQ(shape.groups[1].owner, KvOwner::draft);
-  EXPECT_EQ(shape.groups[1].window_tokens, 9u);
+  EXPECT_EQ(shape.groups[1].window_tokens, 0u) << "its layers read what others made of all";
   EXPECT_EQ(shape.layers[5].group, 1u);
   EXPECT_EQ(shape.layers[6].group, 2u);
   EXPECT_EQ(shape.layers[6].index_in_group, 0u);
+}
+
+TEST(ModelShape, a_draft_of_one_layer_keeps_an_entry_more_than_its_window) {
+  FlatConfig config = parse({});
+  const ModelShapeStorage target(config.plan(), 100);
+  FlatConfig one = parse({{"num_hidden_layers", "1"}});
+  one.window_tokens = {9};
+  const ModelShapeStorage draft(one.plan(), 100);
+  const ModelShapeStorage both(target.shape(), draft.shape());
+  ASSERT_EQ(both.shape().group_count, 2u);
+  EXPECT_EQ(both.shape().groups[1].window_tokens, 10u);
 }
 
 }  // namespace

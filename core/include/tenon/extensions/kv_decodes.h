@@ -13,6 +13,7 @@
 
 namespace tenon {
 
+// One sequence of such a step.
 struct KvDecode {
   SeqId seq = kNoSeq;
   std::span<const TokenId> tokens;  // all known ones
@@ -20,6 +21,7 @@ struct KvDecode {
 
 // `const KvDecodes*`
 inline constexpr std::string_view kKvDecodes = "kv_decodes/1";
+// Both calls of a manager that offers the extension.
 struct KvDecodes {
   void* self = nullptr;  // first argument of both
   // As `step_begin` and then `grow` of each in this order, whose last known token is all that is

@@ -18,6 +18,7 @@ namespace tenon {
 
 // `const SteadyPlans*`
 inline constexpr std::string_view kSteadyPlans = "steady_plans/1";
+// What a scheduler that promises so offers.
 struct SteadyPlans {
   void* self = nullptr;  // first argument of `pass`
   // Takes SchedulerView::last_step, of which `plan` would have learnt.
