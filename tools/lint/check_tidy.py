@@ -31,7 +31,7 @@ INCLUDED = re.compile(r'^#include "(.+)"$', re.MULTILINE)
 GCC_ALONE = re.compile(r"-Wno-subobject-linkage|-Winvalid-pch|-Wno-error=(array-bounds|restrict|stringop-\w+)")
 UNREAD = re.compile(r"-O\w|-fPIC|-D\w+_EXPORTS")  # tell nothing that a check would read
 # What begins at a line's first column stands in a namespace.
-TYPE = re.compile(r"(?:class|struct|enum|enum class|union) (?:\[\[[\w:]+\]\] )?(\w+)|using (\w+) =")
+TYPE = re.compile(r"(?:enum class|class|struct|enum|union) (?:\[\[[\w:]+\]\] )?(\w+)|using (\w+) =")
 FUNCTION = re.compile(r"[^(=;]*?([\w:~]+)\(")
 # Of one source, so that what stands in it meets no other.
 OWN_NAMESPACE = re.compile(r"namespace (?!tenon\b|detail\b)(\w+) \{")
