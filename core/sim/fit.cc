@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "core/base/quote.h"
+#include "core/sim/between.h"
 #include "core/sim/step_cost.h"
 
 namespace tenon::sim {
@@ -28,20 +29,6 @@ struct Columns {
   size_t logits() const { return decode() + 6; }
   size_t count() const { return decode() + 7; }
 };
-
-// Where `row_count` lies between two points, as ProductRate::share_at has it.
-struct Between {
-  size_t low = 0;
-  double high_part = 0;
-};
-Between between(const std::vector<double>& rows, double row_count) {
-  if (row_count <= rows.front()) return {};
-  if (row_count >= rows.back()) return {rows.size() - 1, 0};
-  const auto above =
-      static_cast<size_t>(std::upper_bound(rows.begin(), rows.end(), row_count) - rows.begin());
-  const size_t low = above - 1;
-  return {low, std::log(row_count / rows[low]) / std::log(rows[above] / rows[low])};
-}
 
 // One step's row of the system, in seconds a unit of each unknown.
 std::vector<double> row_of(const Machine& limits, const std::vector<double>& rows,

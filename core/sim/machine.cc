@@ -5,6 +5,7 @@
 
 #include "core/base/quote.h"
 #include "core/base/text.h"
+#include "core/sim/between.h"
 
 namespace tenon::sim {
 namespace {
@@ -30,13 +31,9 @@ double time_of(const Machine& machine, const ProductRate& rate, size_t point) {
 }
 
 // y at x: linear in log(x) between two points, outside as at the nearest. Some points.
-double between(const std::vector<double>& x, const std::vector<double>& y, double at) {
-  if (at <= x.front()) return y.front();
-  if (at >= x.back()) return y.back();
-  const auto above = std::upper_bound(x.begin(), x.end(), at) - x.begin();
-  const auto high = static_cast<size_t>(above), low = high - 1;
-  const double part = std::log(at / x[low]) / std::log(x[high] / x[low]);
-  return y[low] + part * (y[high] - y[low]);
+double value_at(const std::vector<double>& x, const std::vector<double>& y, double at) {
+  const auto [low, part] = between(x, at);
+  return part > 0 ? y[low] + part * (y[low + 1] - y[low]) : y[low];
 }
 
 // A little less than the memory's is what files are rounded by.
@@ -113,12 +110,12 @@ Status check_product(const Machine& machine, const ProductRate& rate) {
 }  // namespace
 
 double ProductRate::share_at(double row_count) const {
-  return between(rows, shares, row_count);
+  return value_at(rows, shares, row_count);
 }
 
 double Machine::bandwidth_at(double bytes) const {
   if (from_memory(bytes)) return bandwidth;
-  return between(cached.bytes, cached.bandwidths, bytes);
+  return value_at(cached.bytes, cached.bandwidths, bytes);
 }
 
 const ProductRate* Machine::find(std::string_view format) const {

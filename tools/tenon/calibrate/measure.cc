@@ -94,9 +94,10 @@ Status measure_round(const std::vector<StepPlan>& plans, uint32_t threads, Calib
   for (size_t i = 0; i < plans.size(); ++i) {
     if (!fits(pipeline.limits, plans[i])) continue;
     const auto round = static_cast<uint32_t>(model.rows[i].size());
-    for (; !warm; warm = true) {
+    if (!warm) {
       Timed not_counted;
       TENON_RETURN_IF_ERROR(run_plan(pipeline, plans[i], round, not_counted));
+      warm = true;
     }
     Timed timed;
     TENON_RETURN_IF_ERROR(run_plan(pipeline, plans[i], round, timed));
