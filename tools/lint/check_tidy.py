@@ -5,8 +5,9 @@ database: all of core, plugins, sdk and tools, without tests.
     check_tidy.py BUILD [FILE ...]
 
 Most of its time goes into headers, so sources of a room that are compiled alike are looked at several in
-one translation unit. A group that does not come out clean is looked at again, source by source: that is
-what is reported.
+one translation unit. A group that does not come out clean is looked at again in halves, down to single
+sources: what those have is reported. So names that clash in a group cost little, and complaints are never
+about what putting sources together made.
 """
 import json
 import os
@@ -149,7 +150,7 @@ def groups_of(sources):
         if group is None:
             groups.append(group := Group())
         group.add(source, names)
-    return [group for groups in rooms.values() for group in groups]
+    return [group for groups in rooms.values() for group in sorted(groups, key=lambda group: -len(group.sources))]
 
 
 def together(group):
@@ -178,17 +179,30 @@ def tidy(path, flags, directory):
     return done.returncode == 0, done.stdout
 
 
+def halves_of(group):
+    """The group's sources as two groups."""
+    middle = len(group.sources) // 2
+    halves = Group(), Group()
+    for number, source in enumerate(group.sources):
+        halves[number >= middle].add(source, names_in(source))
+    return halves
+
+
 def look_at(task):
-    """The complaints about a group's sources, and whether they were looked at one by one."""
-    directory, scratch, number, sources, group = task
-    if len(group.sources) > 1:
-        whole = scratch / f"group_{number}.cc"
-        whole.write_text(together(group))
+    """The complaints about a group's sources, and whether they were looked at in parts."""
+    directory, scratch, sources, group = task
+    if len(group.sources) == 1:
+        source = group.sources[0]
+        clean, text = tidy(ROOT / source, sources[source], directory)
+        return [] if clean else [text], False
+    with tempfile.NamedTemporaryFile("w", dir=scratch, suffix=".cc") as whole:
+        whole.write(together(group))
+        whole.flush()
         # A header's parameter may be called as something in the source before it.
-        if tidy(whole, (*flags_of_all(sources, group), "-Wno-shadow"), directory)[0]:
+        if tidy(whole.name, (*flags_of_all(sources, group), "-Wno-shadow"), directory)[0]:
             return [], False
-    results = [tidy(ROOT / source, sources[source], directory) for source in group.sources]
-    return [text for clean, text in results if not clean], len(group.sources) > 1
+    parts = [look_at((directory, scratch, sources, half)) for half in halves_of(group)]
+    return [text for texts, _ in parts for text in texts], True
 
 
 def main():
@@ -197,16 +211,16 @@ def main():
                                  for file in sys.argv[2:]})
     groups = groups_of(sources)
     with tempfile.TemporaryDirectory() as scratch:
-        tasks = [(build, pathlib.Path(scratch), number, sources, group)
-                 for number, group in enumerate(groups)]
+        largest_first = sorted(groups, key=lambda group: -len(group.sources))
+        tasks = [(build, scratch, sources, group) for group in largest_first]
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             looked_at = list(pool.map(look_at, tasks))
     complaints = [text for texts, _ in looked_at for text in texts]
     print("".join(complaints), end="")
-    apart = sum(one_by_one for _, one_by_one in looked_at)
-    print(f"{len(sources)} sources in {len(groups)} groups, {apart} of them looked at one by one: "
+    apart = sum(in_parts for _, in_parts in looked_at)
+    print(f"{len(sources)} sources in {len(groups)} groups, {apart} of them looked at in parts: "
           f"{len(complaints)} with complaints" if complaints else
-          f"{len(sources)} sources are tidy ({len(groups)} groups, {apart} looked at one by one)")
+          f"{len(sources)} sources are tidy ({len(groups)} groups, {apart} looked at in parts)")
     return 1 if complaints else 0
 
 
