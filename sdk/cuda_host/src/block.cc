@@ -1,6 +1,7 @@
 #include "sdk/cuda_host/src/block.h"
 
 #include <algorithm>
+#include <bit>
 #include <boost/context/protected_fixedsize_stack.hpp>
 #include <string_view>
 
@@ -61,6 +62,7 @@ Block::Block(const LaunchState& launch)
     start(i);
     ready_.push_back(i);
   }
+  if (count_ % kWarp != 0) warps_.back().away = ~uint32_t{0} << count_ % kWarp;
 }
 
 Block::~Block() {
@@ -116,6 +118,7 @@ void Block::finish() {
          "a cp.async was not waited for when its thread returned; end with copy_async_wait<0>()");
   }
   own.done = true;
+  warps_[running_ / kWarp].away |= uint32_t{1} << lane();
   --left_;
   if (at_barrier_ > 0) {
     fail(FindingKind::divergent_barrier, barrier_line_,
@@ -134,11 +137,13 @@ void Block::suspend(const char* what, Line line) {
   const uint32_t self = running_;
   threads_[self].waits = what;
   threads_[self].waits_at = line;
+  warps_[self / kWarp].away |= uint32_t{1} << self % kWarp;
   threads_[self].caller = std::move(threads_[self].caller).resume();
 }
 
 void Block::wake(uint32_t thread) {
   threads_[thread].waits = nullptr;
+  warps_[thread / kWarp].away &= ~(uint32_t{1} << thread % kWarp);
   ready_.push_back(thread);
 }
 
@@ -148,7 +153,7 @@ void Block::wait_for_earlier(Line line) {
 }
 
 void Block::barrier(Line line) {
-  for (uint32_t i = 0; i < count_; ++i) {
+  for (uint32_t i = 0; i < count_ && left_ < count_; ++i) {
     if (!threads_[i].done) continue;
     fail(FindingKind::divergent_barrier, line,
          "thread " + std::to_string(i) +
@@ -191,18 +196,16 @@ void Block::fail_apart(const char* what, uint32_t mask, uint32_t other, Line lin
 
 // Lanes that the mask names and that wait for something else, or are gone, will not come.
 void Block::check_lanes(const char* what, uint32_t mask, Line line, const Meeting* joined) {
-  const uint32_t first = running_ / kWarp * kWarp;
-  for (uint32_t other = 0; other < kWarp; ++other) {
-    if ((mask >> other & 1) == 0 || other == lane()) continue;
-    if (first + other >= count_) {
-      fail(FindingKind::divergent_warp, line,
-           std::string("the mask of this ") + what + " names lane " + std::to_string(other) +
-               ", which the block does not have; launch whole warps");
-    }
-    const Thread& thread = threads_[first + other];
-    if (joined != nullptr && (joined->arrived >> other & 1) != 0) continue;
-    if (thread.done || thread.waits != nullptr) fail_apart(what, mask, other, line);
+  const uint32_t joined_lanes = joined == nullptr ? 0 : joined->arrived;
+  const uint32_t missing = mask & warps_[running_ / kWarp].away & ~joined_lanes;
+  if (missing == 0) return;
+  const auto other = static_cast<uint32_t>(std::countr_zero(missing));
+  if (running_ / kWarp * kWarp + other >= count_) {
+    fail(FindingKind::divergent_warp, line,
+         std::string("the mask of this ") + what + " names lane " + std::to_string(other) +
+             ", which the block does not have; launch whole warps");
   }
+  fail_apart(what, mask, other, line);
 }
 
 void Block::meet(const char* what, uint32_t mask, void* slot, const Complete& complete, Line line) {

@@ -97,6 +97,7 @@ class Block {
   };
   struct Warp {
     uint32_t barriers = 0;
+    uint32_t away = 0;  // lanes that wait for something, returned, or do not exist
     uint32_t seen[kWarp][kWarp] = {};
     std::vector<Meeting> meetings;
   };
@@ -115,7 +116,7 @@ class Block {
   bool in_order(const LastWrite& before) const;
   bool in_order(const LastReads& before) const;
   bool earlier(uint32_t epoch, bool shared, bool& ordered) const;
-  void note_read(Cell& cell, Line line) const;
+  void note_read(LastReads& read, Line line) const;
   void check_range(Region* region, int64_t offset, uint32_t bytes, Line line, const char* verb);
   void check_early_read(Region* region, int64_t offset, uint32_t bytes, Line line);
   void land(const Copy& copy);

@@ -1,5 +1,6 @@
 // What a thread touches: bounds, alignment, whether anything stands there, and races.
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "sdk/cuda_host/src/block.h"
@@ -29,9 +30,9 @@ bool Block::in_order(const LastWrite& before) const {
 
 bool Block::in_order(const LastReads& before) const {
   if (before.warp != running_ / kWarp) return false;
-  for (uint32_t of = 0; of < kWarp; ++of) {
-    if ((before.lanes >> of & 1) == 0 || of == lane()) continue;
-    if (before.stamp >= warps_[before.warp].seen[lane()][of]) return false;
+  const uint32_t* seen = warps_[before.warp].seen[lane()];
+  for (uint32_t lanes = before.lanes & ~(uint32_t{1} << lane()); lanes != 0; lanes &= lanes - 1) {
+    if (before.stamp >= seen[std::countr_zero(lanes)]) return false;
   }
   return true;
 }
@@ -72,8 +73,7 @@ void Block::fail_race(const Region& region, uint64_t byte, Line line, const char
            way);
 }
 
-void Block::note_read(Cell& cell, Line line) const {
-  LastReads& read = cell.read;
+void Block::note_read(LastReads& read, Line line) const {
   const Thread& own = threads_[running_];
   const uint32_t bit = uint32_t{1} << lane();
   const uint32_t warp = running_ / kWarp;
@@ -111,6 +111,9 @@ void Block::check_early_read(Region* region, int64_t offset, uint32_t bytes, Lin
 void Block::read_allowed(Region* region, int64_t offset, uint32_t bytes, Line line) {
   check_early_read(region, offset, bytes, line);
   const auto first = static_cast<uint64_t>(offset);
+  // Bytes of a word were mostly touched together, and what is so for one is for those like it.
+  Cell before;
+  Cell after;
   for (uint64_t byte = first; byte < first + bytes; ++byte) {
     if (region->states[byte] == ByteState::nothing) {
       fail(FindingKind::not_written, line,
@@ -124,10 +127,16 @@ void Block::read_allowed(Region* region, int64_t offset, uint32_t bytes, Line li
     }
     if (region->constant) continue;
     Cell& cell = region->cell(byte);
+    if (byte > first && cell == before) {
+      cell = after;
+      continue;
+    }
+    before = cell;
     bool ordered = true;
     if (!earlier(cell.written.epoch, region->shared, ordered)) ordered = in_order(cell.written);
     if (!ordered) fail_race(*region, byte, line, "reads", cell, true);
-    note_read(cell, line);
+    note_read(cell.read, line);
+    after = cell;
   }
 }
 

@@ -34,8 +34,9 @@ int32_t element_8(const uint32_t* registers, uint32_t element) {
 
 template <typename Float>
 void mma_16(void* const* slots) {
-  Matrix<16, 16, float> a;
-  Matrix<16, 8, float> b;
+  Matrix<16, 16, double> a;
+  Matrix<16, 8, double> b;
+  Matrix<16, 8, double> sums;
   for (uint32_t lane = 0; lane < kWarp; ++lane) {
     const auto& slot = *static_cast<const MmaSlot*>(slots[lane]);
     for (uint32_t i = 0; i < 8; ++i) {
@@ -45,18 +46,23 @@ void mma_16(void* const* slots) {
     for (uint32_t i = 0; i < 4; ++i) {
       const FragmentPlace place = b_place_16(lane, i);
       b.at[place.row][place.column] = to_float(Float{static_cast<uint16_t>(element_16(slot.b, i))});
+      const FragmentPlace sum = d_place(lane, i);
+      sums.at[sum.row][sum.column] = static_cast<const float*>(slot.d)[i];
+    }
+  }
+  // Products of 16-bit floats are exact in double. Hardware keeps fewer bits of the sum.
+  for (uint32_t row = 0; row < 16; ++row) {
+    for (uint32_t k = 0; k < 16; ++k) {
+      for (uint32_t column = 0; column < 8; ++column) {
+        sums.at[row][column] += a.at[row][k] * b.at[k][column];
+      }
     }
   }
   for (uint32_t lane = 0; lane < kWarp; ++lane) {
     auto* d = static_cast<float*>(static_cast<const MmaSlot*>(slots[lane])->d);
     for (uint32_t i = 0; i < 4; ++i) {
       const FragmentPlace place = d_place(lane, i);
-      // Products of 16-bit floats are exact in double. Hardware keeps fewer bits of the sum.
-      double sum = d[i];
-      for (uint32_t k = 0; k < 16; ++k) {
-        sum += double{a.at[place.row][k]} * double{b.at[k][place.column]};
-      }
-      d[i] = static_cast<float>(sum);
+      d[i] = static_cast<float>(sums.at[place.row][place.column]);
     }
   }
 }

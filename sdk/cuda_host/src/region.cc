@@ -29,12 +29,6 @@ void Region::forget() {
   std::ranges::fill(states, ByteState::nothing);
 }
 
-Cell& Region::cell(uint64_t byte) {
-  auto& page = pages_[byte / kPage];
-  if (page == nullptr) page = std::make_unique<Cell[]>(kPage);
-  return page[byte % kPage];
-}
-
 void Region::forget_writers(uint64_t first, uint64_t count) {
   for (uint64_t byte = first; byte < first + count; ++byte) {
     if (const auto& page = pages_[byte / kPage]; page != nullptr) page[byte % kPage].written = {};

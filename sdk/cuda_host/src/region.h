@@ -21,6 +21,7 @@ struct LastWrite {
   uint32_t line = 0;
   uint16_t thread = 0;
   bool atomic = false;
+  bool operator==(const LastWrite&) const = default;
 };
 struct LastReads {
   uint32_t epoch = 0;
@@ -28,10 +29,12 @@ struct LastReads {
   uint32_t line = 0;
   uint32_t lanes = 0;
   uint32_t warp = 0;  // of the block, or kManyWarps
+  bool operator==(const LastReads&) const = default;
 };
 struct Cell {
   LastWrite written;
   LastReads read;
+  bool operator==(const Cell&) const = default;
 };
 
 enum class ByteState : uint8_t { nothing, written, landing };
@@ -43,7 +46,11 @@ struct Region {
   bool holds(int64_t offset, uint64_t count) const {
     return offset >= 0 && static_cast<uint64_t>(offset) + count <= bytes;
   }
-  Cell& cell(uint64_t byte);
+  Cell& cell(uint64_t byte) {
+    auto& page = pages_[byte / kPage];
+    if (page == nullptr) page = std::make_unique<Cell[]>(kPage);
+    return page[byte % kPage];
+  }
   void forget_writers(uint64_t first, uint64_t count);  // these bytes are the host's
 
   std::string name;
