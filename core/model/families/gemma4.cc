@@ -148,6 +148,11 @@ void read_ropes(const JsonFields& config, ModelPlan& plan) {
     if (attention == nullptr) return plain_rope(config, defaults, 2);  // of no layer
     const uint32_t dim = attention->head_dim;
     const auto own = parameters ? parameters->object(kind) : std::nullopt;
+    if (parameters && (!own || !(own->has("rope_theta") || config.has("rope_theta")))) {
+      config.faults().invalid(parameters->name(kind) +
+                              (own ? " has no 'rope_theta'" : " is missing") +
+                              "; some layers are of that kind");
+    }
     if (own) return read_rope_object(config, *own, defaults, dim, plan.context_tokens);
     RopePlan rope = plain_rope(config, defaults, dim);
     if (!sliding) rope.turning = dim / 8;  // a quarter
@@ -254,7 +259,10 @@ void read_unified(const JsonFields& config, ModelPlan& plan) {
   const Shape shape = read_shape(config, kUnifiedShape, plan);
   plan.layers.assign(shape.layers, read_layer(config, shape, plan));
   read_kinds_and_heads(config, 1024, plan);
-  for (const char* key : {"num_experts", "moe_intermediate_size"}) (void)config.find(key);
+  for (const char* key : {"num_experts", "moe_intermediate_size", "enable_moe_block",
+                          "hidden_size_per_layer_input"}) {
+    (void)config.find(key);
+  }
 }
 
 // The kinds of layers, and what those without a window have of their own.
