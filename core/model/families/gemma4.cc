@@ -103,6 +103,8 @@ void read_per_layer_config(const JsonFields& config, ModelPlan& plan) {
 void read_global_heads(const JsonFields& config, bool k_is_v, ModelPlan& plan) {
   const uint32_t head_dim = config.count("global_head_dim", 512, 1, kMaxWidth);
   const uint32_t kv_heads = config.count("num_global_key_value_heads", 0, 1, kMaxWidth);
+  // A null leaves all layers as they are.
+  if (config.is_null("per_layer_config")) return;
   if (config.has("per_layer_config")) return read_per_layer_config(config, plan);
   for (LayerPlan& layer : plan.layers) {
     if (layer.attention.rope == 1) continue;

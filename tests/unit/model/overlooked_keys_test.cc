@@ -130,6 +130,16 @@ TEST(OverlookedKeys, a_null_where_yes_goes_without_saying_means_no) {
   EXPECT_FALSE(plan_of(R"({"model_type":"falcon","parallel_attn":null})").layers[0].parallel);
 }
 
+TEST(OverlookedKeys, gemma_4_has_heads_of_one_kind_where_per_layer_config_is_null) {
+  const auto head_dim = [](const std::string& keys) {
+    return plan_of(R"({"model_type":"gemma4_text","head_dim":64)" + keys + "}")
+        .layers.back()
+        .attention.head_dim;
+  };
+  EXPECT_EQ(head_dim(""), 512u);
+  EXPECT_EQ(head_dim(R"(,"per_layer_config":null)"), 64u);
+}
+
 TEST(OverlookedKeys, a_rope_type_of_null_is_refused) {
   EXPECT_THAT(refusal(R"({"model_type":"llama","rope_parameters":{"rope_type":null}})"),
               HasSubstr("'rope_parameters.rope_type' is null"));
