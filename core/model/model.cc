@@ -125,9 +125,12 @@ Status check_id(const Model& model, const char* key, TokenId id) {
 // What is recommended, held against the model itself.
 Status check_generation(Model& model) {
   GenerationDefaults& defaults = model.generation;
-  for (const TokenId id : defaults.eos) {
-    TENON_RETURN_IF_ERROR(check_id(model, "eos_token_id", id));
-  }
+  // As in config.json, where the same id was warned of.
+  std::erase_if(defaults.eos, [&](TokenId id) {
+    const Status status = check_id(model, "eos_token_id", id);
+    if (!status.ok()) log(LogLevel::warning, "model", std::string(status.message()));
+    return !status.ok();
+  });
   for (const std::vector<TokenId>& word : defaults.bad_words) {
     for (const TokenId id : word) {
       TENON_RETURN_IF_ERROR(check_id(model, defaults.said_by.at("bad_words").c_str(), id));

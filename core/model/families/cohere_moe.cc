@@ -60,6 +60,15 @@ std::vector<bool> read_windows(const JsonFields& config, size_t layers) {
   return sliding;
 }
 
+// transformers overlooks rope_scaling.
+RopePlan read_turn(const JsonFields& config, uint32_t head_dim, uint32_t context_tokens) {
+  const RopeDefaults defaults{.pairs = true};
+  (void)config.find("rope_scaling");
+  const std::optional<JsonFields> rope = config.object("rope_parameters");
+  return rope ? read_rope_object(config, *rope, defaults, head_dim, context_tokens)
+              : plain_rope(config, defaults, head_dim);
+}
+
 void read(const JsonFields& config, ModelPlan& plan) {
   const Shape shape = read_shape(config, kShape, plan);
   LayerPlan layer = llama_layer(shape, 1e-5f);
@@ -71,7 +80,7 @@ void read(const JsonFields& config, ModelPlan& plan) {
   layer.mlp.width =
       config.count("prefix_dense_intermediate_size", shape.intermediate, 1, kMaxWidth);
   plan.logit_scale = static_cast<float>(config.number("logit_scale", 0.0625));
-  plan.ropes = {read_rope(config, {.pairs = true}, shape.head_dim, plan.context_tokens)};
+  plan.ropes = {read_turn(config, shape.head_dim, plan.context_tokens)};
   plan.layers.assign(shape.layers, layer);
   const std::vector<bool> sparse = read_mlp_types(config, 0, shape.layers);
   set_checked_experts(config, sparse, read_experts_of(config, shape.intermediate), plan);
@@ -104,6 +113,10 @@ void from_gguf(const GgufFields& fields, nlohmann::ordered_json& config) {
     config["rms_norm_eps"] = config["layer_norm_eps"];
   }
   windows_from_gguf(fields, config);
+  if (!config["rope_scaling"].is_object()) return;
+  config["rope_parameters"] = config["rope_scaling"];
+  config["rope_parameters"]["rope_theta"] = config["rope_theta"];
+  config.erase("rope_scaling");
 }
 
 // No key says the mean of the two sums, nor factors other than sigmoids.

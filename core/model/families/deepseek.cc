@@ -90,7 +90,7 @@ ExpertsPlan read_v2_experts(const JsonFields& config) {
 
 void read_v2(const JsonFields& config, ModelPlan& plan) {
   const Shape shape = read_latent_shape(config, kV2Shape, plan);
-  read_latent_layers(config, shape, {}, true, plan);
+  read_latent_layers(config, shape, {.head_dim_counts = false}, true, plan);
   const bool bias = config.flag("mlp_bias", false);
   for (LayerPlan& layer : plan.layers) layer.mlp.bias = bias;
   ExpertsPlan experts = read_v2_experts(config);

@@ -71,8 +71,9 @@ void check_layer_types(const JsonFields& config) {
                               "; this family runs with \"indexed_attention\" alone");
 }
 
-void read_layers(const JsonFields& config, const Shape& shape, const LatentDefaults& latent,
+void read_layers(const JsonFields& config, const Shape& shape, LatentDefaults latent,
                  const RouterDefaults& router, uint32_t index_heads, bool pairs, ModelPlan& plan) {
+  latent.head_dim_counts = false;
   read_latent_layers(config, shape, latent, true, plan);
   check_layer_types(config);
   const IndexPlan index = read_index(config, index_heads, pairs, plan.layers.front().latent);

@@ -103,6 +103,8 @@ void read_per_layer_config(const JsonFields& config, ModelPlan& plan) {
 void read_global_heads(const JsonFields& config, bool k_is_v, ModelPlan& plan) {
   const uint32_t head_dim = config.count("global_head_dim", 512, 1, kMaxWidth);
   const uint32_t kv_heads = config.count("num_global_key_value_heads", 0, 1, kMaxWidth);
+  // A null leaves all layers as they are.
+  if (config.is_null("per_layer_config")) return;
   if (config.has("per_layer_config")) return read_per_layer_config(config, plan);
   for (LayerPlan& layer : plan.layers) {
     if (layer.attention.rope == 1) continue;
@@ -148,6 +150,11 @@ void read_ropes(const JsonFields& config, ModelPlan& plan) {
     if (attention == nullptr) return plain_rope(config, defaults, 2);  // of no layer
     const uint32_t dim = attention->head_dim;
     const auto own = parameters ? parameters->object(kind) : std::nullopt;
+    if (parameters && (!own || !(own->has("rope_theta") || config.has("rope_theta")))) {
+      config.faults().invalid(parameters->name(kind) +
+                              (own ? " has no 'rope_theta'" : " is missing") +
+                              "; some layers are of that kind");
+    }
     if (own) return read_rope_object(config, *own, defaults, dim, plan.context_tokens);
     RopePlan rope = plain_rope(config, defaults, dim);
     if (!sliding) rope.turning = dim / 8;  // a quarter
@@ -254,7 +261,10 @@ void read_unified(const JsonFields& config, ModelPlan& plan) {
   const Shape shape = read_shape(config, kUnifiedShape, plan);
   plan.layers.assign(shape.layers, read_layer(config, shape, plan));
   read_kinds_and_heads(config, 1024, plan);
-  for (const char* key : {"num_experts", "moe_intermediate_size"}) (void)config.find(key);
+  for (const char* key : {"num_experts", "moe_intermediate_size", "enable_moe_block",
+                          "hidden_size_per_layer_input"}) {
+    (void)config.find(key);
+  }
 }
 
 // The kinds of layers, and what those without a window have of their own.

@@ -21,7 +21,7 @@ void read(const JsonFields& config, ModelPlan& plan) {
   const Shape shape = read_shape(config, {.bos = 1, .eos = 2}, plan);
   LayerPlan layer = llama_layer(shape, read_eps(config, "rms_norm_eps", 1e-6));
   layer.attention.qkv_bias = layer.attention.output_bias = config.flag("attention_bias", false);
-  layer.mlp.activation = read_activation(config, {"hidden_act", "hidden_activation"}, "silu");
+  layer.mlp.activation = read_activation(config, {"hidden_act"}, "silu");
   layer.mlp.bias = config.flag("mlp_bias", false);
   plan.final_norm = layer.attention_norm;
   plan.ropes = {read_rope(config, {}, shape.head_dim, plan.context_tokens)};

@@ -13,31 +13,12 @@ constexpr ShapeDefaults kShape{.vocabulary = 98304,
                                .head_dim = 128,
                                .context_tokens = 131072};
 
-// That of layers without a window, then that of layers with one.
-void read_ropes(const JsonFields& config, const Shape& shape, ModelPlan& plan) {
-  const auto settings = config.object("rope_parameters");
-  const auto read = [&](const char* type, double theta) {
-    const RopeDefaults defaults{.theta = theta, .partial = PartialRotation::by_key};
-    const auto own = settings ? settings->object(type) : std::nullopt;
-    if (!own) return plain_rope(config, defaults, shape.head_dim);
-    RopePlan rope = read_rope_object(config, *own, defaults, shape.head_dim, plan.context_tokens);
-    // transformers looks for it beside the types of layers alone.
-    rope.scaling.truncate = truncates(*settings);
-    return rope;
-  };
-  // A setting that is there says its base; without, it is the reference's own.
-  const double within = settings ? 10000.0 : 500000.0;
-  plan.ropes = {read("full_attention", within), read("sliding_attention", 10000.0)};
-  for (const RopePlan& rope : plan.ropes) expect_whole_heads(config, rope, shape.head_dim);
-}
-
 void read(const JsonFields& config, ModelPlan& plan) {
   const Shape shape = read_shape(config, kShape, plan);
   LayerPlan layer = llama_layer(shape, read_eps(config, "rms_norm_eps", 1e-6));
   layer.mlp.activation = read_activation(config, {"hidden_act"}, "silu");
   layer.attention.qk_norm = plan.final_norm = layer.attention_norm;
   layer.attention.qkv_bias = layer.attention.output_bias = config.flag("attention_bias", false);
-  read_ropes(config, shape, plan);
   plan.layers.assign(shape.layers, layer);
   ExpertsPlan experts = read_experts(
       config, {.count = 64, .chosen = 8, .width = 896, .width_key = "moe_intermediate_size"});
@@ -45,11 +26,12 @@ void read(const JsonFields& config, ModelPlan& plan) {
   set_checked_experts(config, read_mlp_types(config, 0, shape.layers), experts, plan);
   const char* key = "sliding_window";
   const uint32_t window = config.is_null(key) ? 0 : config.count(key, 1024, 1, kMaxWidth);
-  const std::vector<bool> sliding = read_sliding_layers(config, plan.layers.size());
+  std::vector<bool> sliding = read_sliding_layers(config, plan.layers.size());
+  sliding.resize(plan.layers.size(), false);
   set_windows(sliding, window, plan);
-  for (size_t i = 0; i < sliding.size() && i < plan.layers.size(); ++i) {
-    plan.layers[i].attention.rope = sliding[i] ? 1 : 0;
-  }
+  read_kind_ropes(config, {.full = {.theta = 500000.0}, .sliding = {.theta = 10000.0}}, sliding,
+                  shape.head_dim, plan);
+  for (const RopePlan& rope : plan.ropes) expect_whole_heads(config, rope, shape.head_dim);
 }
 
 // Files have one scaling, that of layers without a window, and a base for the others.

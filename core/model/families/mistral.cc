@@ -13,7 +13,7 @@ using nlohmann::ordered_json;
 
 LayerPlan read_layer(const JsonFields& config, const Shape& shape, double eps, ModelPlan& plan) {
   LayerPlan layer = llama_layer(shape, read_eps(config, "rms_norm_eps", eps));
-  layer.mlp.activation = read_activation(config, {"hidden_act", "hidden_activation"}, "silu");
+  layer.mlp.activation = read_activation(config, {"hidden_act"}, "silu");
   plan.final_norm = layer.attention_norm;
   return layer;
 }
@@ -92,7 +92,8 @@ ExpertsPlan read_small_experts(const JsonFields& config) {
   experts.group_score = GroupScore::best_two;
   experts.groups = config.count("n_group", 1, 1, kMaxWidth);
   experts.groups_chosen = config.count("topk_group", 1, 1, kMaxWidth);
-  experts.normalised = config.flag("norm_topk_prob", true);
+  const char* norm = "norm_topk_prob";
+  experts.normalised = !config.is_null(norm) && config.flag(norm, true);
   experts.scale = static_cast<float>(config.number("routed_scaling_factor", 1.0));
   read_shared_experts(config, "n_shared_experts", 1, experts);
   return experts;

@@ -13,8 +13,6 @@ constexpr TensorName kNames[] = {
     {Role::mlp_post_norm, "post_feedforward_layernorm"},
 };
 
-using nlohmann::json;
-
 LayerPlan read_layer(const JsonFields& config, const Shape& shape, ModelPlan& plan) {
   LayerPlan layer = llama_layer(shape, read_eps(config, "rms_norm_eps", 1e-5));
   std::swap(layer.attention_norm, layer.attention_post_norm);
@@ -33,41 +31,13 @@ void read(const JsonFields& config, ModelPlan& plan) {
   plan.layers.assign(shape.layers, layer);
 }
 
-// The object of a kind of layers in rope_parameters.
-json rope_of(const json* parameters, const char* kind) {
-  json plain = {{"rope_type", "default"}};
-  if (parameters == nullptr || !parameters->is_object()) return plain;
-  const auto own = parameters->find(kind);
-  return own != parameters->end() && own->is_object() ? *own : plain;
-}
-
-// As the reference does it: rope_scaling and rope_theta are for layers without a window, and what
-// stands in rope_parameters for no kind of layers is for none, but for `truncate`.
-void read_olmo3_ropes(const JsonFields& config, const Shape& shape, ModelPlan& plan) {
-  const json* parameters = config.find("rope_parameters");
-  const json* scaling = config.find("rope_scaling");
-  json full = rope_of(parameters, "full_attention");
-  const json sliding = rope_of(parameters, "sliding_attention");
-  if (scaling != nullptr && scaling->is_object()) full.update(*scaling);
-  Faults& faults = config.faults();
-  const json nothing = json::object();
-  const uint32_t dim = shape.head_dim, context = plan.context_tokens;
-  const RopeDefaults usual{.theta = 500000.0};
-  plan.ropes = {
-      read_rope_object(config, JsonFields(full, faults, "rope_parameters.full_attention."), usual,
-                       dim, context),
-      read_rope_object(JsonFields(nothing, faults),
-                       JsonFields(sliding, faults, "rope_parameters.sliding_attention."), usual,
-                       dim, context)};
-  const bool beside = parameters != nullptr && parameters->is_object();
-  const bool truncate = !beside || truncates(JsonFields(*parameters, faults, "rope_parameters."));
-  for (RopePlan& rope : plan.ropes) rope.scaling.truncate = truncate;
-}
-
 void read_olmo3(const JsonFields& config, ModelPlan& plan) {
   const Shape shape = read_shape(config, {.vocabulary = 50304, .eos = 50279}, plan);
   plan.layers.assign(shape.layers, read_layer(config, shape, plan));
-  read_olmo3_ropes(config, shape, plan);
+  const RopeDefaults usual{.theta = 500000.0};
+  RopeDefaults of_windows = usual;
+  of_windows.theta_key = nullptr;
+  read_two_ropes(config, usual, of_windows, shape.head_dim, plan);
   std::vector<bool> sliding = read_sliding_layers(config, shape.layers);
   for (size_t i = sliding.size(); i < shape.layers; ++i) sliding.push_back((i + 1) % 4 != 0);
   const char* key = "sliding_window";

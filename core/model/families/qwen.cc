@@ -26,7 +26,7 @@ void read_windows(const JsonFields& config, ModelPlan& plan) {
 
 LayerPlan read_layer(const JsonFields& config, const Shape& shape, ModelPlan& plan) {
   LayerPlan layer = llama_layer(shape, read_eps(config, "rms_norm_eps", 1e-6));
-  layer.mlp.activation = read_activation(config, {"hidden_act", "hidden_activation"}, "silu");
+  layer.mlp.activation = read_activation(config, {"hidden_act"}, "silu");
   plan.final_norm = layer.attention_norm;
   plan.ropes = {read_rope(config, {}, shape.head_dim, plan.context_tokens)};
   return layer;

@@ -13,11 +13,13 @@ void read_layers(const JsonFields& config, ModelPlan& plan) {
   std::vector<bool> rotates = config.flags("no_rope_layers", layers);
   for (size_t i = rotates.size(); i < layers; ++i) rotates.push_back((i + 1) % interval != 0);
   for (size_t i = 0; i < layers; ++i) plan.layers[i].attention.rope = rotates[i] ? 0 : -1;
-  const bool windows = config.flag("use_sliding_window", false) && config.has("sliding_window");
-  const uint32_t window = config.count("sliding_window", 1, 1, kMaxWidth);
+  const bool windows = config.flag("use_sliding_window", false);
+  const uint32_t window =
+      config.has("sliding_window") ? config.count("sliding_window", 1, 1, kMaxWidth) : 0;
+  // What stands in layer_types has the window whatever use_sliding_window says.
   std::vector<bool> sliding = read_sliding_layers(config, layers);
-  for (size_t i = sliding.size(); i < layers; ++i) sliding.push_back(!rotates[i]);
-  set_windows(sliding, windows ? window : 0, plan);
+  for (size_t i = sliding.size(); i < layers; ++i) sliding.push_back(windows && !rotates[i]);
+  set_windows(sliding, window, plan);
 }
 
 void read(const JsonFields& config, ModelPlan& plan) {

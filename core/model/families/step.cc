@@ -196,9 +196,15 @@ json published_rope(const JsonFields& config, const Lists& lists, size_t first, 
 
 void read_ropes(const JsonFields& config, const Lists& lists, const std::vector<bool>& sliding,
                 uint32_t head_dim, ModelPlan& plan) {
-  static const json kNothing = json::object();
-  const JsonFields nothing(kNothing, config.faults());
+  const json none = json::object();
+  const JsonFields nothing(none, config.faults());
   const auto saved = config.object("rope_parameters");
+  // Next to settings by kind it counts for those without one of their own.
+  json part = json::object();
+  if (const json* value = config.find("partial_rotary_factor")) {
+    part["partial_rotary_factor"] = *value;
+  }
+  const JsonFields beside(part, config.faults());
   const auto of_kind = [&](bool slides) {
     return std::ranges::find(sliding, slides) != sliding.end();
   };
@@ -216,8 +222,7 @@ void read_ropes(const JsonFields& config, const Lists& lists, const std::vector<
     const RopeDefaults defaults{.partial = PartialRotation::by_key};
     if (by_kind && of_kind(slides)) {
       const auto own = saved->object(slides ? kSliding : kFull);
-      plan.ropes.push_back(
-          read_rope_object(nothing, *own, defaults, head_dim, plan.context_tokens));
+      plan.ropes.push_back(read_rope_object(beside, *own, defaults, head_dim, plan.context_tokens));
     } else {
       const json rope = published_rope(config, lists, first, slides);
       plan.ropes.push_back(read_rope_object(nothing, JsonFields(rope, config.faults()), defaults,

@@ -87,7 +87,8 @@ TEST(LatentModel, tensors_of_other_shapes_missing_ones_and_others_are_refused_by
   EXPECT_THAT(fault_with(R"("attention_bias": false)", R"("attention_bias": true)"),
               HasSubstr("'model.layers.0.self_attn.kv_a_proj_with_mqa.bias' is missing"));
   EXPECT_THAT(fault_with(R"("qk_rope_head_dim": 8)", R"("qk_rope_head_dim": 6)"),
-              HasSubstr("'model.layers.0.self_attn.q_proj.weight' is [60, 48]"));
+              HasSubstr("'qk_head_dim' is 20; expected 18, the sum of 'qk_nope_head_dim' and "
+                        "'qk_rope_head_dim'"));
 }
 
 // Two heads of 32 + 32 over rows of 32 + 2, with all matrices of kv_b in blocks. Every block has a

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/base/log.h"
 #include "core/base/quote.h"
 
 namespace tenon {
@@ -48,11 +49,38 @@ struct NamedActivation {
   Activation activation;
 };
 constexpr NamedActivation kActivations[] = {
-    {"silu", Activation::silu},          {"swish", Activation::silu},
-    {"gelu", Activation::gelu},          {"gelu_pytorch_tanh", Activation::gelu_tanh},
-    {"gelu_new", Activation::gelu_tanh}, {"gelu_fast", Activation::gelu_tanh},
-    {"relu", Activation::relu},          {"relu2", Activation::relu_squared},
+    {"silu", Activation::silu},
+    {"swish", Activation::silu},
+    {"gelu", Activation::gelu},
+    {"gelu_pytorch_tanh", Activation::gelu_tanh},
+    {"gelu_new", Activation::gelu_tanh},
+    {"gelu_fast", Activation::gelu_tanh},
+    {"gelu_python", Activation::gelu},
+    {"gelu_python_tanh", Activation::gelu_tanh},
+    {"gelu_accurate", Activation::gelu_tanh},
+    {"relu", Activation::relu},
+    {"relu2", Activation::relu_squared},
 };
+
+}  // namespace
+
+namespace {
+
+// transformers writes a family's own ids into the config of a model whose vocabulary lacks them,
+// and reads them: no text has such a token.
+std::vector<TokenId> drop_unknown(std::vector<TokenId> ids, const std::string& name,
+                                  uint32_t vocabulary) {
+  std::erase_if(ids, [&](TokenId id) {
+    const bool unknown = id >= static_cast<int64_t>(vocabulary);
+    if (unknown) {
+      log(LogLevel::warning, "model",
+          name + " is " + std::to_string(id) + ", which no text has: the vocabulary has " +
+              std::to_string(vocabulary) + " tokens");
+    }
+    return unknown;
+  });
+  return ids;
+}
 
 }  // namespace
 
@@ -62,10 +90,15 @@ void read_ends(const JsonFields& config, const ShapeDefaults& defaults, ModelPla
     const bool there = id != kNoToken && id < static_cast<int64_t>(plan.vocabulary);
     return there ? std::vector<TokenId>{id} : std::vector<TokenId>();
   };
-  const auto bos = config.token_ids("bos_token_id", ids(defaults.bos), plan.vocabulary);
+  const auto read = [&](const char* key, TokenId usual) {
+    return config.token_ids(key, ids(usual), kMaxWidth);
+  };
+  const auto bos = read("bos_token_id", defaults.bos);
   if (bos.size() > 1) config.faults().invalid("'bos_token_id' is a list; expected one id");
-  if (!bos.empty()) plan.bos = bos.front();
-  plan.eos = config.token_ids("eos_token_id", ids(defaults.eos), plan.vocabulary);
+  const auto known = drop_unknown(bos, config.name("bos_token_id"), plan.vocabulary);
+  if (!known.empty()) plan.bos = known.front();
+  plan.eos = drop_unknown(read("eos_token_id", defaults.eos), config.name("eos_token_id"),
+                          plan.vocabulary);
 }
 
 void read_default_ends(const JsonFields& config, std::initializer_list<TokenId> ends,

@@ -112,6 +112,13 @@ void read_kind_ropes(const JsonFields& config, const KindRopes& usual,
 void kind_ropes_from_gguf(const GgufFields& fields, nlohmann::ordered_json& config);
 void kind_ropes_to_gguf(const ModelPlan& plan, const std::string& architecture, GgufMetadata& out);
 
+// Settings of layers without and with a window, as OLMo 3 and Gemma 3 have them: rope_scaling is
+// added to the first one's, and of what stands in rope_parameters for neither only `truncate`
+// counts. A base next to the object, by `theta_key` (null: none), counts where the setting has
+// none.
+void read_two_ropes(const JsonFields& config, const RopeDefaults& full, const RopeDefaults& sliding,
+                    uint32_t head_dim, ModelPlan& plan);
+
 // [layers] whole numbers from 1, of a list with one for each layer; empty: the key is not there.
 std::vector<uint32_t> read_layer_counts(const JsonFields& config, const char* key, size_t layers);
 

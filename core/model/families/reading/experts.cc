@@ -85,7 +85,9 @@ ExpertsPlan read_sigmoid_router(const JsonFields& config, const RouterDefaults& 
   expect_value(config, "topk_method", "noaux_tc");
   experts.groups = config.count("n_group", defaults.groups, 1, kMaxWidth);
   experts.groups_chosen = config.count("topk_group", defaults.groups_chosen, 1, kMaxWidth);
-  experts.normalised = config.flag("norm_topk_prob", defaults.normalised);
+  // transformers takes a null for no.
+  const char* norm = "norm_topk_prob";
+  experts.normalised = !config.is_null(norm) && config.flag(norm, defaults.normalised);
   experts.scale = static_cast<float>(config.number(defaults.scale_key, defaults.scale));
   read_shared_experts(config, defaults.shared_key, defaults.shared, experts);
   return experts;
@@ -106,7 +108,9 @@ ExpertsPlan read_router_of_two_names(const JsonFields& config, const RouterDefau
   experts.group_score = GroupScore::best_two;
   experts.groups = config.count(key("n_group", "num_expert_group"), defaults.groups, 1, kMaxWidth);
   experts.groups_chosen = config.count("topk_group", defaults.groups_chosen, 1, kMaxWidth);
-  experts.normalised = config.flag(key("norm_topk_prob", "moe_renormalize"), defaults.normalised);
+  const char* norms[] = {"norm_topk_prob", "moe_renormalize"};
+  experts.normalised = !config.is_null(norms[0]) && !config.is_null(norms[1]) &&
+                       config.flag(key(norms[0], norms[1]), defaults.normalised);
   experts.scale = static_cast<float>(config.number(defaults.scale_key, defaults.scale));
   const uint32_t shared = config.count(key("n_shared_experts", "num_shared_experts"),
                                        defaults.shared, 0, kMaxWidth / experts.width);

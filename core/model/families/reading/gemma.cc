@@ -10,18 +10,7 @@ float read_cap(const JsonFields& config, const char* key, double fallback) {
 
 void read_gemma_ropes(const JsonFields& config, uint32_t head_dim, ModelPlan& plan) {
   const RopeDefaults full{.theta = 1e6}, local{.theta = 1e4, .theta_key = "rope_local_base_freq"};
-  const uint32_t dim = head_dim, context = plan.context_tokens;
-  const auto parameters = config.object("rope_parameters");
-  const auto of_full = parameters ? parameters->object("full_attention") : std::nullopt;
-  const auto of_local = parameters ? parameters->object("sliding_attention") : std::nullopt;
-  plan.ropes = {of_full ? read_rope_object(config, *of_full, full, dim, context)
-                        : read_rope(config, full, dim, context),
-                of_local ? read_rope_object(config, *of_local, local, dim, context)
-                         : plain_rope(config, local, dim)};
-  // transformers looks for it beside the types of layers alone.
-  const bool truncate = !parameters || truncates(*parameters);
-  if (of_full) plan.ropes[0].scaling.truncate = truncate;
-  if (of_local) plan.ropes[1].scaling.truncate = truncate;
+  read_two_ropes(config, full, local, head_dim, plan);
 }
 
 void share_kv_by_kind(const JsonFields& config, const char* key, uint32_t shared, ModelPlan& plan) {

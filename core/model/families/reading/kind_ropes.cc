@@ -15,6 +15,24 @@ constexpr const char* kFull = "full_attention";
 constexpr const char* kSliding = "sliding_attention";
 constexpr const char* kPart = "partial_rotary_factor";
 
+// The object of a kind of layers in rope_parameters, or the plain setting.
+json rope_of(const std::optional<JsonFields>& parameters, const char* kind) {
+  const json* own = parameters ? parameters->find(kind) : nullptr;
+  if (own != nullptr && own->is_object()) return *own;
+  if (own != nullptr) (void)parameters->object(kind);  // which tells the fault
+  return {{"rope_type", "default"}};
+}
+
+// The keys of a config that count for a setting by kind: the base, and that only a part would turn.
+json beside(const JsonFields& config, const char* theta_key) {
+  json flat = json::object();
+  for (const char* key : {theta_key, kPart}) {
+    const json* value = key != nullptr ? config.find(key) : nullptr;
+    if (value != nullptr) flat[key] = *value;
+  }
+  return flat;
+}
+
 // transformers looks for `truncate` next to the kinds alone, and of what stands next to
 // rope_parameters it takes these two.
 RopePlan read_kind(const JsonFields& config, const JsonFields& settings, const char* kind,
@@ -39,6 +57,30 @@ RopePlan read_kind(const JsonFields& config, const JsonFields& settings, const c
 }
 
 }  // namespace
+
+void read_two_ropes(const JsonFields& config, const RopeDefaults& full, const RopeDefaults& sliding,
+                    uint32_t head_dim, ModelPlan& plan) {
+  const std::optional<JsonFields> parameters = config.object("rope_parameters");
+  const std::optional<JsonFields> scaling = config.object("rope_scaling");
+  json of_full = rope_of(parameters, kFull);
+  const json of_sliding = rope_of(parameters, kSliding);
+  if (scaling) of_full.update(*config.find("rope_scaling"));
+  Faults& faults = config.faults();
+  const bool apart = parameters && parameters->has(kFull);
+  const JsonFields first(of_full, faults,
+                         scaling && !apart ? "rope_scaling." : "rope_parameters.full_attention.");
+  const JsonFields second(of_sliding, faults, "rope_parameters.sliding_attention.");
+  const auto read = [&](const JsonFields& rope, RopeDefaults defaults) {
+    const json flat = beside(config, defaults.theta_key);
+    if (defaults.theta_key == nullptr) defaults.theta_key = "rope_theta";
+    return read_rope_object(JsonFields(flat, faults), rope, defaults, head_dim,
+                            plan.context_tokens);
+  };
+  plan.ropes = {read(first, full), read(second, sliding)};
+  // transformers looks for it beside the kinds of layers alone.
+  const bool truncate = !parameters || truncates(*parameters);
+  for (RopePlan& rope : plan.ropes) rope.scaling.truncate = truncate;
+}
 
 void read_kind_ropes(const JsonFields& config, const KindRopes& usual,
                      const std::vector<bool>& sliding, uint32_t head_dim, ModelPlan& plan) {

@@ -36,6 +36,24 @@ RopePlan read_latent_rope(const JsonFields& config, const LatentAttentionPlan& l
   return plan;
 }
 
+// Where the reference does not replace these two by what they follow from, the first is what turns
+// and the second what scores are scaled by.
+void check_sums(const JsonFields& config, const LatentAttentionPlan& latent,
+                const LatentDefaults& defaults) {
+  const auto check = [&](const char* key, uint32_t expected, std::string_view what) {
+    const uint32_t value = config.count(key, expected, 1, kMaxWidth);
+    if (value == expected) return;
+    config.faults().unsupported(config.name(key) + " is " + std::to_string(value) + "; expected " +
+                                std::to_string(expected) + ", " + std::string(what));
+  };
+  if (defaults.head_dim_counts && defaults.rope_of_heads) {
+    check("head_dim", latent.q_dim(), "the width of a head");
+  } else if (defaults.head_dim_counts) {
+    check("head_dim", latent.rope_dim, "which is 'qk_rope_head_dim'");
+  }
+  check("qk_head_dim", latent.q_dim(), "the sum of 'qk_nope_head_dim' and 'qk_rope_head_dim'");
+}
+
 // The log of YaRN's factor times this is what attention is raised by; both of the names that
 // config.json has for it, since the file says nothing of cosines and sines.
 void yarn_from_gguf(const GgufFields& fields, nlohmann::ordered_json& scaling) {
@@ -115,6 +133,7 @@ void read_latent_layers(const JsonFields& config, const Shape& shape,
                             "; expected an even number: rotary embedding turns pairs");
     latent.rope_dim = 2;
   }
+  check_sums(config, latent, defaults);
   plan.final_norm = layer.attention_norm;
   plan.ropes = {read_latent_rope(config, latent, defaults, pairs, plan.context_tokens)};
   set_latent(latent, latent_scale(latent, plan.ropes.front().scaling), layer);

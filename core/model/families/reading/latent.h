@@ -18,6 +18,7 @@ struct LatentDefaults {
   // turns; they say as much as "qk_rope_head_dim".
   bool rope_of_heads = false;
   const nlohmann::json* rope_settings = nullptr;  // RopeDefaults::settings
+  bool head_dim_counts = true;                    // false: the reference overlooks "head_dim"
 };
 // Tensors that Llama has and these families have not.
 inline constexpr TensorName kLatentNames[] = {

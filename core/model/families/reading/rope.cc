@@ -86,6 +86,9 @@ void read_longrope(const JsonFields& config, const JsonFields& rope, const RopeD
 void read_scaling(const JsonFields& config, const JsonFields& rope, const RopeDefaults& defaults,
                   uint32_t context_tokens, RopePlan& out) {
   const std::string type = rope.text("rope_type", rope.text("type", "default"));
+  if (rope.is_null("rope_type")) {
+    rope.faults().invalid(rope.name("rope_type") + " is null; expected a rope type, or no key");
+  }
   for (const char* key : {"full_attention", "sliding_attention", "mrope_section"}) {
     const bool of_images = std::string_view(key) == "mrope_section" && defaults.axes;
     if (!rope.has(key) || of_images) continue;
