@@ -138,8 +138,9 @@ Result<std::vector<std::string>> agree(Collective& ranks, Status own, const std:
   TENON_ASSIGN_OR_RETURN(std::vector<std::string> reports,
                          gather_texts(ranks, report_of(own, text)));
   if (!own.ok()) {
-    const bool shared = std::ranges::all_of(
-        reports, [&](const std::string& report) { return report == reports[ranks.rank()]; });
+    // Each says it by where its own configuration has it.
+    const bool shared = std::ranges::none_of(
+        reports, [](const std::string& report) { return report.starts_with('+'); });
     return shared ? std::move(own)
                   : with_context(name_of_rank(ranks.rank(), ranks.places()[ranks.rank()]), own);
   }
