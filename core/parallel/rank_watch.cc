@@ -9,7 +9,10 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <optional>
 #include <utility>
+
+#include "core/parallel/process_end.h"
 
 namespace tenon {
 namespace {
@@ -17,16 +20,13 @@ namespace {
 constexpr int kBeatMs = 100;
 // Who wakes up later than that did not run itself, and knows nothing about the others.
 constexpr int64_t kOwnSilenceNs = 1'000'000'000;
+// Rank 0 has ended in order: what it sent before arrives within this time.
+constexpr int64_t kEndedNs = 1'000'000'000;
 
 int64_t monotonic_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
              std::chrono::steady_clock::now().time_since_epoch())
       .count();
-}
-
-// Readable once the process has ended, though nobody may have asked for its status yet.
-int descriptor_of(int64_t process) {
-  return static_cast<int>(syscall(SYS_pidfd_open, static_cast<pid_t>(process), 0));
 }
 
 bool has_ended(int descriptor, int64_t process) {
@@ -51,6 +51,7 @@ RankWatch::RankWatch(std::shared_ptr<SharedMemory> memory, uint32_t rank,
       places_(std::move(places)),
       on_fault_(std::move(on_fault)),
       on_beat_(std::move(on_beat)),
+      killed_before_(killed_for_memory()),
       thread_([this](const std::stop_token& stop) { watch(stop); }) {}
 
 RankWatch::~RankWatch() = default;
@@ -58,11 +59,13 @@ RankWatch::~RankWatch() = default;
 std::string RankWatch::fault_of(uint32_t rank, Seen& seen, int64_t now_ns) const {
   const SharedRank& other = memory_->header().ranks[rank];
   const std::string name = name_of_rank(rank, places_[rank]);
-  if (other.state.load() == RankState::left) return {};
   if (has_ended(seen.descriptor, places_[rank].process)) {
-    // It may have left between the two looks.
-    if (other.state.load() == RankState::left) return {};
-    return name + " has ended: it was killed, or it crashed";
+    // It may have left since it was looked at.
+    const RankState state = other.state.load();
+    if (state == RankState::left) return {};
+    const std::optional<int> status = wait_status_of(seen.descriptor, places_[rank].process);
+    if (state == RankState::leaving && !(status && is_violent(*status))) return {};
+    return name + " has ended: " + how_it_ended(status, killed_before_);
   }
   const uint64_t beats = other.beats.load();
   if (beats != seen.beats) {
@@ -74,12 +77,24 @@ std::string RankWatch::fault_of(uint32_t rank, Seen& seen, int64_t now_ns) const
          " s: it is stopped, or its machine gives it no time";
 }
 
+// Rank 0 is the program: where it has gone in order, the others go as well, unless they wait for
+// it.
+bool RankWatch::is_left_behind(const Seen& leader, int64_t now_ns) {
+  const SharedRank* ranks = memory_->header().ranks;
+  if (rank_ == 0 || ranks[rank_].state.load() == RankState::left) return false;
+  const bool ended = has_ended(leader.descriptor, places_[0].process);
+  if (!ended && ranks[0].state.load() != RankState::left) return false;
+  if (left_since_ns_ == 0) left_since_ns_ = now_ns;
+  return now_ns - left_since_ns_ > (ended ? kEndedNs : kLeavingNs);
+}
+
 // A launcher ends the other processes as soon as it misses one: whoever tells why must be as quick.
 void RankWatch::wait(const std::vector<Seen>& seen) const {
   std::vector<pollfd> asked;
   for (uint32_t rank = 0; rank < seen.size(); ++rank) {
     if (seen[rank].descriptor < 0) continue;
-    if (memory_->header().ranks[rank].state.load() == RankState::left) continue;
+    // The descriptor of one that has ended in order would end every wait at once.
+    if (memory_->header().ranks[rank].state.load() != RankState::here) continue;
     asked.push_back({.fd = seen[rank].descriptor, .events = POLLIN, .revents = 0});
   }
   poll(asked.data(), asked.size(), kBeatMs);
@@ -103,7 +118,7 @@ void RankWatch::watch(const std::stop_token& stop) {
   int64_t last_ns = monotonic_ns();
   for (uint32_t rank = 0; rank < seen.size(); ++rank) {
     seen[rank].changed_ns = last_ns;
-    if (rank != rank_) seen[rank].descriptor = descriptor_of(places_[rank].process);
+    if (rank != rank_) seen[rank].descriptor = process_descriptor(places_[rank].process);
   }
   while (!stop.stop_requested()) {
     header.ranks[rank_].beats.fetch_add(1);
@@ -121,6 +136,10 @@ void RankWatch::watch(const std::stop_token& stop) {
     }
     if (header.fault.load(std::memory_order_acquire) != 0) {
       on_fault_(header.fault_text, speaks);
+      break;
+    }
+    if (is_left_behind(seen[0], now)) {
+      on_fault_({}, false);
       break;
     }
     if (on_beat_) on_beat_();

@@ -140,6 +140,16 @@ void SharedCollective::fail(const std::string& cause) {
   header.fault.store(1, std::memory_order_release);
 }
 
+void SharedCollective::announce_end() {
+  RankState here = RankState::here;
+  of(rank()).state.compare_exchange_strong(here, RankState::leaving);
+}
+
+bool SharedCollective::leader_ends() const {
+  const RankState state = of(0).state.load();
+  return state == RankState::leaving || state == RankState::left;
+}
+
 void SharedCollective::leave() {
   of(rank()).state = RankState::left;
 }

@@ -42,6 +42,10 @@ class SharedCollective final : public Collective {
   Status send(std::span<const std::byte> message) override;
   Result<std::vector<std::byte>> receive() override;
   void fail(const std::string& cause) override;
+  // This rank was told to end: it takes part until it does, and its end is no fault.
+  void announce_end();
+  // Whether rank 0 was told to end, or has left.
+  bool leader_ends() const;
   void leave() override;
 
   // What went wrong with any rank; null: nothing.

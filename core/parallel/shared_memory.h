@@ -20,7 +20,8 @@ struct alignas(64) SharedCount {
   std::atomic<uint32_t> sleepers{0};  // who sleeps until it changes
 };
 
-enum class RankState : uint32_t { absent = 0, here = 1, left = 2 };
+// leaving: it was told to end, so its end surprises nobody, but takes part until then.
+enum class RankState : uint32_t { absent = 0, here = 1, left = 2, leaving = 3 };
 
 struct alignas(64) SharedRank {
   SharedCount exchanges;  // that it came to

@@ -3,6 +3,7 @@
 #include <tenon/extensions/step_costs.h>
 
 #include <algorithm>
+#include <new>
 
 #include "core/base/log.h"
 #include "core/base/machine/cpu_features.h"
@@ -213,7 +214,8 @@ NamedState state_kernel_of(BoundPlugins& pipeline) {
   return {pipeline.checked_state.get(), id};
 }
 
-Status load_executor(const PipelineRequest& request, Pipeline& pipeline, ChosenPlugins& chosen) {
+// What each rank does alone, up to its weights.
+Status load_weights(const PipelineRequest& request, Pipeline& pipeline, ChosenPlugins& chosen) {
   ExecutorSetup setup;
   setup.model = pipeline.model.get();
   setup.shape = &pipeline.shape->shape();
@@ -233,8 +235,20 @@ Status load_executor(const PipelineRequest& request, Pipeline& pipeline, ChosenP
     setup.sharing = {pipeline.shared_weights, weight_files(pipeline)};
   }
   if (pipeline.scores != nullptr) setup.scored = scored_groups(*setup.shape);
-  TENON_RETURN_IF_ERROR(agree_on_load(pipeline, pipeline.executor->load(setup)));
-  if (pipeline.second) TENON_RETURN_IF_ERROR(load_second_model(pipeline, setup.linear));
+  TENON_RETURN_IF_ERROR(pipeline.executor->load(setup));
+  return pipeline.second ? load_second_model(pipeline, setup.linear) : Status();
+}
+
+Status load_within_memory(const PipelineRequest& request, Pipeline& pipeline,
+                          ChosenPlugins& chosen) {
+  try {
+    return load_weights(request, pipeline, chosen);
+  } catch (const std::bad_alloc&) {
+    return out_of_memory("the system grants this process no memory for its part of the model");
+  }
+}
+
+Status join_others(Pipeline& pipeline) {
   pipeline.numerics =
       pipeline.executor->numerics() + " kv=" + std::string(dtype_name(pipeline.kv_dtype));
   if (pipeline.eviction) pipeline.numerics += "," + pipeline.evicts;
@@ -432,6 +446,15 @@ Status plan_memory(const PipelineRequest& request, Pipeline& pipeline, ChosenPlu
   return plan_kv_memory(request, pipeline);
 }
 
+Status prepare_to_load(const PipelineRequest& request, Pipeline& pipeline, ChosenPlugins& chosen) {
+  TENON_RETURN_IF_ERROR(create_others(pipeline, chosen));
+  pipeline.advice = followed_advice(pipeline);
+  warn_of_unused(pipeline.advice);
+  TENON_RETURN_IF_ERROR(check_tiers(request, pipeline));
+  if (request.planned) request.planned(pipeline);
+  return {};
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Pipeline>> build_pipeline(PipelineRequest request) {
@@ -444,15 +467,15 @@ Result<std::unique_ptr<Pipeline>> build_pipeline(PipelineRequest request) {
   share_memory_with_ranks(request);
   ChosenPlugins chosen;
   TENON_RETURN_IF_ERROR(agree_on_plan(*pipeline, plan_memory(request, *pipeline, chosen)));
-  TENON_RETURN_IF_ERROR(create_others(*pipeline, chosen));
-  pipeline->advice = followed_advice(*pipeline);
-  warn_of_unused(pipeline->advice);
-  TENON_RETURN_IF_ERROR(check_tiers(request, *pipeline));
-  if (request.planned) request.planned(*pipeline);
+  Status ready = prepare_to_load(request, *pipeline, chosen);
   if (request.load_weights) {
-    TENON_RETURN_IF_ERROR(load_executor(request, *pipeline, chosen));
+    if (ready.ok()) ready = load_within_memory(request, *pipeline, chosen);
+    TENON_RETURN_IF_ERROR(agree_on_load(*pipeline, std::move(ready)));
+    TENON_RETURN_IF_ERROR(join_others(*pipeline));
     TENON_RETURN_IF_ERROR(measure_steps(*pipeline));
     TENON_RETURN_IF_ERROR(open_tiers(*pipeline));
+  } else if (!ready.ok()) {
+    return ready;
   }
   pipeline->hash = config_hash(pipeline->config, pipeline->components);
   return pipeline;

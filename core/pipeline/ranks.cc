@@ -79,15 +79,16 @@ std::string identity_of(const PlacedModels& pipeline) {
 }
 
 // The first line in which they differ: "has build 1 (…), but rank 0 has build 2 (…)".
-std::string difference(const std::string& own, const std::string& leading) {
+std::string difference(const std::string& own, const std::string& others, uint32_t other_rank) {
+  const std::string other_name = "rank " + std::to_string(other_rank);
   size_t first = 0;
   while (first < own.size()) {
     const std::string one = own.substr(first, own.find('\n', first) - first);
-    const std::string other = leading.substr(first, leading.find('\n', first) - first);
-    if (one != other) return "has " + one + ", but rank 0 has " + other;
+    const std::string other = others.substr(first, others.find('\n', first) - first);
+    if (one != other) return "has " + one + ", but " + other_name + " has " + other;
     first += one.size() + 1;
   }
-  return "differs from rank 0";
+  return "differs from " + other_name;
 }
 
 // Blocks and slots, of the cache and of the swap pool.
@@ -132,11 +133,17 @@ std::string report_of(const Status& status, const std::string& text) {
   return status.ok() ? "+" + text : "-" + message_of(status);
 }
 
-// All ranks' texts where none has an error.
+// All ranks' texts where none has an error. An error that all of them have is no rank's own.
 Result<std::vector<std::string>> agree(Collective& ranks, Status own, const std::string& text) {
   TENON_ASSIGN_OR_RETURN(std::vector<std::string> reports,
                          gather_texts(ranks, report_of(own, text)));
-  if (!own.ok()) return own;
+  if (!own.ok()) {
+    // Each says it by where its own configuration has it.
+    const bool shared = std::ranges::none_of(
+        reports, [](const std::string& report) { return report.starts_with('+'); });
+    return shared ? std::move(own)
+                  : with_context(name_of_rank(ranks.rank(), ranks.places()[ranks.rank()]), own);
+  }
   for (uint32_t rank = 0; rank < ranks.size(); ++rank) {
     if (!reports[rank].empty() && reports[rank].front() == '+') {
       reports[rank].erase(0, 1);
@@ -148,11 +155,15 @@ Result<std::vector<std::string>> agree(Collective& ranks, Status own, const std:
   return reports;
 }
 
+// One that differs from most is named; of two, the one that is not rank 0.
 Status check_equal(Collective& ranks, const std::vector<std::string>& texts) {
-  for (uint32_t rank = 1; rank < ranks.size(); ++rank) {
-    if (texts[rank] == texts[0]) continue;
+  const auto usual = std::ranges::max_element(
+      texts, {}, [&](const std::string& text) { return std::ranges::count(texts, text); });
+  for (uint32_t rank = 0; rank < ranks.size(); ++rank) {
+    if (texts[rank] == *usual) continue;
+    const auto other = static_cast<uint32_t>(usual - texts.begin());
     return failed(name_of_rank(rank, ranks.places()[rank]) + " " +
-                  difference(texts[rank], texts[0]) + "; all ranks must have the same");
+                  difference(texts[rank], *usual, other) + "; all ranks must have the same");
   }
   return {};
 }

@@ -190,6 +190,12 @@ Status check_tiers(const PipelineRequest& request, BoundPlugins& pipeline) {
                               " does not hand out the bytes of its blocks – remove them, or set "
                               "executor.plugin to \"cpu\"");
   }
+  if (const uint32_t processes = config.processes(); processes > 1) {
+    return refuse(config, "[parallel] cuts the model over " + std::to_string(processes) +
+                              " processes, each of which keeps its own part of K and V alone – " +
+                              (is_disaggregated(config) ? "leave the role out" : "remove them") +
+                              ", or run one process");
+  }
   return choose_stores(request, pipeline);
 }
 

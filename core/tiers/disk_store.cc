@@ -29,6 +29,20 @@ bool is_unfinished(const std::string& name) {
   return name.find(kBeside) != name.npos;
 }
 
+std::string name_of_world(const std::string& world) {
+  return "world-" + sha256_hex(world).substr(0, 16) + ".txt";
+}
+
+// Of any world.
+bool is_name_of_world(std::string_view name) {
+  constexpr std::string_view kHead = "world-";
+  constexpr size_t kDigits = 16;
+  if (!name.starts_with(kHead) || name.size() < kHead.size() + kDigits) return false;
+  const std::string_view digits = name.substr(kHead.size(), kDigits);
+  return digits.find_first_not_of("0123456789abcdef") == digits.npos &&
+         name.substr(kHead.size() + kDigits).starts_with(".txt");
+}
+
 std::span<const std::byte> bytes_of(const std::string& text) {
   return std::as_bytes(std::span(text));
 }
@@ -58,9 +72,13 @@ std::vector<FileEntry> DiskStore::look_around() {
   const int64_t now_ns = files_->now_ns();
   std::vector<FileEntry> files = files_->list(folder_);
   std::erase_if(files, [&](const FileEntry& file) {
-    if (!is_kv_file_name(file.name)) return true;
-    if (!is_unfinished(file.name)) return false;
-    if (now_ns - file.used_ns > kForgottenNs) files_->remove(path_of(file.name));
+    const bool is_entry = is_kv_file_name(file.name);
+    if (!is_unfinished(file.name) || !(is_entry || is_name_of_world(file.name))) return !is_entry;
+    if (now_ns - file.used_ns > kForgottenNs) {
+      files_->remove(path_of(file.name));
+    } else {
+      held_bytes_ += file.bytes;
+    }
     return true;
   });
   for (const FileEntry& file : files) {
@@ -136,7 +154,7 @@ Status DiskStore::write_beside(const std::string& name,
 
 // For people who look into the folder: of what these K/V are.
 void DiskStore::describe_world() {
-  const std::string name = "world-" + sha256_hex(world_).substr(0, 16) + ".txt";
+  const std::string name = name_of_world(world_);
   if (files_->exists(path_of(name))) return;
   const std::array<std::span<const std::byte>, 1> parts = {bytes_of(world_)};
   (void)write_beside(name, parts);

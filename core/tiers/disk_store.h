@@ -58,7 +58,7 @@ class DiskStore final : public TierStore {
   };
   std::unordered_map<std::string, Known> known_;
   bool looked_around_ = false;
-  uint64_t held_bytes_ = 0;     // of `known_`
+  uint64_t held_bytes_ = 0;     // of `known_`, and of what processes are at or never finished
   uint64_t written_bytes_ = 0;  // since it looked around
   uint64_t beside_ = 0;         // files written, for their names before they are renamed
   int64_t resting_until_ns_ = 0;

@@ -28,6 +28,16 @@ int64_t nanoseconds(const timespec& time) {
   return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
 }
 
+void add_files(const fs::path& folder, const std::string& name, std::vector<FileEntry>& to) {
+  std::error_code error;
+  for (const auto& file : fs::directory_iterator(folder, error)) {
+    struct stat status = {};
+    if (::lstat(file.path().c_str(), &status) != 0 || !S_ISREG(status.st_mode)) continue;
+    to.push_back({name + file.path().filename().string(), static_cast<uint64_t>(status.st_size),
+                  nanoseconds(status.st_mtim)});
+  }
+}
+
 class SystemFiles final : public FileLayer {
  public:
   Status make_folder(const std::string& path) override {
@@ -86,15 +96,10 @@ class SystemFiles final : public FileLayer {
   std::vector<FileEntry> list(const std::string& path) override {
     std::vector<FileEntry> entries;
     std::error_code error;
+    add_files(path, "", entries);
     for (const auto& folder : fs::directory_iterator(path, error)) {
       if (!folder.is_directory(error) || folder.is_symlink(error)) continue;
-      for (const auto& file : fs::directory_iterator(folder.path(), error)) {
-        struct stat status = {};
-        if (::lstat(file.path().c_str(), &status) != 0 || !S_ISREG(status.st_mode)) continue;
-        entries.push_back(
-            {folder.path().filename().string() + "/" + file.path().filename().string(),
-             static_cast<uint64_t>(status.st_size), nanoseconds(status.st_mtim)});
-      }
+      add_files(folder.path(), folder.path().filename().string() + "/", entries);
     }
     return entries;
   }

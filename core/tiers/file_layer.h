@@ -17,7 +17,7 @@
 namespace tenon {
 
 struct FileEntry {
-  std::string name;  // below the folder, with its sub-folder: "ab/abcd….kv"
+  std::string name;  // below the folder, with a sub-folder: "ab/abcd….kv"
   uint64_t bytes = 0;
   int64_t used_ns = 0;  // when it was written or touched last
 };
@@ -38,7 +38,7 @@ class FileLayer {
   virtual void remove(const std::string& path) = 0;
   // Counts as used just now.
   virtual void touch(const std::string& path) = 0;
-  // Regular files in the sub-folders of `path`, in no order; as far as they can be read.
+  // Regular files in `path` and its sub-folders, in no order; as far as they can be read.
   virtual std::vector<FileEntry> list(const std::string& path) = 0;
   virtual int64_t now_ns() = 0;  // by the clock of FileEntry::used_ns
 };

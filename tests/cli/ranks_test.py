@@ -2,6 +2,7 @@
 import concurrent.futures
 import json
 import os
+import pathlib
 import random
 import re
 import select
@@ -79,6 +80,14 @@ class Refusals(unittest.TestCase):
         self.check_refused('parallel.pipeline is 2, but kv_cache "heavy_hitters" evicts by the weight',
                            parallel__pipeline=2, kv_cache__plugin="heavy_hitters",
                            kv_cache__options__heavy_tokens=32, kv_cache__options__window_tokens=64)
+
+    def test_tiers_and_roles_of_which_each_process_would_have_a_part(self):
+        for key in ("parallel__tensor", "parallel__pipeline"):
+            self.check_refused("there are [[kv_cache.tiers]], but [parallel] cuts the model over 2 processes",
+                               kv_cache__plugin="prefix", kv_cache__tiers__1__kind="host",
+                               kv_cache__tiers__1__memory="1MiB", **{key: 2})
+            self.check_refused("prefill and decode are to be apart, but [parallel] cuts the model over 2 processes",
+                               kv_cache__plugin="prefix", disaggregation__role="both", **{key: 2})
 
     def test_one_process_where_several_stages_are_configured(self):
         said = self.refused("--set", "parallel.pipeline=2")
@@ -256,13 +265,14 @@ class Ranks(unittest.TestCase):
         self.assertEqual(len(said), 1, done.stderr)
         self.assertIn("parallel.tensor is 1, but 2 processes were started; set parallel.tensor = 2", said[0])
 
-    def lose(self, random_numbers, number, key="parallel.tensor"):
+    def lose(self, rank, number, key="parallel.tensor", **environment):
         """Does `number` to one of three ranks in the middle of a long answer; what was said."""
         process = subprocess.Popen([BINARY, "run", "--launch", "3", "--model", MODEL, "--threads", "1", "--max-tokens",
                                     "200000", "--ignore-eos", "--log-level", "info", "--set", f"{key}=3", "--set",
                                     "limits.context_tokens=250000", "--set", "limits.exceed_model_context=true",
                                     "--set", "kv_cache.memory=2GiB", "Once upon a time"],
-                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL)
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL,
+                                   env={**os.environ, **environment})
         places, said = {}, []
         for line in process.stderr:
             said.append(line)
@@ -273,7 +283,6 @@ class Ranks(unittest.TestCase):
                 break
         self.assertEqual(len(places), 3, "".join(said))
         process.stdout.read(1)  # an answer is on its way
-        rank = random_numbers.randrange(3)
         ends = [os.pidfd_open(place) for place in places.values()]
         os.kill(places[rank], number)
         out, error = process.communicate(timeout=120)
@@ -281,18 +290,52 @@ class Ranks(unittest.TestCase):
         for end in ends:  # readable once its process has ended
             self.assertTrue(select.select([end], [], [], 60)[0], f"rank {rank}, signal {number}: a process is left")
             os.close(end)
-        return rank, error
+        return error
+
+    def named(self, rank, error):
+        said = [line for line in error.splitlines() if f"tenon: rank {rank}" in line]
+        self.assertEqual(len(said), 1, error)
+        return said[0]
 
     def test_a_rank_that_is_killed_or_stopped_ends_all_and_is_named(self):
         random_numbers = random.Random(SEED)
-        for number, words in ((signal.SIGKILL, "has ended: it was killed, or it crashed"),
+        for number, words in ((signal.SIGKILL, "has ended: it was killed"),
                               (signal.SIGSTOP, "has not run for 5 s: it is stopped")):
             key = random_numbers.choice(("parallel.tensor", "parallel.pipeline"))
-            rank, error = self.lose(random_numbers, number, key)
+            rank = random_numbers.randrange(3)
             with self.subTest(seed=SEED, rank=rank, number=number, key=key):
-                said = [line for line in error.splitlines() if "tenon: rank" in line]
-                self.assertEqual(len(said), 1, error)
-                self.assertRegex(said[0], rf"tenon: rank {rank} on \S+ \(process \d+\) {words}")
+                said = self.named(rank, self.lose(rank, number, key))
+                self.assertRegex(said, rf"tenon: rank {rank} on \S+ \(process \d+\) {words}")
+
+    def test_a_rank_that_is_told_to_end_alone_ends_all_and_is_named(self):
+        self.assertRegex(self.named(1, self.lose(1, signal.SIGTERM)),
+                         r"tenon: rank 1 on \S+ \(process \d+\) was told to end by SIGTERM; the run ends")
+
+    def test_a_stage_that_is_stopped_is_named_where_messages_of_mpi_carry_rows(self):
+        error = self.lose(2, signal.SIGSTOP, "parallel.pipeline", TENON_RANKS_OVER_MPI="1")
+        self.assertRegex(self.named(2, error), r"for 5 s: it is stopped")
+
+    def test_a_rank_that_is_killed_as_it_begins_is_named(self):
+        for rank in (0, 2):
+            mark = f"{os.getpid()}-{rank}"
+            process = subprocess.Popen([BINARY, "run", "--launch", "3", *map(str, TEXT)], stdout=subprocess.PIPE,
+                                       stderr=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL,
+                                       env={**os.environ, "TENON_TEST_MARK": mark})
+            wanted = {f"OMPI_COMM_WORLD_RANK={rank}", f"TENON_TEST_MARK={mark}"}
+            killed = False
+            while not killed and process.poll() is None:
+                for place in pathlib.Path("/proc").glob("[0-9]*/environ"):
+                    try:
+                        if wanted <= set(place.read_text(errors="replace").split("\0")):
+                            os.kill(int(place.parent.name), signal.SIGKILL)
+                            killed = True
+                    except OSError:
+                        pass
+            _, error = process.communicate(timeout=120)
+            with self.subTest(rank):
+                self.assertTrue(killed, error)
+                self.assertNotEqual(process.returncode, 0)
+                self.assertIn("killed", self.named(rank, error))
 
 
 @unittest.skipUnless(MPIRUN, "Open MPI's mpirun is not installed (package openmpi-bin)")

@@ -281,6 +281,12 @@ class SglangRouter(Router, unittest.TestCase):
     LAUNCH = ["launch"]
 
 
+class Smg(Router, unittest.TestCase):
+    """What sglang-router has become."""
+    NAME = "smg"
+    LAUNCH = ["launch"]
+
+
 class Apart(Launched):
     """Two prefill and two decode workers (docs/disaggregation.md): answers are those of one worker that does both parts."""
     @classmethod

@@ -5,8 +5,9 @@
         [--faults 100] [--ranks 3] [--keys parallel.tensor,parallel.pipeline] [--seed 1] [--cut-links]
 
 After each fault every process must end within 10 s, with one sentence that names the rank; no process may be left,
-and nothing in /dev/shm. A rank that is starved (a stop of two seconds) must bring nobody down. Faults of disks need
-root and mount name spaces: one rank then has a model that is cut off, changed, or gone. --cut-links needs root, and
+and nothing in /dev/shm. A rank that is starved (a stop of two seconds) must bring nobody down. One rank may also be of
+another build, or be granted too little memory (which needs root and cgroups). Faults of disks need root and mount name
+spaces: one rank then has a model that is cut off, changed, or gone. --cut-links needs root, and
 `ip` with name spaces: ranks are then two hosts on a link, which goes down or swallows everything, in the middle of an
 answer. What the machine lacks is said, and skipped.
 """
@@ -112,13 +113,11 @@ class Run:
 
     def wait(self):
         """Standard error after all have ended, and how long that took."""
-        began = time.monotonic()
-        error = self.communicated()
+        error, seconds = self.communicated()
         for rank, end in self.ends.items():
             if not select.select([end], [], [], 20)[0]:
                 raise Failure(f"the process of rank {rank} is left")
             os.close(end)
-        seconds = time.monotonic() - began
         until = time.monotonic() + 20
         while (left := processes(self.mark)) or (kept := segments() - self.segments):
             if time.monotonic() > until:
@@ -127,12 +126,18 @@ class Run:
         return error, seconds
 
     def communicated(self):
-        """Standard error; in slices of time, so that a machine that stands still loses one of them alone."""
+        """Standard error, and for how long it came; in slices of time, so that a machine that stands still loses one
+        of them alone."""
+        seconds, last = 0, time.monotonic()
         for _ in range((PATIENCE_S + 20) * 10):
             try:
-                return self.process.communicate(timeout=0.1)[1]
+                error = self.process.communicate(timeout=0.1)[1]
             except subprocess.TimeoutExpired:
-                pass
+                error = None
+            now = time.monotonic()
+            seconds, last = seconds + min(now - last, 0.3), now
+            if error is not None:
+                return error, seconds
         left = processes(self.mark)
         names = [(place / "cmdline").read_text().split("\0")[0] for place in (pathlib.Path(f"/proc/{one}") for one in left)
                  if place.exists()]
@@ -154,22 +159,34 @@ def named(error, rank):
 
 
 DISK = ("cut off", "changed", "gone", "unreadable")
+# What another rank may lack, and what is said of it.
+LACKS = {"memory": "the system killed it for want of memory|grants|memory", "room for addresses": "memory|grants|thread",
+         "the others' build": "build .* all ranks must have the same"}
+
+
+def mpirun(ranks):
+    return [shutil.which("mpirun.openmpi") or "mpirun", "-n", str(ranks), "--oversubscribe", "--bind-to", "none",
+            "--quiet", *(["--allow-run-as-root"] if os.geteuid() == 0 else [])]
+
+
+def script(folder, rank, commands):
+    """A script that starts a rank; one of them by these commands."""
+    place = pathlib.Path(folder) / "rank"
+    place.write_text(f"#!/bin/sh\n[ \"$OMPI_COMM_WORLD_RANK\" = {rank} ] || exec {BINARY} \"$@\"\n{commands}\n")
+    place.chmod(0o755)
+    return [str(place)]
 
 
 def disk_script(folder, rank, kind):
-    """A script that starts a rank; one of them has a faulty disk below its model."""
+    """One rank has a faulty disk below its model."""
     weights = "model.safetensors"
     spoil = {"cut off": f"truncate -s $(($(stat -c %s {weights}) / 2)) {weights}", "gone": f"rm {weights}",
              "changed": f"dd if=/dev/urandom of={weights} bs=4096 seek=$(($(stat -c %s {weights}) / 8192)) "
                         f"count=$(($(stat -c %s {weights}) / 8192)) conv=notrunc 2> /dev/null",
              "unreadable": f"rm {weights}; mkdir {weights}"}[kind]
-    script = pathlib.Path(folder) / "rank"
-    script.write_text("#!/bin/sh\n"
-                      f"[ \"$OMPI_COMM_WORLD_RANK\" = {rank} ] || exec {BINARY} \"$@\"\n"
-                      f"exec unshare -m sh -c 'cp -r {MODEL.resolve()} {folder}/model && cd {folder}/model && {spoil} && "
-                      f"cd \"$OLDPWD\" && mount --bind {folder}/model {MODEL.resolve()} && exec {BINARY} \"$@\"' sh \"$@\"\n")
-    script.chmod(0o755)
-    return [str(script)]
+    return script(folder, rank,
+                  f"exec unshare -m sh -c 'cp -r {MODEL.resolve()} {folder}/model && cd {folder}/model && {spoil} && "
+                  f"cd \"$OLDPWD\" && mount --bind {folder}/model {MODEL.resolve()} && exec {BINARY} \"$@\"' sh \"$@\"")
 
 
 def why_no_mounts():
@@ -177,26 +194,77 @@ def why_no_mounts():
     return "" if done.returncode == 0 else done.stderr.strip()
 
 
+def memory_group():
+    """A folder of the system's that limits memory, or None."""
+    place = pathlib.Path("/sys/fs/cgroup/memory/tenon-soak")
+    try:
+        place.mkdir(exist_ok=True)
+        (place / "memory.limit_in_bytes").write_text("24M")
+        return place
+    except OSError:
+        return None
+
+
+def lacking_script(folder, rank, what):
+    """One rank lacks something; None where that cannot be arranged here."""
+    if what == "memory":
+        group = memory_group()
+        return group and script(folder, rank, f"echo $$ > {group}/tasks; exec {BINARY} \"$@\"")
+    if what == "room for addresses":
+        return script(folder, rank, f"ulimit -v 700000; exec {BINARY} \"$@\"")
+    data = pathlib.Path(BINARY).read_bytes()
+    found = re.search(rb"\d+\.\d+[^\0]* \(boundary [0-9a-f]+\)", data)
+    if found is None:
+        return None
+    other = found[0].replace(b"boundary ", b"boundary X")[:len(found[0])]
+    copy = pathlib.Path(BINARY).parent / f"tenon-soak-{os.getpid()}"  # where it finds its plugins
+    try:
+        copy.write_bytes(data.replace(found[0], other))
+    except OSError:
+        return None
+    copy.chmod(0o755)
+    return script(folder, rank, f"exec {copy} \"$@\"")
+
+
+def ends_named(run, rank, what):
+    """How long it took, and the sentence of a run in which one rank is not as the others."""
+    error, seconds = run.wait()
+    if run.process.returncode == 0:
+        raise Failure(f"{what}, and the status is 0")
+    if seconds > PATIENCE_S:
+        raise Failure(f"{what}, and all ended after {seconds:.1f} s")
+    said = [line for line in error.splitlines() if line.startswith("tenon: ") and f"rank {rank} on" in line]
+    if not said:
+        raise Failure(f"{what}, and nobody said so: {error}")
+    return seconds, said[0]
+
+
 def disk_fault(key, ranks, rank, kind):
     with tempfile.TemporaryDirectory(prefix="tenon-ranks-") as folder:
-        mpirun = [shutil.which("mpirun.openmpi") or "mpirun", "-n", str(ranks), "--oversubscribe", "--bind-to", "none",
-                  "--quiet", *(["--allow-run-as-root"] if os.geteuid() == 0 else [])]
-        run = Run(key, ranks, mpirun, disk_script(folder, rank, kind))
-        error, seconds = run.wait()
-    if run.process.returncode == 0:
-        raise Failure(f"the model of rank {rank} was {kind}, and the status is 0")
-    # A rank whose file is wrong may say so itself, or the others that theirs is another one.
-    said = [line for line in error.splitlines() if line.startswith("tenon: ")]
-    if not said or (len(said) > 1 and not any(f"rank {rank}" in line for line in said)):
-        raise Failure(f"the model of rank {rank} was {kind}, and nobody said so: {error}")
-    return f"{key}: the model of rank {rank} was {kind}: {seconds:.1f} s; {said[0]}"
+        seconds, said = ends_named(Run(key, ranks, mpirun(ranks), disk_script(folder, rank, kind)), rank,
+                                   f"the model of rank {rank} was {kind}")
+    return f"{key}: the model of rank {rank} was {kind}: {seconds:.1f} s; {said}"
+
+
+def lacking(key, ranks, rank, what):
+    with tempfile.TemporaryDirectory(prefix="tenon-ranks-") as folder:
+        program = lacking_script(folder, rank, what)
+        if program is None:
+            return f"{key}: {what} cannot be taken from a rank here"
+        try:
+            seconds, said = ends_named(Run(key, ranks, mpirun(ranks), program), rank, f"rank {rank} lacked {what}")
+        finally:
+            (pathlib.Path(BINARY).parent / f"tenon-soak-{os.getpid()}").unlink(missing_ok=True)
+    if not re.search(LACKS[what], said):
+        raise Failure(f"rank {rank} lacked {what}, and what was said is: {said}")
+    return f"{key}: rank {rank} lacked {what}: {seconds:.1f} s; {said}"
 
 
 def early_fault(key, ranks, rank, kind, numbers):
     """A rank is lost while it starts, joins the others, or loads."""
     run = Run(key, ranks)
     place = run.begun(rank)
-    time.sleep(numbers.random() * 0.6)
+    time.sleep(numbers.random() * numbers.choice((0.05, 0.2, 0.8)))
     os.kill(place, getattr(signal, kind))
     error, seconds = run.wait()
     if run.process.returncode == 0:
@@ -209,7 +277,7 @@ def early_fault(key, ranks, rank, kind, numbers):
 def fault(key, ranks, numbers, has_mounts):
     """One fault; what happened, in words."""
     rank = numbers.randrange(ranks)
-    kind = numbers.choice(("SIGKILL", "SIGSTOP", "SIGSEGV", "starved", "early", "early", "disk"))
+    kind = numbers.choice(("SIGKILL", "SIGSTOP", "SIGSEGV", "starved", "early", "early", "disk", "lacking"))
     try:
         return one_fault(key, ranks, rank, kind, numbers, has_mounts)
     except Failure as failure:
@@ -219,6 +287,8 @@ def fault(key, ranks, numbers, has_mounts):
 def one_fault(key, ranks, rank, kind, numbers, has_mounts):
     if kind == "disk" and has_mounts:
         return disk_fault(key, ranks, rank, numbers.choice(DISK))
+    if kind == "lacking":
+        return lacking(key, ranks, rank, numbers.choice(sorted(LACKS)))
     if kind in ("early", "disk"):
         return early_fault(key, ranks, rank, numbers.choice(("SIGKILL", "SIGSTOP")), numbers)
     run = Run(key, ranks).answers(ranks)
@@ -272,9 +342,10 @@ class Hosts:
         if how == "down":
             self.ip("-n", self.NAMES[1], "link", "set", "tn-b", "down")
             return
-        for name, device in zip(self.NAMES, ("tn-a", "tn-b")):
-            subprocess.run(["tc", "-n", name, "qdisc", "replace", "dev", device, "root", "netem", "loss", "100%"], check=True,
-                           capture_output=True)
+        # What is sent goes to a station that is not there.
+        for name, device, address in zip(self.NAMES, ("tn-a", "tn-b"), ("10.77.0.2", "10.77.0.1")):
+            self.ip("-n", name, "neigh", "replace", address, "lladdr", "02:00:00:00:00:99", "dev", device, "nud",
+                    "permanent")
 
     def launcher(self):
         """Open MPI's mpirun in one of them, which starts a rank in each."""
@@ -306,11 +377,8 @@ def cut_links(keys):
         with Hosts(0.1, "10gbit") as hosts:
             run = Run(key, 2, hosts.launcher()).answers(2, watched=False)
             hosts.cut(how)
-            error, seconds = run.wait()
-            if run.process.returncode == 0:
-                raise Failure("the link was cut, and the status is 0")
-            said = [line for line in error.splitlines() if "tenon: " in line or "lost" in line.lower()]
-            print(f"{key}: the link was {how}: {seconds:.1f} s; {said[-1] if said else error.strip()[-200:]}", flush=True)
+            seconds, said = ends_named(run, 1, f"{key}: the link was {how}")
+            print(f"{key}: the link was {how}: {seconds:.1f} s; {said}", flush=True)
 
 
 def main():

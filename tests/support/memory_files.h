@@ -87,7 +87,7 @@ class MemoryFiles final : public FileLayer {
     std::vector<FileEntry> entries;
     for (const auto& [name, file] : disk_.files) {
       const std::string below = name.starts_with(path + "/") ? name.substr(path.size() + 1) : "";
-      if (below.find('/') == below.npos) continue;
+      if (below.empty()) continue;
       entries.push_back({below, file.bytes.size(), file.used_ns});
     }
     return entries;

@@ -1,7 +1,6 @@
 // Watches the ranks of this host until they have met: a launcher waits for one that is stopped for
-// ever, and tells nobody's name of one that was killed. Afterwards RankWatch does.
-//
-// Whoever speaks sees to it that Open MPI's launcher ends as well, which it may not do by itself.
+// ever, and tells nobody's name of one that was killed. Afterwards RankWatch does, or this goes on
+// where ranks share no memory.
 //
 // Ranks of one host are children of one launcher, which it tells their numbers by the environment.
 // Where they are not (a script in between that stays), nothing is watched.
@@ -26,6 +25,9 @@ class JoinWatch {
   JoinWatch(const JoinWatch&) = delete;
   JoinWatch& operator=(const JoinWatch&) = delete;
 
+  // From now on nothing is said of ranks that have not met. [any thread]
+  void met() { met_ = true; }
+
   // Other ranks of this host that it knows of by now. [any thread]
   uint32_t found() const { return found_.load(); }
 
@@ -43,13 +45,12 @@ class JoinWatch {
   std::string fault_of(Sibling& sibling, int64_t now_ns) const;
 
   const uint32_t own_rank_;
+  const uint64_t killed_before_;  // for want of memory, by the system
   const RankWatch::OnFault on_fault_;
   std::vector<Sibling> siblings_;
   std::atomic<uint32_t> found_ = 0;  // of them
+  std::atomic<bool> met_ = false;
   std::jthread thread_;
 };
-
-// The number that the launcher gave this process; nothing if it was started by none.
-int64_t own_launched_rank();
 
 }  // namespace tenon

@@ -38,6 +38,9 @@ class MpiCollective final : public Collective {
   void fail(const std::string& cause) override;
   void leave() override {}
 
+  // Held during every call of MPI.
+  std::mutex& calls() { return calls_; }
+
  private:
   struct Pending {
     MpiLibrary::Handle request = nullptr;

@@ -35,6 +35,7 @@ Result<std::unique_ptr<MpiLibrary>> load_mpi(const std::string& name) {
   find(made->isend, "MPI_Isend");
   find(made->irecv, "MPI_Irecv");
   find(made->test, "MPI_Test");
+  find(made->cancel, "MPI_Cancel");
   find(made->library_version, "MPI_Get_library_version");
   find(made->world, "ompi_mpi_comm_world");
   find(made->byte, "ompi_mpi_byte");

@@ -25,6 +25,7 @@ struct MpiLibrary {
   int (*irecv)(void* to, int count, Handle type, int rank, int tag, Handle comm,
                Handle* request) = nullptr;
   int (*test)(Handle* request, int* done, void* status) = nullptr;
+  int (*cancel)(Handle* request) = nullptr;
   int (*library_version)(char* text, int* length) = nullptr;
   Handle world = nullptr;  // MPI_COMM_WORLD
   Handle byte = nullptr;   // MPI_BYTE

@@ -2,16 +2,16 @@
 
 #include <sched.h>
 #include <sys/stat.h>
+#include <tenon/abi_generated.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <optional>
 #include <utility>
 
 #include "core/base/log.h"
-#include "core/parallel/mpi/join_watch.h"
+#include "core/parallel/mpi/launched_processes.h"
 #include "core/parallel/mpi/mpi_collective.h"
 #include "core/parallel/shared_collective.h"
 
@@ -37,8 +37,11 @@ bool is_open_mpi() {
   return variable("OMPI_COMM_WORLD_SIZE") != nullptr;
 }
 
+constexpr const char* kBuild = TENON_SDK_VERSION " (boundary " TENON_BOUNDARY_HASH ")";
+
 // What a rank tells the others of itself.
 struct Introduction {
+  char build[128] = {};  // first, so that other builds of this layout can tell
   char host[128] = {};
   uint64_t processes = 0;  // which processes it can see: its name space of process ids
   int64_t process = 0;
@@ -47,6 +50,7 @@ struct Introduction {
 
 Introduction own_introduction() {
   Introduction own;
+  std::strncpy(own.build, kBuild, sizeof(own.build) - 1);
   if (gethostname(own.host, sizeof(own.host) - 1) != 0) std::strcpy(own.host, "unknown");
   struct stat space {};
   if (stat("/proc/self/ns/pid", &space) == 0) own.processes = space.st_ino;
@@ -103,8 +107,12 @@ Status RankSession::introduce(std::vector<RankPlace>& places, bool& one_host) {
     return failed("MPI cannot introduce the ranks to each other");
   }
   one_host = true;
+  uint32_t other_build = size_;
   for (uint32_t rank = 0; rank < size_; ++rank) {
     const Introduction& each = all[rank];
+    if (std::strncmp(each.build, all[0].build, sizeof(each.build)) != 0) {
+      other_build = std::min(other_build, rank);
+    }
     uint32_t together = 0, sharing = 0, place = 0;
     for (uint32_t other = 0; other < size_; ++other) {
       if (std::strcmp(each.host, all[other].host) != 0) continue;
@@ -117,7 +125,13 @@ Status RankSession::introduce(std::vector<RankPlace>& places, bool& one_host) {
     take_share_of_cores(each.cores, place, sharing, rank == rank_, made);
     one_host = one_host && together == size_ && each.processes == all.front().processes;
   }
-  return {};
+  if (other_build == size_) return {};
+  const auto build_of = [&](uint32_t rank) {
+    return std::string(all[rank].build, strnlen(all[rank].build, sizeof(all[rank].build)));
+  };
+  return failed(name_of_rank(other_build, places[other_build]) + " has build " +
+                build_of(other_build) + ", but rank 0 has build " + build_of(0) +
+                "; all ranks must have the same");
 }
 
 // Rank 0's memory, which the others find by its process and descriptor.
@@ -168,9 +182,8 @@ Result<std::unique_ptr<RankSession>> RankSession::join(Options options) {
   auto session = std::unique_ptr<RankSession>(new RankSession());
   TENON_ASSIGN_OR_RETURN(session->mpi_, load_mpi());
   const MpiLibrary& mpi = *session->mpi_;
-  std::optional<JoinWatch> until_met;
   if (const int64_t own = own_launched_rank(); own >= 0 && options.on_fault) {
-    until_met.emplace(static_cast<uint32_t>(own), options.on_fault);
+    session->siblings_ = std::make_unique<JoinWatch>(static_cast<uint32_t>(own), options.on_fault);
   }
   int granted = 0, rank = 0, size = 1;
   if (mpi.init_thread(nullptr, nullptr, MpiLibrary::kThreadSerialized, &granted) != 0 ||
@@ -190,18 +203,29 @@ Result<std::unique_ptr<RankSession>> RankSession::join(Options options) {
   TENON_RETURN_IF_ERROR(session->introduce(places, one_host));
   if (one_host && variable("TENON_RANKS_OVER_MPI") == nullptr) {
     const Status shared = session->share_memory(places, options);
-    if (shared.ok()) return session;
+    if (shared.ok()) {
+      session->siblings_.reset();
+      return session;
+    }
     if (rank == 0) {
       log(LogLevel::warning, "ranks",
           "ranks of one host exchange by MPI, which is slower: " + message_of(shared));
     }
   }
-  session->collective_ =
-      std::make_unique<MpiCollective>(mpi, session->rank_, std::move(places), kMpiSlotBytes);
+  if (session->siblings_) session->siblings_->met();
+  auto collective = std::make_unique<MpiCollective>(mpi, session->rank_, places, kMpiSlotBytes);
+  if (options.on_fault) {
+    session->far_watch_ = std::make_unique<MpiWatch>(mpi, collective->calls(), session->rank_,
+                                                     std::move(places), options.on_fault);
+  }
+  session->collective_ = std::move(collective);
   return session;
 }
 
 RankSession::~RankSession() {
+  // Nobody ends before all have come here.
+  siblings_.reset();
+  far_watch_.reset();
   if (collective_ != nullptr) collective_->leave();
   if (collective_ != nullptr && mpi_ != nullptr) mpi_->finalize();
 }

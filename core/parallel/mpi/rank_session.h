@@ -11,7 +11,9 @@
 #include <string>
 
 #include "core/parallel/collective.h"
+#include "core/parallel/mpi/join_watch.h"
 #include "core/parallel/mpi/mpi_library.h"
+#include "core/parallel/mpi/mpi_watch.h"
 #include "core/parallel/rank_watch.h"
 
 namespace tenon {
@@ -52,7 +54,10 @@ class RankSession {
   uint32_t size_ = 1;
   std::shared_ptr<SharedMemory> memory_;
   std::unique_ptr<Collective> collective_;
+  // Of ranks that share memory, or of those of this host and those of all.
   std::unique_ptr<RankWatch> watch_;
+  std::unique_ptr<JoinWatch> siblings_;
+  std::unique_ptr<MpiWatch> far_watch_;
 };
 
 }  // namespace tenon
