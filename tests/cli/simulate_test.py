@@ -139,6 +139,12 @@ class Simulate(unittest.TestCase):
         self.assertEqual(other.returncode, 1, other.stdout)
         self.assertIn("then the first line that is not:", other.stdout)
 
+    def test_a_folder_without_a_record_is_not_followed(self):
+        done = run("simulate", "--follow", self.folder, "--machine", "h100")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("has no record of arm 0 – expected a folder of `tenon compare --record`",
+                      done.stderr)
+
     def test_nonsense_is_a_sentence(self):
         arm = ["--arm", "static:scheduler.plugin=static"]
         file = self.folder / "strange.toml"
