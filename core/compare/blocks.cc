@@ -7,7 +7,9 @@
 
 #include "core/base/text.h"
 #include "core/compare/experiment.h"
+#include "core/compare/json.h"
 #include "core/report/statistics/random_draws.h"
+#include "core/report/statistics/requests_summary.h"
 
 namespace tenon::compare {
 namespace {
@@ -74,8 +76,9 @@ Status Experiment::measure_block(uint32_t block) {
     for (const auto& arm : arms_) {
       if (!is_out(*arm)) runners.push_back({.arm = arm.get()});
     }
+    if (repeats_) return repeat(runners, block);
     TENON_ASSIGN_OR_RETURN(const bool done, measure_together(runners, PieceKind::measured, block));
-    static_cast<void>(done);
+    repeats_ = done && can_repeat() && repeats(runners);
     return {};
   }
   for (const size_t index : order_of(block, arms_.size(), comparison_.seed)) {
@@ -165,14 +168,17 @@ Result<bool> Experiment::simulate_together(std::vector<Runner>& runners, PieceKi
                                            uint32_t block) {
   say_progress("", words_of({.kind = kind, .block = block}));
   look_at_machine();
-  const std::vector<size_t> order = order_of(block, runners.size(), comparison_.seed);
+  const bool warms_up = kind == PieceKind::warm_up;
+  std::vector<size_t> order = order_of(block, runners.size(), comparison_.seed);
+  if (warms_up) std::ranges::sort(order);
   for (const size_t index : order) {
     Runner& runner = runners[index];
     TENON_RETURN_IF_ERROR(runner.arm->check_model());
     runner.piece = {.kind = kind, .block = block, .again = runner.again};
     runner.order = order_to(runner.piece);
+    if (warms_up && process_ == 0) runner.order.record = record_of(*runner.arm);
   }
-  may_give_up_ = true;
+  may_give_up_ = !warms_up;
   std::vector<std::optional<Result<ArmTurn>>> turns(runners.size());
   std::atomic<size_t> next = 0;
   {
@@ -194,6 +200,50 @@ Result<bool> Experiment::simulate_together(std::vector<Runner>& runners, PieceKi
     TENON_RETURN_IF_ERROR(keep(std::move(turn->piece), runners[index].piece));
   }
   return true;
+}
+
+// Without arrivals of its own a block brings what the one before it brought, unless a plugin goes
+// on from what it has learnt.
+bool Experiment::can_repeat() const {
+  return options_.simulated && comparison_.rate == 0 && comparison_.restart == 0 &&
+         comparison_.cache != CacheState::steady;
+}
+
+// The latest piece of an arm, or the latest before that one.
+const MeasuredPiece* Experiment::latest_of(const Runner& runner,
+                                           const MeasuredPiece* before) const {
+  const std::string& name = runner.arm->described().name;
+  const size_t end = before == nullptr ? measured_.pieces.size()
+                                       : static_cast<size_t>(before - measured_.pieces.data());
+  for (size_t i = end; i > 0; --i) {
+    if (measured_.pieces[i - 1].arm == name) return &measured_.pieces[i - 1];
+  }
+  return nullptr;
+}
+
+// Whether every arm's latest two pieces are the same.
+bool Experiment::repeats(const std::vector<Runner>& runners) const {
+  return std::ranges::all_of(runners, [&](const Runner& runner) {
+    const MeasuredPiece* last = latest_of(runner);
+    const MeasuredPiece* before = last == nullptr ? nullptr : latest_of(runner, last);
+    if (before == nullptr || !same_requests(*last, *before)) return false;
+    Json a = piece_json(*last), b = piece_json(*before);
+    for (const char* own : {"kind", "block"}) a.erase(own), b.erase(own);
+    return a == b;
+  });
+}
+
+// Every arm's latest piece once more, as a block of its own.
+Status Experiment::repeat(const std::vector<Runner>& runners, uint32_t block) {
+  for (const size_t index : order_of(block, runners.size(), comparison_.seed)) {
+    const MeasuredPiece* last = latest_of(runners[index]);
+    MeasuredPiece piece = *last;
+    piece.block = block;
+    const auto number = static_cast<size_t>(last - measured_.pieces.data());
+    TENON_RETURN_IF_ERROR(folder_.add(piece, piece.summary ? std::optional(number) : std::nullopt));
+    measured_.pieces.push_back(std::move(piece));
+  }
+  return {};
 }
 
 std::string Experiment::words_of(const Piece& order) const {
@@ -271,6 +321,9 @@ Status Experiment::keep(MeasuredPiece piece, const Piece& order) {
   piece.after = state_;
   // Kept as soon as it is there: what follows may fail.
   TENON_RETURN_IF_ERROR(folder_.add(piece));
+  if (piece.requests.size() > options_.most_rows) {
+    summarise(piece, measured_.plan, measured_.pieces);
+  }
   measured_.pieces.push_back(std::move(piece));
   return {};
 }

@@ -13,18 +13,21 @@
 #include "core/compare/json.h"
 #include "core/compare/replay.h"
 #include "core/report/pages/text_report.h"
+#include "core/report/statistics/requests_summary.h"
 #include "core/report/statistics/sequence.h"
 #include "core/workload/draw.h"
 #include "core/workload/published_trace.h"
+#include "core/workload/workload.h"
 
 namespace tenon::compare {
 namespace {
 
-constexpr uint32_t kMostWarmUpPieces = 4;  // of an arm
-constexpr uint32_t kMostFillPieces = 12;   // of an arm whose cache goes on from piece to piece
-constexpr double kSettled = 0.05;          // a piece this little faster than the last: warm
-constexpr double kHitsSettled = 0.01;      // a share of reused tokens this near to the last one's
-constexpr double kNoiseShare = 0.15;       // of the budget, at most
+constexpr uint32_t kMostWarmUpPieces = 4;    // of an arm
+constexpr uint32_t kMostFillPieces = 12;     // of an arm whose cache goes on from piece to piece
+constexpr double kSettled = 0.05;            // a piece this little faster than the last: warm
+constexpr double kHitsSettled = 0.01;        // a share of reused tokens this near to the last one's
+constexpr double kNoiseShare = 0.15;         // of the budget, at most
+constexpr size_t kMostTraceTables = 50'000;  // requests of a trace as a workload file
 
 std::string work_words(const Comparison& comparison, size_t requests) {
   const std::string count = std::to_string(requests) + " requests";
@@ -77,12 +80,8 @@ MeasuredPlan plan_of(const Comparison& comparison, const std::string& command) {
 }
 
 double reused_share(const MeasuredPiece& piece) {
-  double prompt = 0, reused = 0;
-  for (const RequestRow& row : piece.requests) {
-    prompt += row.prompt_tokens;
-    reused += row.reused_tokens;
-  }
-  return prompt > 0 ? reused / prompt : 0;
+  const RequestTotals totals = totals_of(piece);
+  return totals.prompt_tokens.sum > 0 ? totals.reused_tokens / totals.prompt_tokens.sum : 0;
 }
 
 }  // namespace
@@ -192,15 +191,40 @@ Status Experiment::load_work() {
 Result<std::string> Experiment::keep_work() {
   if (!is_trace(comparison_.workload)) {
     // Faults are of the file that somebody wrote, not of a copy that is gone then.
-    TENON_RETURN_IF_ERROR(read_replay_prompts(comparison_.workload, 1, 0).take_status());
+    TENON_RETURN_IF_ERROR(check_replay_work(comparison_.workload, options_.simulated));
     return folder_.keep_workload(comparison_.workload);
   }
-  TENON_ASSIGN_OR_RETURN(const TraceWorkload made,
-                         read_trace(comparison_.workload, comparison_.trace));
-  const size_t left_out = made.empty + made.too_long;
+  TENON_ASSIGN_OR_RETURN(const CutTrace made, cut_trace(comparison_.workload, comparison_.trace));
+  const size_t left_out = made.empty() + made.too_long();
   if (left_out > 0) say_line(std::to_string(left_out) + " requests of the trace are left out");
-  const std::string path = folder_.file("workload.toml");
-  TENON_RETURN_IF_ERROR(write_file(path, {made.toml}));
+  if (const std::string note = made.order_note(); !note.empty()) say_line(note);
+  if (made.requests() <= kMostTraceTables) {
+    const std::string text = made.toml();
+    const std::string path = folder_.file("workload.toml");
+    if (text.size() <= kMostWorkloadText) {
+      TENON_RETURN_IF_ERROR(write_file(path, {text}));
+      return path;
+    }
+  }
+  return keep_long_trace(made);
+}
+
+// A trace that is too long for a workload file, with what was cut.
+Result<std::string> Experiment::keep_long_trace(const CutTrace& trace) {
+  const std::string ending = trace.lines_ending();
+  const std::string count = std::to_string(trace.requests()) + " requests of the trace";
+  if (!options_.simulated) {
+    return invalid_argument(count +
+                            " are too many to be run; take a part of them: trace = { limit "
+                            "= N }, or `tenon workload trace FILE --limit N`");
+  }
+  if (ending != ".csv" && comparison_.trace.length_scale != 1) {
+    return invalid_argument(count +
+                            " share blocks, and so many cannot be made longer or shorter "
+                            "(length_scale); take fewer (limit), or leave length_scale out");
+  }
+  const std::string path = folder_.file("workload" + ending);
+  TENON_RETURN_IF_ERROR(write_file(path, {trace.lines()}));
   return path;
 }
 
@@ -331,7 +355,13 @@ Status Experiment::warm_up(Arm& arm, bool again) {
 }
 
 Status Experiment::warm_up_all() {
-  for (const auto& arm : arms_) TENON_RETURN_IF_ERROR(warm_up(*arm, false));
+  if (options_.simulated && comparison_.cache != CacheState::steady) {
+    std::vector<Runner> runners;
+    for (const auto& arm : arms_) runners.push_back({.arm = arm.get()});
+    TENON_RETURN_IF_ERROR(simulate_together(runners, PieceKind::warm_up, 0).take_status());
+  } else {
+    for (const auto& arm : arms_) TENON_RETURN_IF_ERROR(warm_up(*arm, false));
+  }
   for (const ArmResult& arm : analyse(measured_).arms) {
     if (!arm.different_answers) continue;
     out_.push_back(arm.arm->name);

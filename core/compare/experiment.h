@@ -16,6 +16,7 @@
 #include "core/report/statistics/analysis.h"
 #include "core/report/statistics/fail_rule.h"
 #include "core/report/statistics/measured.h"
+#include "core/workload/published_trace.h"
 
 namespace tenon::compare {
 
@@ -55,6 +56,7 @@ struct ExperimentOptions {
   // The arms are simulations: nothing has to warm up, A against A is A, nobody predicts a text, and
   // with a rate every block has arrivals of its own, since nothing else differs between two blocks.
   bool simulated = false;
+  size_t most_rows = kMostRows;  // of a piece in memory; more are summarised once they are written
 };
 
 class Experiment {
@@ -85,6 +87,7 @@ class Experiment {
   bool starts_anew(uint32_t pair) const;
   Status load_work();
   Result<std::string> keep_work();
+  Result<std::string> keep_long_trace(const CutTrace& trace);
   void draw_arrivals();
   Status judge_arms();
   Status measure_noise();
@@ -114,6 +117,11 @@ class Experiment {
   Result<bool> measure_together(std::vector<Runner>& runners, PieceKind kind, uint32_t block);
   // Of simulations, which do not feel each other: as many at once as there are processors.
   Result<bool> simulate_together(std::vector<Runner>& runners, PieceKind kind, uint32_t block);
+  // Where every piece of an arm is the same.
+  bool can_repeat() const;
+  const MeasuredPiece* latest_of(const Runner& runner, const MeasuredPiece* before = nullptr) const;
+  bool repeats(const std::vector<Runner>& runners) const;
+  Status repeat(const std::vector<Runner>& runners, uint32_t block);
   uint32_t turns_of(const std::vector<Runner>& runners) const;
   static double steps_of(const MeasuredPiece& piece);
   const MeasuredPiece* warm_up_of(const std::string& arm) const;
@@ -158,6 +166,7 @@ class Experiment {
   bool may_give_up_ = false;  // the piece that is running, once the budget is spent
   uint32_t process_ = 0;      // how often arms were started anew
   uint64_t pieces_ = 0;       // started: each has a salt of its own
+  bool repeats_ = false;      // every piece of an arm would be what its latest two were
 };
 
 }  // namespace tenon::compare

@@ -3,7 +3,9 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <sstream>
+#include <fstream>
+#include <functional>
+#include <map>
 
 #include "core/base/files/mapped_file.h"
 #include "core/base/files/new_file.h"
@@ -11,57 +13,73 @@
 #include "core/base/quote.h"
 #include "core/base/sha256.h"
 #include "core/compare/json.h"
+#include "core/report/statistics/requests_summary.h"
 
 namespace tenon::compare {
 namespace {
 
 namespace fs = std::filesystem;
-constexpr size_t kLargestFile = size_t{1} << 30;
+constexpr const char* kPiecesFile = "pieces.jsonl";
+constexpr const char* kRowsFile = "requests.jsonl";
 
 std::string line_of(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-// Each whole line as JSON; the last one may have been cut.
-Result<std::vector<Json>> read_lines(const std::string& path, std::vector<std::string>& notes) {
-  std::vector<Json> out;
-  if (!is_there(path)) return out;
-  TENON_ASSIGN_OR_RETURN(const std::string text, read_text_file(path, kLargestFile));
-  std::istringstream lines(text);
+std::string line_name(const std::string& path, size_t line) {
+  return path + ":" + std::to_string(line);
+}
+
+// Takes each whole line as JSON, one after the other; the last one may have been cut.
+Status read_lines(const std::string& path, std::vector<std::string>& notes,
+                  const std::function<Status(const Json&)>& take) {
+  if (!is_there(path)) return {};
+  std::ifstream lines(path);
+  if (!lines) return failed(path_in_quotes(path) + " cannot be read: " + std::strerror(errno));
   std::string line;
   for (size_t number = 1; std::getline(lines, line); ++number) {
-    Json json = Json::parse(line, nullptr, false);
+    const Json json = Json::parse(line, nullptr, false);
     if (!json.is_discarded() && json.is_object()) {
-      out.push_back(std::move(json));
+      const Status status = take(json);
+      if (!status.ok()) return with_context(line_name(path, number), status);
       continue;
     }
-    if (!lines.eof()) {
-      return invalid_argument(path + ":" + std::to_string(number) + ": not a line of JSON");
-    }
+    if (!lines.eof()) return invalid_argument(line_name(path, number) + ": not a line of JSON");
     notes.push_back(path + " ends in a line that was cut; it is left out");
-  }
-  return out;
-}
-
-std::string line_name(const std::string& path, size_t line) {
-  return path + ":" + std::to_string(line + 1);
-}
-
-// Rows go to the piece whose number they name.
-Status add_rows(const std::string& path, const std::vector<Json>& rows,
-                std::vector<MeasuredPiece>& pieces) {
-  for (size_t line = 0; line < rows.size(); ++line) {
-    const Json& json = rows[line];
-    const auto piece = json.find("piece");
-    const bool numbered = piece != json.end() && piece->is_number_unsigned();
-    const size_t number = numbered ? piece->get<size_t>() : SIZE_MAX;
-    if (number >= pieces.size()) continue;  // of a piece that was cut
-    Result<RequestRow> row = row_of(json);
-    if (!row.ok()) return with_context(line_name(path, line), row.status());
-    pieces[number].requests.push_back(*std::move(row));
   }
   return {};
 }
+
+// Rows go to the piece whose number they name, which is whole once another piece's begin.
+class RowReader {
+ public:
+  RowReader(MeasuredComparison& measured, size_t most) : measured_(measured), most_(most) {}
+
+  Status take(const Json& json) {
+    const auto piece = json.find("piece");
+    const bool numbered = piece != json.end() && piece->is_number_unsigned();
+    const size_t number = numbered ? piece->get<size_t>() : SIZE_MAX;
+    if (number >= measured_.pieces.size()) return {};  // of a piece that was cut
+    if (number != at_) end_piece();
+    at_ = number;
+    TENON_ASSIGN_OR_RETURN(RequestRow row, row_of(json));
+    if (measured_.pieces[number].summary) {
+      return invalid_argument("rows of piece " + std::to_string(number) +
+                              " stand in two places; expected them one after the other");
+    }
+    measured_.pieces[number].requests.push_back(std::move(row));
+    return {};
+  }
+  void end_piece() {
+    if (at_ == SIZE_MAX || measured_.pieces[at_].requests.size() <= most_) return;
+    summarise(measured_.pieces[at_], measured_.plan, measured_.pieces);
+  }
+
+ private:
+  MeasuredComparison& measured_;
+  size_t most_;
+  size_t at_ = SIZE_MAX;  // the piece that rows are read of
+};
 
 }  // namespace
 
@@ -107,17 +125,18 @@ Status Folder::write_head(const MeasuredComparison& measured) const {
                     {head.dump(1, ' ', false, Json::error_handler_t::replace) + "\n"});
 }
 
-Status Folder::append(File& file, const std::string& name, const std::string& line) {
+Status Folder::open_file(File& file, const std::string& name) const {
   if (!file) file.reset(std::fopen(this->file(name).c_str(), "a"));
-  const bool wrote = file && std::fwrite(line.data(), 1, line.size(), file.get()) == line.size() &&
-                     std::fflush(file.get()) == 0;
-  if (wrote) return {};
-  return failed(path_in_quotes(this->file(name)) + " cannot be written: " + std::strerror(errno) +
+  return file ? Status() : not_written(name);
+}
+
+Status Folder::not_written(const std::string& name) const {
+  return failed(path_in_quotes(file(name)) + " cannot be written: " + std::strerror(errno) +
                 " – what stands there is whole – make room and compare again");
 }
 
 bool Folder::has_pieces() const {
-  return is_there(file("pieces.jsonl"));
+  return is_there(file(kPiecesFile));
 }
 
 void Folder::remove() const {
@@ -125,19 +144,28 @@ void Folder::remove() const {
   fs::remove_all(path_, error);
 }
 
-Status Folder::add(const MeasuredPiece& piece) {
+Status Folder::add(const MeasuredPiece& piece, std::optional<size_t> rows_of) {
   const size_t number = pieces_written_++;
-  std::string rows;
-  for (const RequestRow& row : piece.requests) {
+  TENON_RETURN_IF_ERROR(open_file(requests_, kRowsFile));
+  bool wrote = true;
+  const auto put = [&wrote](const File& file, const std::string& line) {
+    wrote = wrote && std::fwrite(line.data(), 1, line.size(), file.get()) == line.size();
+  };
+  for (size_t i = 0; wrote && !rows_of && i < piece.requests.size(); ++i) {
     Json json = {{"piece", number}};
-    json.update(row_json(row));
-    rows += line_of(json);
+    json.update(row_json(piece.requests[i]));
+    put(requests_, line_of(json));
   }
-  TENON_RETURN_IF_ERROR(append(requests_, "requests.jsonl", rows));
-  return append(pieces_, "pieces.jsonl", line_of(piece_json(piece)));
+  if (!wrote || std::fflush(requests_.get()) != 0) return not_written(kRowsFile);
+  TENON_RETURN_IF_ERROR(open_file(pieces_, kPiecesFile));
+  Json line = piece_json(piece);
+  if (rows_of) line["rows_of"] = *rows_of;
+  put(pieces_, line_of(line));
+  return wrote && std::fflush(pieces_.get()) == 0 ? Status() : not_written(kPiecesFile);
 }
 
-Result<MeasuredComparison> read_folder(const std::string& path, std::vector<std::string>& notes) {
+Result<MeasuredComparison> read_folder(const std::string& path, std::vector<std::string>& notes,
+                                       size_t most_rows) {
   Result<std::string> text = read_text_file(path + "/comparison.json");
   if (!text.ok()) {
     return invalid_argument(path_in_quotes(path) +
@@ -165,15 +193,26 @@ Result<MeasuredComparison> read_folder(const std::string& path, std::vector<std:
     if (!arm.ok()) return with_context(path + "/comparison.json", arm.status());
     out.arms.push_back(*std::move(arm));
   }
-  const std::string pieces_path = path + "/pieces.jsonl", rows_path = path + "/requests.jsonl";
-  TENON_ASSIGN_OR_RETURN(const std::vector<Json> pieces, read_lines(pieces_path, notes));
-  for (size_t line = 0; line < pieces.size(); ++line) {
-    Result<MeasuredPiece> piece = piece_of(pieces[line]);
-    if (!piece.ok()) return with_context(line_name(pieces_path, line), piece.status());
-    out.pieces.push_back(*std::move(piece));
+  std::map<size_t, size_t> rows_of;  // pieces with another one's rows
+  TENON_RETURN_IF_ERROR(
+      read_lines(path + "/" + kPiecesFile, notes, [&](const Json& json) -> Status {
+        TENON_ASSIGN_OR_RETURN(MeasuredPiece piece, piece_of(json));
+        const auto other = json.find("rows_of");
+        if (other != json.end() && other->is_number_unsigned()) {
+          rows_of[out.pieces.size()] = other->get<size_t>();
+        }
+        out.pieces.push_back(std::move(piece));
+        return {};
+      }));
+  RowReader rows(out, most_rows);
+  TENON_RETURN_IF_ERROR(
+      read_lines(path + "/" + kRowsFile, notes, [&](const Json& json) { return rows.take(json); }));
+  rows.end_piece();
+  for (const auto& [piece, other] : rows_of) {
+    if (other >= piece) continue;  // a file that somebody changed
+    out.pieces[piece].requests = out.pieces[other].requests;
+    out.pieces[piece].summary = out.pieces[other].summary;
   }
-  TENON_ASSIGN_OR_RETURN(const std::vector<Json> rows, read_lines(rows_path, notes));
-  TENON_RETURN_IF_ERROR(add_rows(rows_path, rows, out.pieces));
   if (out.plan.ended.empty())
     notes.push_back(path + " is of a comparison that did not end by itself");
   return out;

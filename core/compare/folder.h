@@ -4,7 +4,9 @@
 
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "core/base/result.h"
 #include "core/report/statistics/measured.h"
@@ -25,7 +27,9 @@ class Folder {
                                     const std::string& arrivals_json) const;
   // comparison.json and the resolved pipelines, as far as they are known.
   Status write_head(const MeasuredComparison& measured) const;
-  Status add(const MeasuredPiece& piece);
+  // With its rows or, where `rows_of` is the number of an earlier piece, with the word that its
+  // rows are that one's.
+  Status add(const MeasuredPiece& piece, std::optional<size_t> rows_of = std::nullopt);
   // Whether a piece is in it.
   bool has_pieces() const;
   // With all that is in it.
@@ -36,7 +40,8 @@ class Folder {
     void operator()(std::FILE* file) const { std::fclose(file); }
   };
   using File = std::unique_ptr<std::FILE, Close>;
-  Status append(File& file, const std::string& name, const std::string& line);
+  Status open_file(File& file, const std::string& name) const;
+  Status not_written(const std::string& name) const;
 
   std::string path_;
   File pieces_, requests_;
@@ -46,7 +51,11 @@ class Folder {
 // The workload that keep_workload() copied into the folder. Error: not_found.
 Result<std::string> kept_workload(const std::string& folder);
 
+// Rows of a piece beyond so many are summarised (requests_summary.h) once they are written or read.
+inline constexpr size_t kMostRows = 50'000;
+
 // Error: no folder of a comparison. A last line that was cut is left out, and `notes` says so.
-Result<MeasuredComparison> read_folder(const std::string& path, std::vector<std::string>& notes);
+Result<MeasuredComparison> read_folder(const std::string& path, std::vector<std::string>& notes,
+                                       size_t most_rows = kMostRows);
 
 }  // namespace tenon::compare

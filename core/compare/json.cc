@@ -150,9 +150,9 @@ Json row_json(const RequestRow& row) {
               {"longest_gap_ms", row.longest_gap_ms},
               {"latency_ms", row.latency_ms},
               {"finish", row.finish},
-              {"answer", row.answer}};
-  if (!row.text.empty()) out["text"] = row.text;
-  if (!row.digest.empty()) out["digest"] = row.digest;
+              {"answer", row.answer.text()}};
+  if (!row.text.empty()) out["text"] = row.text.text();
+  if (!row.digest.empty()) out["digest"] = row.digest.text();
   return out;
 }
 
@@ -170,7 +170,7 @@ Result<RequestRow> row_of(const Json& json) {
     get(json, "longest_gap_ms", out.longest_gap_ms);
     get(json, "latency_ms", out.latency_ms);
     get(json, "finish", out.finish);
-    get(json, "answer", out.answer);
+    out.answer = json.at("answer").get<std::string>();
     out.text = json.value("text", "");
     out.digest = json.value("digest", "");
   });

@@ -6,11 +6,15 @@
 //    "in_flight": n, "vocabulary": n, "arrivals_ns": […]} {"requests": n, "arrivals_ns": […]}
 //   {"do": "run", "digests": true, "salt": n, "warm": b,
 //    "keep": b, "record": PATH, "arrivals_ns": […],
-//    "turn_steps": n}                                    a piece, with its "requests"
+//    "turn_steps": n, "row_lines": b}                    a piece, with its "requests"
 //   {"do": "go_on"}                                     the same, see below
 //   {"do": "predict", "text": PATH, "tokens": n,
 //    "window": n, "out": PATH}                           {"ids": …}: the base's predictions
 //   {"do": "judge", …, "ids": …, "against": PATH}        a Fidelity
+//
+// With "row_lines" an arm may say its requests in lines of their own before the piece, whose
+// "requests" are empty then, so that no line has very many: {"rows": […], "of": n}, where n is how
+// many there are in all.
 //
 // What fails is answered by {"error": …}. A run with "turn_steps" is answered by {"waits": true}
 // after so many steps of the engine, and goes on, to its next such answer or its end, once it is
@@ -21,6 +25,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/base/result.h"
 #include "core/compare/json.h"
@@ -39,11 +44,13 @@ class LineChannel {
 };
 
 // The arm's own end. Exceptions of nlohmann's, for members that an order lacks, are its caller's to
-// catch: answer_line() does.
+// catch: answer_order() does.
 class OrderedArm {
  public:
   virtual ~OrderedArm() = default;
   virtual Result<Json> answer(const Json& order) = 0;
+  // Of the latest "run" with "row_lines"; once.
+  virtual std::vector<RequestRow> take_rows() { return {}; }
 };
 
 // Each is a line with its end.
@@ -52,10 +59,11 @@ std::string error_line(const Status& status);
 std::string waits_line();
 // Whether this is the order that ends the wait.
 bool is_go_on(const std::string& line);
-// What `arm` answers to a line, or why it cannot.
-std::string answer_line(OrderedArm& arm, const std::string& line);
+// Sends what `arm` answers to a line, or why it cannot, line by line.
+void answer_order(OrderedArm& arm, const std::string& line,
+                  const std::function<void(const std::string&)>& send);
 
-// A piece with its requests, as "run" answers.
-Json run_answer(const MeasuredPiece& piece);
+// A piece with its requests, as "run" answers; where `rows` is not null it gets them.
+Json run_answer(MeasuredPiece piece, std::vector<RequestRow>* rows = nullptr);
 
 }  // namespace tenon::compare

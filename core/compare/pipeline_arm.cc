@@ -61,18 +61,19 @@ Result<Json> PipelineArm::load(const Json& order) {
                                                  order.at("max_tokens").get<uint32_t>(),
                                                  order.at("vocabulary").get<uint32_t>()));
   work_.in_flight = order.at("in_flight").get<uint32_t>();
+  requests_ = work_.size();
   for (const std::string& note : work_.notes) note_(note);
   TENON_RETURN_IF_ERROR(take_arrivals(order));
-  return Json{{"requests", work_.requests.size()}, {"arrivals_ns", work_.arrivals_ns}};
+  return Json{{"requests", requests_}, {"arrivals_ns", work_.arrivals_ns}};
 }
 
 Status PipelineArm::take_arrivals(const Json& order) {
   if (order.contains("arrivals_ns")) {
     work_.arrivals_ns = order.at("arrivals_ns").get<std::vector<int64_t>>();
   }
-  if (work_.arrivals_ns.size() == work_.requests.size()) return {};
+  if (work_.arrivals_ns.size() == requests_) return {};
   return invalid_argument("there are " + std::to_string(work_.arrivals_ns.size()) +
-                          " arrivals of " + std::to_string(work_.requests.size()) + " requests");
+                          " arrivals of " + std::to_string(requests_) + " requests");
 }
 
 Result<Json> PipelineArm::run(const Json& order) {
@@ -82,22 +83,23 @@ Result<Json> PipelineArm::run(const Json& order) {
                               .warm = order.at("warm").get<bool>(),
                               .record = order.value("record", ""),
                               .turns = {wait_ ? order.value("turn_steps", 0u) : 0, wait_}};
+  std::vector<RequestRow>* const rows = order.value("row_lines", false) ? &rows_ : nullptr;
   if (machines_.size() > 1 || !cluster_.failures.empty()) {
     if (order.at("keep").get<bool>()) {
       return unsupported(
           "a simulated cluster begins each piece with empty caches; take cache = "
           "\"cold\" or \"warm\"");
     }
-    TENON_ASSIGN_OR_RETURN(const MeasuredPiece piece,
+    TENON_ASSIGN_OR_RETURN(MeasuredPiece piece,
                            replay_cluster(machines_, cluster_, work_, options));
-    return run_answer(piece);
+    return run_answer(std::move(piece), rows);
   }
   // One engine for all pieces, whose cache goes on from one to the next.
   const bool keep = order.at("keep").get<bool>();
   if (keep && !kept_) kept_ = keep_replaying(pipeline_, work_, options);
-  TENON_ASSIGN_OR_RETURN(const MeasuredPiece piece,
+  TENON_ASSIGN_OR_RETURN(MeasuredPiece piece,
                          keep ? kept_(options.turns) : replay(pipeline_, work_, options));
-  return run_answer(piece);
+  return run_answer(std::move(piece), rows);
 }
 
 Result<Json> PipelineArm::predict(const Json& order) {

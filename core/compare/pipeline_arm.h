@@ -3,6 +3,8 @@
 
 #include <functional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "core/compare/cluster/cluster.h"
 #include "core/compare/judge.h"
@@ -34,6 +36,7 @@ class PipelineArm final : public OrderedArm {
         wait_(std::move(wait)) {}
 
   Result<Json> answer(const Json& order) override;
+  std::vector<RequestRow> take_rows() override { return std::exchange(rows_, {}); }
 
  private:
   Result<Json> describe() const;
@@ -49,6 +52,8 @@ class PipelineArm final : public OrderedArm {
   std::function<void(const std::string&)> note_;
   std::function<Status()> wait_;
   ReplayWork work_;
+  size_t requests_ = 0;           // of it
+  std::vector<RequestRow> rows_;  // that are still to be taken
   std::function<Result<MeasuredPiece>(const TurnOrder&)> kept_;
 };
 

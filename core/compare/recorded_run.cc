@@ -87,7 +87,7 @@ class Follower {
   }
   EngineOptions options() const {
     EngineOptions made = pipeline_.engine_options();
-    made.inbox_requests = static_cast<uint32_t>(work_.requests.size()) + 1;
+    made.inbox_requests = static_cast<uint32_t>(work_.size()) + 1;
     return made;
   }
 
@@ -133,12 +133,12 @@ class Follower {
       return invalid_argument("the record has more arrivals than answers; record again");
     }
     const Answer& answer = answers_[arrived_++];
-    if (answer.request >= work_.requests.size()) {
+    if (answer.request >= work_.size()) {
       return invalid_argument("the record has request " + std::to_string(answer.request) +
-                              ", the workload " + std::to_string(work_.requests.size()) +
+                              ", the workload " + std::to_string(work_.size()) +
                               "; it is another workload's");
     }
-    Request request = work_.requests[answer.request];
+    TENON_ASSIGN_OR_RETURN(Request request, work_.request(answer.request));
     request.cache_salt = 1;
     request.arrival_ns = 0;
     for (const char* list : {"waiting", "running"}) {

@@ -29,6 +29,7 @@ std::string state_of(const std::string& path) {
 
 // Prompts that are drawn for servers are ids that any vocabulary has.
 constexpr uint32_t kServedVocabulary = 1000;
+constexpr size_t kMostReserved = 1'000'000;  // rows, by the word of another process
 
 uint32_t drawn_vocabulary(const Comparison& comparison) {
   const bool any = !comparison.url.empty() ||
@@ -74,11 +75,8 @@ Result<std::vector<int64_t>> RemoteArm::load(const std::string& workload,
 }
 
 Result<ArmTurn> RemoteArm::begin(const ArmOrder& order) {
-  Json json = {{"do", "run"},
-               {"digests", order.digests},
-               {"salt", order.salt},
-               {"warm", order.warm},
-               {"keep", order.keep}};
+  Json json = {{"do", "run"},        {"digests", order.digests}, {"salt", order.salt},
+               {"warm", order.warm}, {"keep", order.keep},       {"row_lines", true}};
   if (!order.record.empty()) json["record"] = order.record;
   if (order.arrivals_ns != nullptr) json["arrivals_ns"] = *order.arrivals_ns;
   if (order.turn_steps > 0) json["turn_steps"] = order.turn_steps;
@@ -90,18 +88,36 @@ Result<ArmTurn> RemoteArm::go_on() {
 }
 
 Result<ArmTurn> RemoteArm::turn(const Json& order) {
-  TENON_ASSIGN_OR_RETURN(const auto found, ask(order));
+  TENON_ASSIGN_OR_RETURN(auto found, ask(order));
+  std::vector<RequestRow> rows;
+  while (found && found->contains("rows")) {
+    size_t all = 0;
+    TENON_RETURN_IF_ERROR(get_member(*found, "of", all));
+    rows.reserve(std::min(all, kMostReserved));
+    TENON_RETURN_IF_ERROR(take_rows(*found, "rows", rows));
+    TENON_ASSIGN_OR_RETURN(found, answer());
+  }
   if (!found) return ArmTurn{.end = ArmTurn::End::given_up};
   if (found->value("waits", false)) return ArmTurn{.end = ArmTurn::End::waits};
   TENON_ASSIGN_OR_RETURN(MeasuredPiece piece, piece_of(*found));
-  std::vector<Json> rows;
-  TENON_RETURN_IF_ERROR(get_member(*found, "requests", rows));
-  for (const Json& row : rows) {
-    TENON_ASSIGN_OR_RETURN(RequestRow read, row_of(row));
-    piece.requests.push_back(std::move(read));
-  }
+  TENON_RETURN_IF_ERROR(take_rows(*found, "requests", rows));
+  piece.requests = std::move(rows);
   piece.arm = described_.name;
   return ArmTurn{.end = ArmTurn::End::done, .piece = std::move(piece)};
+}
+
+Status RemoteArm::take_rows(const Json& from, const char* name,
+                            std::vector<RequestRow>& out) const {
+  const auto found = from.find(name);
+  if (found == from.end() || !found->is_array()) {
+    return failure(failed("its answer has no '" + std::string(name) +
+                          "' that can be read – expected a program of this version"));
+  }
+  for (const Json& row : *found) {
+    TENON_ASSIGN_OR_RETURN(RequestRow read, row_of(row));
+    out.push_back(std::move(read));
+  }
+  return {};
 }
 
 Result<std::string> RemoteArm::predict(const Comparison& comparison, const std::string& file) {

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "core/compare/arm.h"
 #include "core/compare/orders.h"
@@ -35,6 +36,7 @@ class RemoteArm final : public Arm {
   Result<std::optional<Json>> answer();
   Result<std::optional<Json>> ask(const Json& order);
   Result<ArmTurn> turn(const Json& order);
+  Status take_rows(const Json& from, const char* name, std::vector<RequestRow>& out) const;
   // A member of what the arm answered.
   template <typename T>
   Status get_member(const Json& json, const char* name, T& out) const;

@@ -8,6 +8,9 @@
 #include "core/compare/views.h"
 #include "core/request/parameters.h"
 #include "core/workload/prompt_request.h"
+#include "core/workload/published_trace.h"
+#include "core/workload/request_list.h"
+#include "core/workload/workload.h"
 
 namespace tenon::compare {
 namespace {
@@ -37,8 +40,41 @@ Result<std::vector<Prompt>> read_replay_prompts(const std::string& path, uint32_
   return prompts;
 }
 
+namespace {
+
+bool is_workload(const std::string& path) {
+  return path.ends_with(".toml") || is_trace(path);
+}
+
+// Requests that are made one by one. What could be wrong with one is wrong with all of its table.
+Result<ReplayWork> lazy_work(const Pipeline& pipeline, const std::string& path) {
+  TENON_ASSIGN_OR_RETURN(RequestList read, read_request_list(path));
+  const auto list = std::make_shared<const RequestList>(std::move(read));
+  grammar::GrammarCache grammars;
+  for (const size_t first : list->first_of_tables()) {
+    const Result<Request> request = request_of(pipeline, prompt_of(list->at(first)), {}, grammars);
+    if (!request.ok()) return with_context("request " + std::to_string(first), request.status());
+  }
+  ReplayWork work;
+  work.arrivals_ns = list->arrivals_ns();
+  work.make = [&pipeline, list](size_t index) -> Result<Request> {
+    grammar::GrammarCache none;  // requests of workloads have none
+    return request_of(pipeline, prompt_of(list->at(index)), {}, none);
+  };
+  return work;
+}
+
+}  // namespace
+
+Status check_replay_work(const std::string& path, bool lazily) {
+  if (lazily && is_workload(path)) return read_request_list(path).take_status();
+  return read_replay_prompts(path, 1, 0).take_status();
+}
+
 Result<ReplayWork> read_replay_work(const Pipeline& pipeline, const std::string& path,
                                     uint32_t max_tokens, uint32_t vocabulary) {
+  const bool lazily = pipeline.virtual_clock != nullptr && vocabulary == 0;
+  if (lazily && is_workload(path)) return lazy_work(pipeline, path);
   TENON_ASSIGN_OR_RETURN(const std::vector<Prompt> prompts,
                          read_replay_prompts(path, max_tokens, vocabulary));
   ReplayWork work;

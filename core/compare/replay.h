@@ -19,17 +19,24 @@ struct ReplayWork {
   std::vector<std::string> notes;    // what of the prompts' grammars is ignored, each once
   // In place of `requests`, where there are too many to keep: makes the one of an index, the same
   // each time, when it arrives. May be empty.
-  std::function<Request(size_t index)> make = {};
+  std::function<Result<Request>(size_t index)> make = {};
+  uint64_t samples = 0;  // of all requests that are made; 0: not known
 
   size_t size() const { return arrivals_ns.size(); }
-  Request request(size_t index) const { return make ? make(index) : requests[index]; }
+  Result<Request> request(size_t index) const {
+    return make ? make(index) : Result<Request>(requests[index]);
+  }
 };
 // A workload file's, or a file's of prompts. With a `vocabulary`, for arms that are servers: drawn
 // prompts are ids below it, and what depends on whom one asks is said (temperature 0 where the
 // file says none).
 Result<std::vector<Prompt>> read_replay_prompts(const std::string& path, uint32_t max_tokens,
                                                 uint32_t vocabulary);
-// The same, encoded for this pipeline.
+// Whether the file can be read, as read_replay_prompts() or, where `lazily`, as a list of requests
+// that are made when they arrive.
+Status check_replay_work(const std::string& path, bool lazily);
+// The same, encoded for this pipeline. Of a simulation a workload's requests are made when they
+// arrive, which takes no time there.
 Result<ReplayWork> read_replay_work(const Pipeline& pipeline, const std::string& path,
                                     uint32_t max_tokens, uint32_t vocabulary = 0);
 

@@ -199,7 +199,8 @@ Status ReplayRun::submit_due() {
 }
 
 Status ReplayRun::submit(size_t index, int64_t arrival_ns) {
-  return submit(index, work_.request(index), arrival_ns);
+  TENON_ASSIGN_OR_RETURN(Request request, work_.request(index));
+  return submit(index, std::move(request), arrival_ns);
 }
 
 Status ReplayRun::submit(size_t index, Request request, int64_t arrival_ns) {

@@ -4,6 +4,7 @@
 
 #include "core/compare/experiment.h"
 #include "core/report/statistics/goodput.h"
+#include "core/report/statistics/requests_summary.h"
 #include "core/workload/draw.h"
 
 namespace tenon::compare {
@@ -16,7 +17,7 @@ double Experiment::start_rate(const std::string& arm) const {
   double rate = 1;
   for (const MeasuredPiece& piece : measured_.pieces) {
     if (piece.kind != PieceKind::warm_up || piece.arm != arm || piece.seconds <= 0) continue;
-    rate = static_cast<double>(piece.requests.size()) / piece.seconds / 2;
+    rate = static_cast<double>(request_count(piece)) / piece.seconds / 2;
   }
   return rate;
 }

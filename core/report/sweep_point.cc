@@ -3,6 +3,7 @@
 
 #include "core/report/statistics/goodput.h"
 #include "core/report/statistics/metrics.h"
+#include "core/report/statistics/requests_summary.h"
 #include "core/report/sweep.h"
 
 namespace tenon {
@@ -36,7 +37,7 @@ SweepPoint measured_point(const MeasuredComparison& measured, std::string_view a
     pieces.push_back(&piece);
     saturated += is_saturated(piece) ? 1 : 0;
     seconds += piece.seconds;
-    point.answered += piece.requests.size();
+    point.answered += request_count(piece);
   }
   if (seconds > 0) {
     point.requests_per_second = static_cast<double>(point.answered) / seconds;

@@ -15,6 +15,9 @@
 namespace tenon::sim {
 namespace {
 
+// Times are whole nanoseconds of 64 bits.
+constexpr double kLongestStepSeconds = 1e5;
+
 // Whatever a kernel somewhere can do. Hidden states are not there, nor is a second model.
 constexpr Fact kProvides[] = {
     {.key = "device.space", .words = "host"},
@@ -58,7 +61,14 @@ class MachineTimes final : public StepTimes {
     return time_of(static_cast<uint32_t>(rows.size()));
   }
   // What is imported is followed by sequence.
-  bool knows_decodes() const override { return !imports_; }
+  bool knows_decodes() const override { return !imports_ && !endless_; }
+  Status fault() const override {
+    if (!endless_) return {};
+    return invalid_argument("a step takes more than " + format_real(kLongestStepSeconds) +
+                            " seconds on machine " + in_quotes(machine_.name) +
+                            "; its file is in bytes and operations a second, and shares are parts "
+                            "of 1: look at bandwidth, operations and share");
+  }
   // Within the cache bytes are read and written; to and from the pool they cross the link.
   int64_t moves_ns(std::span<const KvMove> moves) override {
     double seconds = 0;
@@ -86,7 +96,8 @@ class MachineTimes final : public StepTimes {
     expert_bytes_ = static_cast<uint64_t>(needs_.expert_bytes);
     const StepTime time = step_time(machine_, needs_, ranks_);
     spent_ += time;
-    return std::max<int64_t>(1, std::llround(time.seconds() * 1e9));
+    endless_ = endless_ || !(time.seconds() < kLongestStepSeconds);
+    return std::max<int64_t>(1, std::llround(std::min(time.seconds(), kLongestStepSeconds) * 1e9));
   }
   // Of a prompt that was never here all rows but the one that gives the next token; one that is
   // computed again after it lost its memory takes its time.
@@ -117,6 +128,7 @@ class MachineTimes final : public StepTimes {
   std::vector<double> token_bytes_;  // by group
   uint64_t expert_bytes_ = 0;
   StepTime spent_;
+  bool endless_ = false;  // a step took longer than anybody waits
   bool imports_ = false;
   std::unordered_map<SeqId, uint32_t> computed_;  // the most entries that each had, with imports
   std::vector<SequenceLoad> loads_;               // of the latest step
@@ -209,6 +221,7 @@ class SimExecutor final : public Executor, private DecodeSteps {
     }
     if (record_ != nullptr || options_.makes_tokens) output_.drawn = drawn_;
     duration_ns_ = record_ != nullptr ? record_->step_ns : times_->step_ns(batch);
+    TENON_RETURN_IF_ERROR(times_->fault());
     output_.expert_bytes = times_->expert_bytes();
     return {};
   }

@@ -27,6 +27,8 @@ class StepTimes {
     return 0;
   }
   virtual bool knows_decodes() const { return false; }
+  // Why what it says of the latest step is nothing to go by: a machine that makes no sense.
+  virtual Status fault() const { return {}; }
   virtual int64_t moves_ns(std::span<const KvMove> moves) = 0;
   virtual uint64_t expert_bytes() const { return 0; }  // of the latest step
   virtual StepTime spent() const { return {}; }        // of all steps

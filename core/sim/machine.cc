@@ -10,6 +10,9 @@
 namespace tenon::sim {
 namespace {
 
+constexpr double kLeastRate = 1e5;       // bytes or operations a second
+constexpr double kMostOverheadUs = 1e7;  // ten seconds
+
 std::string number(double value) {
   return format_real(value);
 }
@@ -22,6 +25,21 @@ Status above_zero(const char* key, double value) {
 Status not_negative(const char* key, double value) {
   if (value >= 0 && std::isfinite(value)) return {};
   return invalid_argument(std::string(key) + " is " + number(value) + "; it must be 0 or more");
+}
+
+// Figures in another unit: no machine is as slow as that. What is 0 is told of by others.
+Status of_unit(const std::string& key, double value, const char* unit) {
+  if (value == 0 || value >= kLeastRate) return {};
+  return invalid_argument(key + " is " + number(value) +
+                          ", which is less than any machine has; "
+                          "write it in " +
+                          unit + " a second: 3.35 T are 3.35e12");
+}
+Status of_microseconds(const char* key, double value) {
+  TENON_RETURN_IF_ERROR(not_negative(key, value));
+  if (value <= kMostOverheadUs) return {};
+  return invalid_argument(std::string(key) + " is " + number(value) +
+                          ", which is more than any step takes; write it in microseconds");
 }
 
 // Seconds of a matrix with one element, up to a factor: of two bytes, read at the bandwidth.
@@ -68,7 +86,8 @@ Status check_cached(const CachedReading& cached, double bandwidth) {
 Status check_joined(const JoiningLink& joined) {
   if (joined.most <= 1) return {};
   TENON_RETURN_IF_ERROR(above_zero("joined.bandwidth", joined.bandwidth));
-  return not_negative("joined.latency_us", joined.latency_ns * 1e-3);
+  TENON_RETURN_IF_ERROR(of_unit("joined.bandwidth", joined.bandwidth, "bytes"));
+  return of_microseconds("joined.latency_us", joined.latency_ns * 1e-3);
 }
 
 Status check_product(const Machine& machine, const ProductRate& rate) {
@@ -83,6 +102,7 @@ Status check_product(const Machine& machine, const ProductRate& rate) {
     return invalid_argument(product + "operations is " + number(rate.operations) +
                             "; it must be a number above 0");
   }
+  TENON_RETURN_IF_ERROR(of_unit(product + "operations", rate.operations, "operations"));
   for (size_t i = 0; i < rate.rows.size(); ++i) {
     if (!(rate.shares[i] > 0) || !std::isfinite(rate.shares[i])) {
       return invalid_argument(product + "a share is " + number(rate.shares[i]) +
@@ -132,23 +152,29 @@ std::string Machine::words() const {
 Status check_machine(const Machine& machine) {
   if (machine.memory_bytes == 0) return invalid_argument("memory is 0; it must be above 0");
   TENON_RETURN_IF_ERROR(above_zero("bandwidth", machine.bandwidth));
+  TENON_RETURN_IF_ERROR(of_unit("bandwidth", machine.bandwidth, "bytes"));
   TENON_RETURN_IF_ERROR(check_cached(machine.cached, machine.bandwidth));
   TENON_RETURN_IF_ERROR(above_zero("link", machine.link_bandwidth));
+  TENON_RETURN_IF_ERROR(of_unit("link", machine.link_bandwidth, "bytes"));
   TENON_RETURN_IF_ERROR(not_negative("network", machine.network_bandwidth));
-  TENON_RETURN_IF_ERROR(not_negative("network_us", machine.network_ns * 1e-3));
+  TENON_RETURN_IF_ERROR(of_unit("network", machine.network_bandwidth, "bytes"));
+  TENON_RETURN_IF_ERROR(of_microseconds("network_us", machine.network_ns * 1e-3));
   TENON_RETURN_IF_ERROR(check_joined(machine.joined));
   TENON_RETURN_IF_ERROR(not_negative("price.hour", machine.price.hour));
   if (machine.price.hour > 0 && machine.price.source.empty()) {
     return invalid_argument("price has no 'source'; say whose price it is, and of when");
   }
   TENON_RETURN_IF_ERROR(above_zero("attention.operations", machine.attention_operations));
+  TENON_RETURN_IF_ERROR(
+      of_unit("attention.operations", machine.attention_operations, "operations"));
   TENON_RETURN_IF_ERROR(above_zero("attention.decode", machine.decode_share));
   TENON_RETURN_IF_ERROR(above_zero("attention.prompt", machine.prompt_share));
-  TENON_RETURN_IF_ERROR(not_negative("overheads.step_us", machine.step_ns * 1e-3));
-  TENON_RETURN_IF_ERROR(not_negative("overheads.layer_us", machine.layer_ns * 1e-3));
-  TENON_RETURN_IF_ERROR(not_negative("overheads.memory_layer_us", machine.memory_layer_ns * 1e-3));
-  TENON_RETURN_IF_ERROR(not_negative("overheads.sequence_us", machine.sequence_ns * 1e-3));
-  TENON_RETURN_IF_ERROR(not_negative("overheads.logits_us", machine.logits_ns * 1e-3));
+  TENON_RETURN_IF_ERROR(of_microseconds("overheads.step_us", machine.step_ns * 1e-3));
+  TENON_RETURN_IF_ERROR(of_microseconds("overheads.layer_us", machine.layer_ns * 1e-3));
+  TENON_RETURN_IF_ERROR(
+      of_microseconds("overheads.memory_layer_us", machine.memory_layer_ns * 1e-3));
+  TENON_RETURN_IF_ERROR(of_microseconds("overheads.sequence_us", machine.sequence_ns * 1e-3));
+  TENON_RETURN_IF_ERROR(of_microseconds("overheads.logits_us", machine.logits_ns * 1e-3));
   if (machine.products.empty()) {
     return invalid_argument("there is no [[product]]; expected one for each format of weights");
   }

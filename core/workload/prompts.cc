@@ -145,24 +145,27 @@ Result<std::vector<Prompt>> read_prompt_file(const std::string& path) {
   return prompts;
 }
 
+Prompt prompt_of(const WorkloadRequest& request) {
+  Prompt prompt;
+  prompt.text = request.prompt;
+  prompt.drawn = request.drawn;
+  prompt.arrival_ns = request.arrival_ns;
+  prompt.priority = request.priority;
+  prompt.tenant = request.tenant;
+  prompt.deadline_ns = request.deadline_ns;
+  AnswerSettings& answer = prompt.answer;
+  answer = request.answer;
+  answer.max_tokens = request.max_tokens;
+  answer.ignore_eos = request.ignore_eos;
+  return prompt;
+}
+
 namespace {
 
 std::vector<Prompt> prompts_of(const Workload& workload) {
   std::vector<Prompt> prompts;
   prompts.reserve(workload.requests.size());
-  for (const WorkloadRequest& request : workload.requests) {
-    Prompt& prompt = prompts.emplace_back();
-    prompt.text = request.prompt;
-    prompt.drawn = request.drawn;
-    prompt.arrival_ns = request.arrival_ns;
-    prompt.priority = request.priority;
-    prompt.tenant = request.tenant;
-    prompt.deadline_ns = request.deadline_ns;
-    AnswerSettings& answer = prompt.answer;
-    answer = request.answer;
-    answer.max_tokens = request.max_tokens;
-    answer.ignore_eos = request.ignore_eos;
-  }
+  for (const WorkloadRequest& request : workload.requests) prompts.push_back(prompt_of(request));
   return prompts;
 }
 

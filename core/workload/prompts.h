@@ -27,6 +27,8 @@ struct Prompt {
   int64_t arrival_ns = 0;   // after the start
 };
 
+Prompt prompt_of(const WorkloadRequest& request);
+
 // A file of prompts: one a line; or, when its name ends in ".jsonl", one JSON object a line:
 //   {"prompt": "text" | [ids], "max_tokens": n, "temperature": x, …}
 // with the names of docs/formats/generation.md and, of docs/structured-output.md, "json_schema"

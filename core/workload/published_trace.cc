@@ -5,6 +5,7 @@
 #include <charconv>
 #include <chrono>
 #include <cmath>
+#include <cstdio>
 #include <filesystem>
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -18,6 +19,7 @@
 #include "core/base/quote.h"
 #include "core/base/text.h"
 #include "core/request/parameters.h"
+#include "core/workload/request_list.h"
 
 namespace tenon {
 namespace {
@@ -27,11 +29,7 @@ constexpr size_t kMostTraceBytes = size_t{1} << 30;
 constexpr uint32_t kHashedTokens = 512;  // of a Mooncake block
 constexpr double kMostSeconds = 1e8;     // as a workload's
 
-struct TraceRecord {
-  double seconds = 0;
-  int64_t prompt_tokens = 0, answer_tokens = 0;
-  std::vector<int64_t> blocks;
-};
+using TraceRecord = CutTrace::Record;
 
 std::optional<double> real_of(std::string_view text) {
   double value = 0;
@@ -149,7 +147,8 @@ bool has_ending(std::string_view path, std::string_view ending) {
          lower_ascii(path.substr(path.size() - ending.size())) == ending;
 }
 
-Result<std::vector<TraceRecord>> read_records(const std::string& path) {
+// In the order of their times; `earlier` gets how many came before the one in the line above.
+Result<std::vector<TraceRecord>> read_records(const std::string& path, size_t& earlier) {
   TENON_ASSIGN_OR_RETURN(const std::string text, read_text_file(path, kMostTraceBytes));
   const bool csv = has_ending(path, ".csv");
   std::vector<TraceRecord> records;
@@ -177,6 +176,7 @@ Result<std::vector<TraceRecord>> read_records(const std::string& path) {
                            std::to_string(record->answer_tokens) + " tokens – expected 0 to " +
                            std::to_string(kMostParameterTokens)));
     }
+    earlier += !records.empty() && record->seconds < records.back().seconds ? 1 : 0;
     records.push_back(*std::move(record));
   }
   std::stable_sort(records.begin(), records.end(), [](const TraceRecord& a, const TraceRecord& b) {
@@ -195,10 +195,9 @@ int64_t last_block_of(const TraceRecord& record) {
          int64_t{kHashedTokens} * (static_cast<int64_t>(record.blocks.size()) - 1);
 }
 
-std::string request_toml(const TraceRecord& record, const TraceCut& cut, double first_seconds) {
+std::string request_toml(const TraceRecord& record, const TraceCut& cut, int64_t arrival_ns) {
   std::ostringstream out;
-  out << "\n[[request]]\narrival = \""
-      << format_duration(std::llround((record.seconds - first_seconds) / cut.scale * 1e6) * 1000)
+  out << "\n[[request]]\narrival = \"" << format_duration(arrival_ns)
       << "\"\nmax_tokens = " << scaled(record.answer_tokens, cut.length_scale) << "\n";
   if (record.blocks.empty()) {
     out << "prompt_tokens = " << scaled(record.prompt_tokens, cut.length_scale) << "\n";
@@ -234,48 +233,121 @@ bool is_trace(const std::string& path) {
   return text.substr(0, text.find('\n')).find("\"input_length\"") != text.npos;
 }
 
-Result<TraceWorkload> read_trace(const std::string& path, const TraceCut& cut) {
-  TENON_ASSIGN_OR_RETURN(const std::vector<TraceRecord> records, read_records(path));
-  TraceWorkload out;
-  std::string requests;
-  double first = 0, latest = 0;
-  for (size_t i = std::min<size_t>(cut.skip, records.size()); i < records.size(); ++i) {
-    const TraceRecord& record = records[i];
-    if (cut.limit != 0 && out.requests == cut.limit) break;
+Result<CutTrace> cut_trace(const std::string& path, const TraceCut& cut) {
+  CutTrace out(std::filesystem::path(path).filename().string(), cut);
+  TENON_ASSIGN_OR_RETURN(std::vector<TraceRecord> records, read_records(path, out.earlier_));
+  const size_t read = records.size();
+  double latest = 0;
+  size_t kept = 0;  // they move to the front
+  for (size_t i = std::min<size_t>(cut.skip, read); i < read; ++i) {
+    TraceRecord& record = records[i];
+    if (cut.limit != 0 && kept == cut.limit) break;
     if (record.prompt_tokens == 0 || record.answer_tokens == 0) {
-      ++out.empty;
+      ++out.empty_;
     } else if (cut.context_tokens != 0 && length_of(record, cut) > cut.context_tokens) {
-      ++out.too_long;
+      ++out.too_long_;
     } else {
-      if (out.requests++ == 0) first = record.seconds;
+      const double first = kept == 0 ? record.seconds : records.front().seconds;
       latest = (record.seconds - first) / cut.scale;
       if (latest > kMostSeconds) break;
-      requests += request_toml(record, cut, first);
+      if (kept != i) records[kept] = std::move(record);
+      ++kept;
     }
   }
-  if (records.empty()) {
+  if (read == 0) {
     return invalid_argument(path_in_quotes(path) +
                             " has no request – expected a line for each, after the names of the "
                             "columns in a .csv");
   }
-  if (out.requests == 0) {
+  if (kept == 0) {
     return invalid_argument(path_in_quotes(path) + " has no request that is left (" +
-                            std::to_string(records.size()) + " read, " +
-                            std::to_string(out.too_long) + " too long) – take less away");
+                            std::to_string(read) + " read, " + std::to_string(out.too_long_) +
+                            " too long) – take less away");
   }
   if (latest > kMostSeconds) {
     return invalid_argument(path + ": a request arrives after " + format_real(latest) +
                             " seconds – expected " + format_real(kMostSeconds) +
                             " at most – take fewer (limit), or let them arrive faster (scale)");
   }
-  std::string name = std::filesystem::path(path).filename().string();
+  records.resize(kept);
+  out.records_ = std::move(records);
+  return out;
+}
+
+int64_t CutTrace::arrival_ns(const Record& record) const {
+  return std::llround((record.seconds - records_.front().seconds) / cut_.scale * 1e6) * 1000;
+}
+
+std::string CutTrace::toml() const {
+  std::string name = name_;
   for (char& letter : name) {
     if (letter == '"' || letter == '\\' || static_cast<unsigned char>(letter) < ' ') letter = '_';
   }
-  out.toml = "format = 1\ntitle = \"" + name + ": " + std::to_string(out.requests) +
-             " requests, arrivals times " + format_real(cut.scale) + ", lengths times " +
-             format_real(cut.length_scale) + "\"\n" + requests;
+  std::string out = "format = 1\ntitle = \"" + name + ": " + std::to_string(requests()) +
+                    " requests, arrivals times " + format_real(cut_.scale) + ", lengths times " +
+                    format_real(cut_.length_scale) + "\"\n";
+  for (const Record& record : records_) out += request_toml(record, cut_, arrival_ns(record));
   return out;
+}
+
+RequestList CutTrace::list() const {
+  RequestList out;
+  RequestTable all;
+  all.block_tokens = scaled(kHashedTokens, cut_.length_scale);
+  out.begin_table(all);
+  for (const Record& record : records_) {
+    const uint32_t answer = scaled(record.answer_tokens, cut_.length_scale);
+    if (record.blocks.empty()) {
+      out.add(scaled(record.prompt_tokens, cut_.length_scale), answer, arrival_ns(record));
+    } else {
+      out.add(record.blocks, scaled(last_block_of(record), cut_.length_scale), answer,
+              arrival_ns(record));
+    }
+  }
+  return out;
+}
+
+std::string CutTrace::order_note() const {
+  if (earlier_ == 0) return "";
+  return std::to_string(earlier_) +
+         (earlier_ == 1 ? " line of the trace is" : " lines of the trace are") +
+         " out of order, with an earlier time than the line before; requests are taken in the "
+         "order of their times";
+}
+
+std::string CutTrace::lines_ending() const {
+  const bool shares =
+      std::ranges::any_of(records_, [](const Record& record) { return !record.blocks.empty(); });
+  return shares ? ".jsonl" : ".csv";
+}
+
+std::string CutTrace::lines() const {
+  const bool csv = lines_ending() == ".csv";
+  std::string out = csv ? "TIMESTAMP,ContextTokens,GeneratedTokens\n" : "";
+  char text[160];
+  for (const Record& record : records_) {
+    const double us = static_cast<double>(arrival_ns(record)) * 1e-3;
+    const uint32_t answer = scaled(record.answer_tokens, cut_.length_scale);
+    const uint32_t prompt = scaled(record.prompt_tokens, cut_.length_scale);
+    std::snprintf(text, sizeof(text),
+                  csv ? "%.6f,%u,%u\n"
+                      : "{\"timestamp\": %.3f, \"input_length\": %u, \"output_length\": %u, ",
+                  us * (csv ? 1e-6 : 1e-3), prompt, answer);
+    out += text;
+    if (csv) continue;
+    out += "\"hash_ids\": [";
+    for (size_t i = 0; i < record.blocks.size(); ++i) {
+      out += (i == 0 ? "" : ", ") + std::to_string(record.blocks[i]);
+    }
+    out += "]}\n";
+  }
+  return out;
+}
+
+Result<TraceWorkload> read_trace(const std::string& path, const TraceCut& cut) {
+  TENON_ASSIGN_OR_RETURN(const CutTrace made, cut_trace(path, cut));
+  return TraceWorkload{made.toml(), made.requests(), made.empty(), made.too_long(),
+                       made.order_note()};
 }
 
 }  // namespace tenon

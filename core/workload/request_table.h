@@ -11,6 +11,8 @@
 
 namespace tenon {
 
+class RequestList;
+
 struct RequestTable {
   WorkloadRequest request;
   std::optional<LengthDistribution> prompt_tokens, turn_tokens, max_tokens;
@@ -27,22 +29,17 @@ struct RequestTable {
   uint64_t requests() const { return uint64_t{count} * turns; }
 };
 
-// Writes requests out, drawing what is not said. All follow from the file's own seed.
+// Draws what tables do not say of their requests. All follow from the file's own seed.
 class RequestExpansion {
  public:
-  explicit RequestExpansion(uint64_t draw_seed) : seed_(draw_seed), draw_(draw_seed) {}
-
-  // False where all so far take too much memory.
-  bool expand(const RequestTable& table, std::vector<WorkloadRequest>& out);
+  explicit RequestExpansion(uint64_t draw_seed) : draw_(draw_seed) {}
+  void expand(const RequestTable& table, RequestList& out);
 
  private:
-  std::vector<DrawnTokens> shared_parts(const RequestTable& table) const;
-  bool add_conversation(const RequestTable& table, WorkloadRequest first,
-                        std::vector<WorkloadRequest>& out);
-
-  uint64_t seed_;
   WorkloadDraw draw_;
-  uint64_t bytes_ = 0;
 };
+
+// The bytes that a request takes once it is made, in addition to its own size.
+uint64_t bytes_of(const WorkloadRequest& request);
 
 }  // namespace tenon

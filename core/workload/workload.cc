@@ -13,14 +13,13 @@
 #include "core/config/table_reader.h"
 #include "core/config/toml_parse.h"
 #include "core/workload/published_trace.h"
+#include "core/workload/request_list.h"
 #include "core/workload/request_table.h"
 
 namespace tenon {
 namespace {
 
 constexpr int64_t kMaxRequests = 1'000'000;
-// Parsed TOML takes far more memory than its text.
-constexpr size_t kLargestWorkloadBytes = size_t{16} << 20;
 constexpr double kLatestSeconds = 1e8;  // three years; whole nanoseconds then cannot overflow
 constexpr std::array<std::string_view, 5> kFileKeys = {"format", "title", "ignore_eos", "draw_seed",
                                                        "request"};
@@ -232,23 +231,37 @@ class RequestReader {
   RequestTable out_;
 };
 
-Result<Workload> read_table(const toml::table& table, const std::string& name) {
+// The requests from `first` on; false where all so far take too much memory.
+bool add_made(const RequestList& list, size_t first, uint64_t& bytes,
+              std::vector<WorkloadRequest>& out) {
+  for (size_t i = first; i < list.size(); ++i) {
+    WorkloadRequest request = list.at(i);
+    bytes += bytes_of(request);
+    if (bytes > kMostWorkloadBytes) return false;
+    out.push_back(std::move(request));
+  }
+  return true;
+}
+
+// `made` gets the requests themselves as well; null: they may be many.
+Result<RequestList> read_table(const toml::table& table, const std::string& name, Workload* made) {
   std::vector<std::string> errors;
   TableReader reader(name, "a workload", errors);
   reader.expect_known(table, kFileKeys);
-  Workload workload;
-  workload.path = name;
+  std::string title;
   bool ignore_eos = true;
   if (table.get("format") == nullptr) {
     reader.error(table.source(), "'format' is missing – write format = 1");
   }
   (void)reader.integer(table, whole_number("format", 1, 1));
-  reader.text(table, "title", workload.title);
+  reader.text(table, "title", title);
   reader.flag(table, "ignore_eos", ignore_eos);
   const auto seed = static_cast<uint64_t>(reader.integer(table, number("draw_seed")).value_or(0));
   RequestExpansion expansion(seed);
-  const toml::node* list = table.get("request");
-  const toml::array* requests = list == nullptr ? nullptr : list->as_array();
+  RequestList list(seed);
+  uint64_t bytes = 0;
+  const toml::node* given = table.get("request");
+  const toml::array* requests = given == nullptr ? nullptr : given->as_array();
   if (requests == nullptr || requests->empty()) {
     reader.error(table.source(), "there are no requests – write a [[request]] for each");
     return invalid_argument(join(errors, "\n"));
@@ -260,19 +273,23 @@ Result<Workload> read_table(const toml::table& table, const std::string& name) {
       continue;
     }
     const RequestTable read = RequestReader(reader, *request).read(ignore_eos);
-    if (workload.requests.size() + read.requests() > size_t{kMaxRequests}) {
+    if (list.size() + read.requests() > size_t{kMaxRequests}) {
       reader.error(requests->source(), "there are more than " + std::to_string(kMaxRequests) +
                                            " requests – that many are read at most");
       break;
     }
-    if (!errors.empty() || expansion.expand(read, workload.requests)) continue;
+    if (!errors.empty()) continue;
+    const size_t first = list.size();
+    expansion.expand(read, list);
+    if (made == nullptr || add_made(list, first, bytes, made->requests)) continue;
     reader.error(request->source(),
                  "the requests take more than " + approximate_bytes(kMostWorkloadBytes) +
                      " together – that much is read at most – make them fewer or shorter");
     break;
   }
   if (!errors.empty()) return invalid_argument(join(errors, "\n"));
-  return workload;
+  if (made != nullptr) made->path = name, made->title = title;
+  return list;
 }
 
 }  // namespace
@@ -283,12 +300,28 @@ std::span<const NumberSpec> workload_numbers() {
 
 Result<Workload> parse_workload(std::string_view text, const std::string& name) {
   TENON_ASSIGN_OR_RETURN(const toml::table table, parse_toml(text, name));
-  return read_table(table, name);
+  Workload out;
+  TENON_RETURN_IF_ERROR(read_table(table, name, &out).take_status());
+  return out;
+}
+
+Result<RequestList> parse_request_list(std::string_view text, const std::string& name) {
+  TENON_ASSIGN_OR_RETURN(const toml::table table, parse_toml(text, name));
+  return read_table(table, name, nullptr);
+}
+
+Result<RequestList> read_request_list(const std::string& path) {
+  if (is_trace(path)) {
+    TENON_ASSIGN_OR_RETURN(const CutTrace trace, cut_trace(path, {}));
+    return trace.list();
+  }
+  TENON_ASSIGN_OR_RETURN(const std::string text, read_text_file(path, kMostWorkloadText));
+  return parse_request_list(text, path);
 }
 
 Result<Workload> read_trace_workload(const std::string& path) {
   TENON_ASSIGN_OR_RETURN(const TraceWorkload made, read_trace(path, {}));
-  if (made.toml.size() > kLargestWorkloadBytes) {
+  if (made.toml.size() > kMostWorkloadText) {
     return invalid_argument(path_in_quotes(path) + " has " + std::to_string(made.requests) +
                             " requests, which are too many – take a part of them: `tenon "
                             "workload trace FILE --limit N`");
@@ -298,7 +331,7 @@ Result<Workload> read_trace_workload(const std::string& path) {
 
 Result<Workload> read_workload(const std::string& path) {
   if (is_trace(path)) return read_trace_workload(path);
-  TENON_ASSIGN_OR_RETURN(const std::string text, read_text_file(path, kLargestWorkloadBytes));
+  TENON_ASSIGN_OR_RETURN(const std::string text, read_text_file(path, kMostWorkloadText));
   return parse_workload(text, path);
 }
 

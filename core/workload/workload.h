@@ -35,6 +35,9 @@ struct WorkloadRequest {
 // What all requests of a workload may take together: prompts and settings.
 inline constexpr uint64_t kMostWorkloadBytes = 1 << 30;
 
+// Of a workload file: parsed TOML takes far more memory than its text.
+inline constexpr size_t kMostWorkloadText = size_t{16} << 20;
+
 struct Workload {
   std::string path;
   std::string title;
@@ -50,6 +53,11 @@ Result<Workload> read_workload(const std::string& path);
 // Of a file that is known to be a trace.
 Result<Workload> read_trace_workload(const std::string& path);
 Result<Workload> parse_workload(std::string_view text, const std::string& name);
+// The same requests, which are not made yet (request_list.h): a million may be longer together than
+// kMostWorkloadBytes, and a published trace longer than a workload file.
+class RequestList;
+Result<RequestList> read_request_list(const std::string& path);
+Result<RequestList> parse_request_list(std::string_view text, const std::string& name);
 
 // The token ids of a drawn prompt, each at least 0 and less than `vocabulary` (> 0).
 std::vector<int32_t> drawn_prompt(std::span<const DrawnTokens> parts, uint32_t vocabulary);

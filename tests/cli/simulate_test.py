@@ -53,6 +53,36 @@ class Simulate(unittest.TestCase):
             texts.append((self.out / "requests.jsonl").read_text())
         self.assertEqual(*texts)
 
+    def test_a_trace_of_very_many_requests_is_simulated_and_shown_again(self):
+        # More than a workload file takes, and more rows than are kept.
+        trace = self.folder / "trace.csv"
+        trace.write_text("TIMESTAMP,ContextTokens,GeneratedTokens\n" +
+                         "".join(f"{i / 4000:.6f},1,1\n" for i in range(50_001)))
+        self.work = trace
+        done = self.simulate("--arm", "two:cluster.machines=2", "--metric", "ttft_mean",
+                             model="smollm-135m")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertTrue((self.out / "workload.csv").exists())
+        pieces = [json.loads(line) for line in (self.out / "pieces.jsonl").open()]
+        self.assertEqual([piece.get("rows_of") is not None for piece in pieces], 4 * [False] + 6 * [True])
+        with (self.out / "requests.jsonl").open() as rows:
+            self.assertEqual(sum(1 for _ in rows), 4 * 50_001)
+        report = (self.out / "report.json").read_text()
+        again = run("compare", "show", self.out)
+        self.assertEqual(again.returncode, 0, again.stderr)
+        self.assertEqual((self.out / "report.json").read_text(), report)
+
+    def test_lines_of_a_trace_that_are_out_of_order_are_told(self):
+        trace = self.folder / "trace.csv"
+        trace.write_text("TIMESTAMP,ContextTokens,GeneratedTokens\n5,100,10\n3,100,10\n4,50,5\n")
+        done = run("simulate", "--workload", trace, "--out", self.out, "--machine", "h100",
+                   "--model", "llama-3.1-8b", "--arm", "static:scheduler.plugin=static",
+                   cwd=self.folder)
+        self.assertIn("1 line of the trace is out of order, with an earlier time than the line "
+                      "before", done.stderr)
+        rows = [json.loads(line) for line in (self.out / "requests.jsonl").open()]
+        self.assertEqual([row["prompt_tokens"] for row in rows[:3]], [100, 50, 100])
+
     def test_a_faster_machine_is_better_and_each_arm_may_have_its_own(self):
         done = self.simulate("--arm", "h200:executor.machine=h200", "--in-flight", 8,
                              "--metric", "tpot_mean")
@@ -109,6 +139,12 @@ class Simulate(unittest.TestCase):
         self.assertEqual(other.returncode, 1, other.stdout)
         self.assertIn("then the first line that is not:", other.stdout)
 
+    def test_a_folder_without_a_record_is_not_followed(self):
+        done = run("simulate", "--follow", self.folder, "--machine", "h100")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("has no record of arm 0 – expected a folder of `tenon compare --record`",
+                      done.stderr)
+
     def test_nonsense_is_a_sentence(self):
         arm = ["--arm", "static:scheduler.plugin=static"]
         file = self.folder / "strange.toml"
@@ -162,6 +198,10 @@ class Simulate(unittest.TestCase):
         for old, new, words in (
                 ("bandwidth = 3.35e12", "bandwidth = nan", "strange.toml:11:13: bandwidth is nan"),
                 ("link = 5.5e10", "link = 0.0", "link is 0.0; it must be a number above 0"),
+                ("bandwidth = 3.35e12", "bandwidth = 3.35",
+                 "bandwidth is 3.35, which is less than any machine has; write it in bytes a second"),
+                ("step_us = 120.0", "step_us = 1e12",
+                 "overheads.step_us is 1e+12, which is more than any step takes; write it in micro"),
                 ("link = 5.5e10", "lnik = 5.5e10", "'lnik' is no key of a machine"),
                 ("memory = \"79GiB\"", "memory = \"0GiB\"", "memory is 0; it must be above 0"),
                 ("step_us = 120.0", "step_us = -5.0", "overheads.step_us is -5.0; it must be 0 or"),

@@ -37,7 +37,7 @@ class Cluster {
         router_(plan.routing, prompts_),
         work_(work),
         travels_(plan.prefill > 0 || !plan.failures.empty()),
-        early_(travels_ || work.make ? nullptr : early) {
+        early_(travels_ || (work.make && work.samples == 0) ? nullptr : early) {
     for (Pipeline* pipeline : machines) {
       runs_.push_back(std::make_unique<ReplayRun>(*pipeline, work, options));
     }
@@ -85,7 +85,10 @@ class Cluster {
     }
     all.gap_ms = gaps.quantiles();
     std::ranges::move(rows_, std::back_inserter(all.requests));
-    std::ranges::stable_sort(all.requests, {}, &RequestRow::index);
+    // Each once, so that no order is left to chance.
+    std::ranges::sort(all.requests, {}, [](const RequestRow& row) {
+      return (uint64_t{row.index} << 32) | row.sample;
+    });
     return all;
   }
 
@@ -127,7 +130,7 @@ class Cluster {
   // How many requests there will be is known from the start.
   void watch() {
     for (const auto& run : runs_) run->watch(early_->bounds);
-    early_->all = 0;
+    early_->all = static_cast<uint32_t>(work_.samples);
     for (const Request& request : work_.requests) early_->all += request.samples;
   }
   // The same comparison as that of a piece's share, which falls with every request that is lost.
@@ -188,7 +191,7 @@ class Cluster {
 
   Status arrive(int64_t due_ns) {
     const size_t index = order_[next_++];
-    Request request = work_.request(index);
+    TENON_ASSIGN_OR_RETURN(Request request, work_.request(index));
     for (uint32_t i = 0; i < request.samples && !slots_ns_.empty(); ++i) {
       slots_ns_.erase(slots_ns_.begin());
     }

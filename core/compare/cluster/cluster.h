@@ -54,7 +54,8 @@ Status check_plan(size_t machines, const ClusterPlan& plan);
 // roles, a failure of a machine that is not there), unsupported (several samples of a request with
 // roles or failures); what an engine reports, with the machine's number.
 // With `early`, which is filled in, the piece may end early; then it has the requests that had
-// arrived, those that were open as cancelled. Not with roles, failures or requests that are made.
+// arrived, those that were open as cancelled. Not with roles or failures, nor where requests are
+// made of which nobody knows how many samples they have.
 Result<MeasuredPiece> replay_cluster(const std::vector<Pipeline*>& machines,
                                      const ClusterPlan& plan, const ReplayWork& work,
                                      const ReplayOptions& options, EarlyEnd* early = nullptr);

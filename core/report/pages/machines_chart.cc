@@ -13,6 +13,7 @@ constexpr double kWidth = 700, kLeft = 44, kRight = 12, kTop = 8, kBottom = 30;
 constexpr double kRow = 12;  // of a machine
 constexpr double kLine = 2;  // below it, where requests wait
 constexpr size_t kColumns = 96;
+constexpr size_t kMostRows = 64;  // more machines share rows
 
 // Means of what a machine did in each column.
 struct Strip {
@@ -43,6 +44,20 @@ Strip strip_of(const std::vector<TimelinePoint>& points, double end_ms) {
   return out;
 }
 
+// Machines from `first` on that share a row: means of them all.
+Strip strip_of_group(const std::vector<std::vector<TimelinePoint>>& machines, size_t first,
+                     size_t end, double end_ms) {
+  Strip out;
+  for (size_t machine = first; machine < end; ++machine) {
+    const Strip one = strip_of(machines[machine], end_ms);
+    for (size_t column = 0; column < kColumns; ++column) {
+      out.running[column] += one.running[column] / static_cast<double>(end - first);
+      out.waiting[column] += one.waiting[column] / static_cast<double>(end - first);
+    }
+  }
+  return out;
+}
+
 std::string cell(double x, double y, double width, double height, const std::string& colour,
                  double opacity) {
   return format(
@@ -61,8 +76,9 @@ Picture machines_chart(const std::vector<std::vector<TimelinePoint>>& machines, 
       most = std::max<double>(most, point.running);
     }
   }
-  Picture out{.width = kWidth,
-              .height = kTop + kRow * static_cast<double>(machines.size()) + kBottom};
+  const size_t group = (machines.size() + kMostRows - 1) / kMostRows;
+  const size_t rows = (machines.size() + group - 1) / group;
+  Picture out{.width = kWidth, .height = kTop + kRow * static_cast<double>(rows) + kBottom};
   const double width = (kWidth - kLeft - kRight) / kColumns;
   const double foot = out.height - kBottom;
   const double step = svg::step_for(end_ms / 1000);
@@ -72,11 +88,13 @@ Picture machines_chart(const std::vector<std::vector<TimelinePoint>>& machines, 
     out.body += svg::text(x, foot + 16, svg::tick(seconds), "tick");
   }
   out.body += svg::text(kWidth - kRight, out.height - 2, "s", "unit");
-  for (size_t machine = 0; machine < machines.size(); ++machine) {
-    const Strip strip = strip_of(machines[machine], end_ms);
-    const double y = kTop + kRow * static_cast<double>(machine);
-    if (machines.size() <= 16 || machine % 8 == 0) {
-      out.body += svg::text(kLeft - 6, y + kRow - 2, std::to_string(machine + 1), "side");
+  for (size_t row = 0; row < rows; ++row) {
+    const size_t first = row * group;
+    const Strip strip =
+        strip_of_group(machines, first, std::min(first + group, machines.size()), end_ms);
+    const double y = kTop + kRow * static_cast<double>(row);
+    if (rows <= 16 || row % 8 == 0) {
+      out.body += svg::text(kLeft - 6, y + kRow - 2, std::to_string(first + 1), "side");
     }
     for (size_t column = 0; column < kColumns; ++column) {
       const double x = kLeft + width * static_cast<double>(column);
@@ -91,6 +109,9 @@ Picture machines_chart(const std::vector<std::vector<TimelinePoint>>& machines, 
   }
   out.legend = {{format("sequences running, %.0f at most", most), arm_colour(arm)},
                 {"requests wait", "var(--bad)"}};
+  if (group > 1) {
+    out.legend.front().first += ", the mean of " + std::to_string(group) + " machines in each row";
+  }
   return out;
 }
 

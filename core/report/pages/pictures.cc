@@ -5,6 +5,7 @@
 #include "core/report/pages/charts.h"
 #include "core/report/pages/machines_chart.h"
 #include "core/report/pages/story.h"
+#include "core/report/statistics/requests_summary.h"
 
 namespace tenon {
 namespace {
@@ -28,9 +29,8 @@ std::vector<Curve> curves_of(const MeasuredComparison& measured, double RequestR
     Curve curve{.name = measured.arms[i].name, .arm = i};
     for (const MeasuredPiece& piece : measured.pieces) {
       if (piece.kind != PieceKind::measured || piece.arm != curve.name) continue;
-      for (const RequestRow& row : piece.requests) {
-        if (row.ttft_ms >= 0) curve.values.push_back(row.*member);
-      }
+      const std::vector<double> values = curve_of(piece, member);
+      curve.values.insert(curve.values.end(), values.begin(), values.end());
     }
     curves.push_back(std::move(curve));
   }

@@ -7,25 +7,18 @@
 
 #include "core/base/text.h"
 #include "core/report/pages/format.h"
+#include "core/report/statistics/requests_summary.h"
 
 namespace tenon {
 namespace {
 
-struct Spread {
-  double least = INFINITY, most = 0, sum = 0, count = 0;
-
-  void add(double value) {
-    least = std::min(least, value);
-    most = std::max(most, value);
-    sum += value;
-    ++count;
-  }
-  std::string text() const {
-    if (least == most) return format("%.0f", most);
-    return format("%.0f to %.0f", least, most);
-  }
-  std::string mean() const { return least == most ? "" : format(" (mean %.0f)", sum / count); }
-};
+std::string text_of(const Spread& spread) {
+  if (spread.least == spread.most) return format("%.0f", spread.most);
+  return format("%.0f to %.0f", spread.least, spread.most);
+}
+std::string mean_text(const Spread& spread) {
+  return spread.least == spread.most ? "" : format(" (mean %.0f)", spread.sum / spread.count);
+}
 
 // "scheduler.options.policy: …" → "scheduler"; empty where it is no option of a plugin.
 std::string owner_of(const std::string& difference) {
@@ -114,14 +107,13 @@ std::string lengths_text(const MeasuredComparison& measured) {
   Spread prompts, answers;
   for (const MeasuredPiece& piece : measured.pieces) {
     if (piece.arm != measured.arms.front().name) continue;
-    for (const RequestRow& row : piece.requests) {
-      prompts.add(row.prompt_tokens);
-      answers.add(row.tokens);
-    }
+    const RequestTotals totals = totals_of(piece);
+    prompts.add(totals.prompt_tokens);
+    answers.add(totals.tokens);
   }
   if (prompts.count == 0) return "";
-  return "prompts of " + prompts.text() + " tokens" + prompts.mean() + ", answers of " +
-         answers.text() + answers.mean();
+  return "prompts of " + text_of(prompts) + " tokens" + mean_text(prompts) + ", answers of " +
+         text_of(answers) + mean_text(answers);
 }
 
 std::string errors_text(const MeasuredComparison& measured) {
@@ -129,10 +121,9 @@ std::string errors_text(const MeasuredComparison& measured) {
   std::map<std::string, size_t> failed;
   for (const MeasuredPiece& piece : measured.pieces) {
     if (!counts(piece)) continue;
-    for (const RequestRow& row : piece.requests) {
-      ++all;
-      if (row.finish == "error") ++failed[piece.arm];
-    }
+    const RequestTotals totals = totals_of(piece);
+    all += totals.requests;
+    if (totals.errors > 0) failed[piece.arm] += totals.errors;
   }
   if (all == 0) return "";
   std::vector<std::string> named;

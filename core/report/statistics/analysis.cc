@@ -14,6 +14,7 @@
 #include "core/report/statistics/goodput.h"
 #include "core/report/statistics/interval.h"
 #include "core/report/statistics/like_states.h"
+#include "core/report/statistics/requests_summary.h"
 #include "core/report/statistics/sequence.h"
 #include "core/report/statistics/steady.h"
 
@@ -93,18 +94,21 @@ NoiseFloor noise_of(const MeasuredComparison& measured, const Metric& primary, d
 
 // A simulation has no logits.
 bool has_digests(const MeasuredPiece& piece) {
-  return std::ranges::any_of(piece.requests,
-                             [](const auto& request) { return !request.digest.empty(); });
+  for (size_t i = 0; i < request_count(piece); ++i) {
+    if (!answer_at(piece, i).digest.empty()) return true;
+  }
+  return false;
 }
 
 // The first request that got other tokens, or other digests, than the base's first piece gave it.
 std::string difference_in(const MeasuredPiece& expected, const MeasuredPiece& found) {
-  if (expected.requests.size() != found.requests.size()) {
-    return std::to_string(found.requests.size()) + " answers instead of " +
-           std::to_string(expected.requests.size());
+  if (share_answers(expected, found)) return "";
+  const size_t count = request_count(found);
+  if (request_count(expected) != count) {
+    return std::to_string(count) + " answers instead of " + std::to_string(request_count(expected));
   }
-  for (size_t i = 0; i < found.requests.size(); ++i) {
-    const RequestRow &a = expected.requests[i], &b = found.requests[i];
+  for (size_t i = 0; i < count; ++i) {
+    const GivenAnswer a = answer_at(expected, i), b = answer_at(found, i);
     const std::string which =
         "request " + std::to_string(b.index) + ", sample " + std::to_string(b.sample);
     if (a.answer != b.answer) return which + " has other tokens";
@@ -124,11 +128,11 @@ std::string equal_texts(const MeasuredComparison& measured, const MeasuredArm& a
   }
   if (a == nullptr || b == nullptr) return "nothing was answered";
   size_t equal = 0;
-  for (size_t i = 0; i < std::min(a->requests.size(), b->requests.size()); ++i) {
-    equal += a->requests[i].text == b->requests[i].text ? 1 : 0;
+  const size_t count = request_count(*b);
+  for (size_t i = 0; i < std::min(request_count(*a), count); ++i) {
+    equal += answer_at(*a, i).text == answer_at(*b, i).text ? 1 : 0;
   }
-  return std::to_string(equal) + " of " + std::to_string(b->requests.size()) +
-         " texts are the base's";
+  return std::to_string(equal) + " of " + std::to_string(count) + " texts are the base's";
 }
 
 void compare_texts(const MeasuredComparison& measured, ArmResult& out) {
@@ -142,9 +146,9 @@ void compare_texts(const MeasuredComparison& measured, ArmResult& out) {
   for (const MeasuredPiece& piece : measured.pieces) {
     if (piece.arm == base && expected == nullptr) expected = &piece;
     if (expected == nullptr || (piece.arm != out.arm->name && piece.arm != base)) continue;
-    for (size_t i = 0; i < std::max(piece.requests.size(), expected->requests.size()); ++i) {
-      if (i < piece.requests.size() && i < expected->requests.size() &&
-          piece.requests[i].text == expected->requests[i].text) {
+    const size_t count = request_count(piece), wanted = request_count(*expected);
+    for (size_t i = 0; i < std::max(count, wanted); ++i) {
+      if (i < count && i < wanted && answer_at(piece, i).text == answer_at(*expected, i).text) {
         continue;
       }
       out.different_answers = true;
@@ -168,8 +172,8 @@ void note_servers(const MeasuredComparison& measured, const PiecePairs& pairs, A
   for (const auto& [a, b] : pairs.like) {
     tokens[0] += static_cast<double>(a->generated_tokens);
     tokens[1] += static_cast<double>(b->generated_tokens);
-    for (const RequestRow& row : a->requests) found[0] += row.reused_tokens;
-    for (const RequestRow& row : b->requests) found[1] += row.reused_tokens;
+    found[0] += totals_of(*a).reused_tokens;
+    found[1] += totals_of(*b).reused_tokens;
   }
   if (std::abs(tokens[0] - tokens[1]) > 0.01 * tokens[0]) {
     out.notes.push_back(
@@ -203,7 +207,7 @@ void compare_answers(const MeasuredComparison& measured, ArmResult& out) {
   for (const MeasuredPiece& piece : measured.pieces) {
     if (piece.arm == base.name && expected == nullptr) expected = &piece;
     if (expected == nullptr || (piece.arm != out.arm->name && piece.arm != base.name)) continue;
-    if (piece.requests.empty()) {
+    if (request_count(piece) == 0) {
       out.answers = "not known: there are pieces without a request's row";
       return;
     }

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/report/pages/format.h"
+#include "core/report/statistics/requests_summary.h"
 #include "core/report/statistics/steady.h"
 
 namespace tenon {
@@ -36,6 +37,10 @@ bool within_bounds(const RequestRow& row, const MeasuredPlan& plan) {
 }
 
 double share_within_bounds(const MeasuredPiece& piece, const MeasuredPlan& plan) {
+  if (piece.summary) {
+    const auto all = static_cast<double>(piece.summary->totals.requests);
+    return static_cast<double>(piece.summary->kept) / all;
+  }
   if (piece.requests.empty()) return 0;
   const auto kept = std::count_if(piece.requests.begin(), piece.requests.end(),
                                   [&](const RequestRow& row) { return within_bounds(row, plan); });
@@ -43,6 +48,7 @@ double share_within_bounds(const MeasuredPiece& piece, const MeasuredPlan& plan)
 }
 
 bool is_saturated(const MeasuredPiece& piece) {
+  if (piece.summary) return piece.summary->saturated;
   std::vector<const RequestRow*> rows;
   for (const RequestRow& row : piece.requests) rows.push_back(&row);
   std::stable_sort(rows.begin(), rows.end(),

@@ -6,11 +6,33 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace tenon {
+
+// At most 16 characters, such as a hash in hexadecimal digits, with no memory besides, since every
+// request has some. A hash stands in place of what is longer.
+class ShortText {
+ public:
+  ShortText() = default;
+  ShortText(std::string_view text);   // NOLINT(google-explicit-constructor)
+  ShortText(const std::string& text)  // NOLINT(google-explicit-constructor)
+      : ShortText(std::string_view(text)) {}
+  ShortText(const char* text)  // NOLINT(google-explicit-constructor)
+      : ShortText(std::string_view(text)) {}
+
+  bool empty() const { return letters_[0] == 0; }
+  void clear() { letters_ = {}; }
+  std::string text() const;
+
+  friend bool operator==(const ShortText&, const ShortText&) = default;
+
+ private:
+  std::array<char, 16> letters_ = {};  // what is left is 0
+};
 
 // One sample of a request.
 struct RequestRow {
@@ -22,10 +44,13 @@ struct RequestRow {
   double longest_gap_ms = 0;
   double latency_ms = 0;
   std::string finish = {};
-  std::string answer = {};  // hash of its tokens; empty where a server does not give them
-  std::string text = {};    // hash of its text
-  std::string digest = {};  // of its logits; empty where none were computed
+  ShortText answer = {};  // hash of its tokens; empty where a server does not give them
+  ShortText text = {};    // hash of its text
+  ShortText digest = {};  // of its logits; empty where none were computed
+
+  friend bool operator==(const RequestRow&, const RequestRow&) = default;
 };
+struct RequestsSummary;  // requests_summary.h
 
 // The rates of the machine just before or after a piece.
 struct MachineState {
@@ -87,6 +112,8 @@ struct MeasuredPiece {
   std::vector<TimelinePoint> timeline = {};
   std::vector<std::vector<TimelinePoint>> machines = {};  // of a cluster, each machine's
   std::vector<RequestRow> requests = {};
+  // In place of very many rows, which are in the folder alone; null where `requests` has them.
+  std::shared_ptr<const RequestsSummary> summary = {};
 };
 
 // What an arm of other numerics predicts of a text, held against what the base predicts.

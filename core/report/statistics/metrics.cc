@@ -7,6 +7,7 @@
 #include "core/base/statistics.h"
 #include "core/report/statistics/goodput.h"
 #include "core/report/statistics/interval.h"
+#include "core/report/statistics/requests_summary.h"
 
 namespace tenon {
 namespace {
@@ -47,7 +48,7 @@ std::optional<double> rate_of(std::string_view name, const MeasuredPiece& piece,
                               const MeasuredPlan& plan) {
   if (piece.seconds <= 0) return std::nullopt;
   if (name == "throughput") return static_cast<double>(piece.generated_tokens) / piece.seconds;
-  if (name == "requests") return static_cast<double>(piece.requests.size()) / piece.seconds;
+  if (name == "requests") return static_cast<double>(request_count(piece)) / piece.seconds;
   if (name != "goodput") return std::nullopt;
   if (plan.slo_ttft_ms == 0 && plan.slo_gap_ms == 0) return std::nullopt;
   const auto kept = std::count_if(piece.requests.begin(), piece.requests.end(),
@@ -99,6 +100,10 @@ const Metric* find_metric(std::string_view name) {
 
 std::optional<double> value_of(const Metric& metric, const MeasuredPiece& piece,
                                const MeasuredPlan& plan) {
+  if (piece.summary) {
+    const auto found = piece.summary->values.find(std::string(metric.name));
+    return found == piece.summary->values.end() ? std::nullopt : std::optional(found->second);
+  }
   if (metric.better == Better::higher) return rate_of(metric.name, piece, plan);
   if (!metric.name.starts_with("gap")) return of_requests(metric, piece);
   const bool tail = metric.name == "gap_p99";
@@ -115,11 +120,11 @@ std::string why_absent(const Metric& metric, const MeasuredPiece& piece, const M
     return std::string(metric.name == "gap_p99" ? "needs 100 gaps" : "needs gaps") +
            " between tokens in a piece; there are " + std::to_string(piece.gap_ms.count);
   }
-  if (metric.name.starts_with("tpot") && !piece.requests.empty()) {
+  if (metric.name.starts_with("tpot") && request_count(piece) > 0) {
     return "needs answers of two tokens and more; there are none";
   }
   return "needs " + std::to_string(needed(metric)) + " requests in a piece; there are " +
-         std::to_string(piece.requests.size());
+         std::to_string(request_count(piece));
 }
 
 }  // namespace tenon

@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "core/compare/json.h"
 #include "tests/unit/compare/laboratory.h"
 
 namespace tenon::compare {
@@ -33,6 +34,41 @@ TEST_F(ExperimentTest, what_stays_uncertain_runs_all_pairs) {
   ASSERT_TRUE(run().ok());
   EXPECT_EQ(measured_.plan.ended, "6 pairs were run");
   EXPECT_EQ(arms_of(PieceKind::measured).size(), 12u);
+}
+
+TEST_F(ExperimentTest, a_simulation_that_repeats_itself_is_not_run_again) {
+  comparison_.pairs = 4;
+  ASSERT_TRUE(run({.simulated = true}).ok());
+  EXPECT_EQ(lab_.orders.size(), 4u);  // two arms, each to begin with and once more
+  ASSERT_EQ(arms_of(PieceKind::measured).size(), 8u);
+  for (const MeasuredPiece& piece : measured_.pieces) EXPECT_EQ(piece.requests.size(), 12u);
+  EXPECT_EQ(measured_.pieces.back().block, 3u);
+  // A plugin that goes on from what it learnt, or arrivals of each block's own.
+  lab_.orders.clear();
+  lab_.behaviours["b"].spread = 0.1;
+  ASSERT_TRUE(run_in(parent_.path("learns"), {.simulated = true}).ok());
+  EXPECT_EQ(lab_.orders.size(), 10u);
+  lab_.orders.clear();
+  lab_.behaviours["b"].spread = 0;
+  comparison_.in_flight = 0;
+  comparison_.rate = 3;
+  ASSERT_TRUE(run_in(parent_.path("drawn"), {.simulated = true}).ok());
+  EXPECT_EQ(lab_.orders.size(), 10u);
+}
+
+TEST_F(ExperimentTest, pieces_of_very_many_requests_say_the_same_as_their_rows) {
+  lab_.behaviours["a"].spread = lab_.behaviours["b"].spread = 0.2;
+  lab_.behaviours["b"].seconds = 0.7;
+  comparison_.pairs = 6;
+  ASSERT_TRUE(run_in(parent_.path("rows")).ok());
+  const Json rows = analysis_json(measured_, analyse(measured_));
+  ASSERT_TRUE(run_in(parent_.path("summary"), {.most_rows = 3}).ok());
+  EXPECT_NE(measured_.pieces.front().summary, nullptr);
+  EXPECT_EQ(analysis_json(measured_, analyse(measured_)).dump(), rows.dump());
+  std::vector<std::string> notes;
+  const auto read = read_folder(parent_.path("summary"), notes, 3);
+  ASSERT_TRUE(read.ok()) << read.status().message();
+  EXPECT_EQ(analysis_json(*read, analyse(*read)).dump(), rows.dump());
 }
 
 TEST_F(ExperimentTest, every_second_pair_runs_the_other_way_round) {

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "core/report/statistics/requests_summary.h"
 #include "tests/support/temporary_folder.h"
 
 namespace tenon::compare {
@@ -79,6 +80,31 @@ TEST_F(FolderTest, pieces_come_back_in_order_each_with_its_requests) {
   EXPECT_EQ(read->pieces[0].requests.size(), 2u);
   ASSERT_EQ(read->pieces[1].requests.size(), 3u);
   EXPECT_EQ(read->pieces[1].requests[2].tokens, 7u);
+}
+
+TEST_F(FolderTest, very_many_rows_are_summarised_and_may_be_those_of_an_earlier_piece) {
+  ASSERT_TRUE(folder_->write_head(head_of_two()).ok());
+  ASSERT_TRUE(folder_->add(piece_of_arm("a", 9)).ok());
+  ASSERT_TRUE(folder_->add(piece_of_arm("b", 2)).ok());
+  ASSERT_TRUE(folder_->add(piece_of_arm("a", 9), 0).ok());
+  ASSERT_TRUE(folder_->add(piece_of_arm("b", 2), 1).ok());
+  const std::string rows = text_of("requests.jsonl");
+  EXPECT_EQ(std::count(rows.begin(), rows.end(), '\n'), 11);
+  std::vector<std::string> notes;
+  const auto read = read_folder(path_, notes, 4);
+  ASSERT_TRUE(read.ok()) << read.status().message();
+  ASSERT_EQ(read->pieces.size(), 4u);
+  for (const size_t piece : {0, 2}) {
+    ASSERT_NE(read->pieces[piece].summary, nullptr);
+    EXPECT_THAT(read->pieces[piece].requests, IsEmpty());
+    EXPECT_EQ(totals_of(read->pieces[piece]).tokens.sum, 9 * 5 + 36);
+  }
+  for (const size_t piece : {1, 3}) {
+    EXPECT_EQ(read->pieces[piece].summary, nullptr);
+    EXPECT_EQ(read->pieces[piece].requests.size(), 2u);
+  }
+  append("requests.jsonl", "{\"piece\": 0}\n");
+  EXPECT_THAT(refusal(), HasSubstr("requests.jsonl:12: a request's row"));
 }
 
 TEST_F(FolderTest, a_name_with_a_line_end_stays_a_comment_of_its_pipeline) {

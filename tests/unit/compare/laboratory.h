@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <mutex>
 
 #include "core/compare/experiment.h"
 #include "tests/support/temporary_folder.h"
@@ -28,6 +29,7 @@ struct Behaviour {
 };
 
 struct Lab {
+  std::recursive_mutex mutex;  // simulated arms run at the same time
   std::map<std::string, Behaviour> behaviours;
   int64_t now_ns = 0;
   std::string interrupt;
@@ -57,6 +59,7 @@ class LabArm final : public Arm {
     return arrivals_ns != nullptr ? *arrivals_ns : std::vector<int64_t>(12, 0);
   }
   Result<ArmTurn> begin(const ArmOrder& order) override {
+    const std::scoped_lock lock(lab_.mutex);
     lab_.orders.push_back(order);
     if (++pieces_ > is_.fails_after) return failed("the kernel fell over");
     steps_ = 0;
@@ -65,6 +68,7 @@ class LabArm final : public Arm {
     return go_on();
   }
   Result<ArmTurn> go_on() override {
+    const std::scoped_lock lock(lab_.mutex);
     const uint32_t steps =
         order_.turn_steps == 0 ? is_.steps : std::min(order_.turn_steps, is_.steps - steps_);
     const double seconds = is_.seconds * (1 + (pieces_ % 2 == 0 ? is_.spread : -is_.spread)) *

@@ -163,13 +163,54 @@ TEST_F(RemoteArmTest, a_model_that_changed_meanwhile_is_noticed) {
               HasSubstr("changed while it was measured"));
 }
 
+TEST_F(RemoteArmTest, requests_may_come_in_lines_of_their_own) {
+  const auto arm = started();
+  MeasuredPiece piece{.arm = "b"};
+  std::vector<RequestRow> rows;
+  script_.answers = {R"({"rows":[)" + row_json({.index = 0, .tokens = 4}).dump() + R"(],"of":3})",
+                     R"({"rows":[)" + row_json({.index = 1, .tokens = 5}).dump() + "," +
+                         row_json({.index = 2, .tokens = 6}).dump() + R"(],"of":3})",
+                     run_answer(piece, &rows).dump()};
+  const auto found = arm->begin({});
+  ASSERT_TRUE(found.ok()) << found.status().message();
+  ASSERT_EQ(found->end, ArmTurn::End::done);
+  ASSERT_THAT(found->piece.requests, SizeIs(3));
+  EXPECT_EQ(found->piece.requests[2].tokens, 6u);
+  EXPECT_EQ(script_.asked.back()["row_lines"], true);
+  script_.answers = {R"({"rows":7,"of":3})"};
+  EXPECT_FALSE(arm->begin({}).ok());
+}
+
 class EchoArm final : public OrderedArm {
  public:
   Result<Json> answer(const Json& order) override {
     if (order.at("do") == "fail") return failed("it cannot");
     return order;
   }
+  std::vector<RequestRow> take_rows() override { return std::exchange(rows, {}); }
+
+  std::vector<RequestRow> rows;
 };
+
+std::string answer_line(OrderedArm& arm, const std::string& line) {
+  std::string out;
+  answer_order(arm, line, [&out](const std::string& sent) { out += sent; });
+  return out;
+}
+
+TEST(Orders, rows_are_sent_in_lines_of_their_own_before_the_answer) {
+  EchoArm arm;
+  for (uint32_t i = 0; i < 2500; ++i) arm.rows.push_back({.index = i});
+  std::vector<Json> lines;
+  answer_order(arm, R"({"do":"echo"})",
+               [&lines](const std::string& sent) { lines.push_back(Json::parse(sent)); });
+  ASSERT_THAT(lines, SizeIs(4));
+  EXPECT_EQ(lines[0]["of"], 2500);
+  EXPECT_THAT(lines[0]["rows"], SizeIs(1000));
+  EXPECT_THAT(lines[2]["rows"], SizeIs(500));
+  EXPECT_EQ(lines[2]["rows"][499]["index"], 2499);
+  EXPECT_EQ(lines[3]["do"], "echo");
+}
 
 TEST(Orders, each_line_is_answered_by_one_whatever_it_is) {
   EchoArm arm;

@@ -48,7 +48,7 @@ Status wait_for_turn() {
 
 int answer_orders(compare::OrderedArm& arm) {
   send(compare::ready_line());
-  for (std::string line; std::getline(std::cin, line);) send(compare::answer_line(arm, line));
+  for (std::string line; std::getline(std::cin, line);) compare::answer_order(arm, line, send);
   return 0;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/base/presence.h"
 #include "core/base/quote.h"
 #include "core/base/text.h"
 #include "core/compare/pipeline_arm.h"
@@ -118,6 +119,11 @@ Result<SimulatedMachine> simulated_machine_of(const Comparison& comparison) {
 
 Result<int> follow_recorded(const CompareFlags& flags, uint32_t arm) {
   const std::string number = std::to_string(arm), folder = flags.folders.at(0);
+  if (!is_there(folder + "/views" + number + ".jsonl")) {
+    return not_found(path_in_quotes(folder) + " has no record of arm " + number +
+                     " – expected a folder of `tenon compare --record` – record one, and name "
+                     "its folder (--follow) and the arm (--of)");
+  }
   PipelineFlags pipeline;
   pipeline.config = folder + "/arm" + number + ".toml";
   pipeline.overrides = {"executor.plugin=sim"};

@@ -37,9 +37,10 @@ using capacity::Candidate;
 using capacity::FoundFleet;
 using capacity::Plan;
 
-constexpr double kSpread = 0.8;       // of the logarithm of drawn lengths
-constexpr double kLongest = 8;        // times the mean, of drawn lengths
-constexpr double kLeastSeconds = 30;  // of traffic
+constexpr double kSpread = 0.8;         // of the logarithm of drawn lengths
+constexpr double kLongest = 8;          // times the mean, of drawn lengths
+constexpr double kLeastSeconds = 30;    // of traffic
+constexpr double kMostDrawn = 200'000;  // requests that follow from these seconds
 
 struct PlanFlags {
   std::string model, slo, workload, base, out, routing = "least_load", budget = "10min";
@@ -194,8 +195,8 @@ struct Traffic {
 Result<Traffic> traffic_of(const PlanFlags& flags) {
   Traffic out;
   if (flags.workload.empty()) {
-    const auto count = std::max<size_t>(flags.requests,
-                                        static_cast<size_t>(std::ceil(kLeastSeconds * flags.rate)));
+    const double least = std::min(std::ceil(kLeastSeconds * flags.rate), kMostDrawn);
+    const auto count = std::max<size_t>(flags.requests, static_cast<size_t>(least));
     out.prompts = drawn_prompts(flags, count);
     out.words = format("%zu requests with prompts of %u and answers of %u tokens on average", count,
                        flags.prompt_tokens, flags.answer_tokens);
@@ -323,12 +324,12 @@ Status write_plan(const Plan& plan, const std::string& folder) {
                                                 plan.model + ", " + plan.goal.words())});
 }
 
-Result<PlanWork> work_of(const PlanFlags& flags, const Traffic& traffic) {
+Result<PlanWork> work_of(const PlanFlags& flags, Traffic& traffic) {
   PlanWork work{.base = flags.base,
                 .model = model_of(flags.model),
                 .settings = flags.settings,
                 .plugin_path = flags.plugin_path,
-                .prompts = traffic.prompts,
+                .prompts = std::move(traffic.prompts),
                 .context_tokens = traffic.context_tokens,
                 .max_sequences = flags.max_sequences,
                 .memory_share = flags.memory_share,
@@ -351,7 +352,7 @@ Result<int> plan_machines(const PlanFlags& flags, const std::string& command) {
                             " is no time such as 10min or 90s");
   }
   TENON_ASSIGN_OR_RETURN(const capacity::SearchSpace space, space_of(flags));
-  TENON_ASSIGN_OR_RETURN(const Traffic traffic, traffic_of(flags));
+  TENON_ASSIGN_OR_RETURN(Traffic traffic, traffic_of(flags));
   TENON_ASSIGN_OR_RETURN(const PlanWork work, work_of(flags, traffic));
   const std::vector<Candidate> candidates = capacity::candidates_of(space);
   if (candidates.empty()) {

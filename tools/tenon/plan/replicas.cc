@@ -149,13 +149,14 @@ Status SimulatedReplicas::open_until(uint32_t replicas) {
 
 Status SimulatedReplicas::make_requests() {
   const Pipeline& pipeline = *opened_.front().pipeline;
-  grammar::GrammarCache grammars;
+  all_drawn_ = std::ranges::all_of(
+      work_.prompts, [](const Prompt& prompt) { return !prompt.drawn.empty() && !prompt.grammar; });
   WorkloadDraw draw(work_.seed);
   double at = 0;
   for (size_t i = 0; i < work_.prompts.size(); ++i) {
-    Result<Request> request = request_of(pipeline, work_.prompts[i], {}, grammars);
+    Result<Request> request = request_of(pipeline, work_.prompts[i], {}, grammars_);
     if (!request.ok()) return with_context("request " + std::to_string(i), request.status());
-    requests_.requests.push_back(*std::move(request));
+    if (!all_drawn_) requests_.push_back(*std::move(request));
     arrivals_.push_back(at);
     at += static_cast<double>(draw.gap_ns(1)) * 1e-9;
   }
@@ -181,8 +182,17 @@ Result<Probe> SimulatedReplicas::probe(uint32_t replicas, double rate, bool whol
       rate == 0 ? kAloneRequests : std::clamp(share, std::min(all, kFewestRequests), all);
   compare::ReplayWork piece;
   for (size_t i = 0; i < std::min(count, all); ++i) {
-    piece.requests.push_back(requests_.requests[i]);
+    if (all_drawn_) {
+      piece.samples += work_.prompts[i].answer.samples.value_or(1);
+    } else {
+      piece.requests.push_back(requests_[i]);
+    }
     piece.arrivals_ns.push_back(rate == 0 ? 0 : std::llround(arrivals_[i] / rate * 1e9));
+  }
+  if (all_drawn_) {
+    piece.make = [this](size_t index) {
+      return request_of(*opened_.front().pipeline, work_.prompts[index], {}, grammars_);
+    };
   }
   if (rate == 0) piece.in_flight = 1;
   std::vector<Pipeline*> pipelines;

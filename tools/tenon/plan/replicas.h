@@ -9,6 +9,7 @@
 
 #include "core/capacity/search.h"
 #include "core/compare/replay.h"
+#include "core/grammar/grammar_cache.h"
 #include "core/llm/open/open_pipeline.h"
 #include "core/routing/router.h"
 #include "core/workload/prompts.h"
@@ -62,7 +63,10 @@ class SimulatedReplicas final : public capacity::Replicas {
   capacity::MemoryFit memory_;
   std::string model_words_, weights_;
   std::vector<llm::OpenedPipeline> opened_;  // of the latest probe
-  compare::ReplayWork requests_;
+  // Requests that are drawn are made as they arrive, since there may be very many of them.
+  bool all_drawn_ = false;
+  std::vector<Request> requests_;  // else
+  grammar::GrammarCache grammars_;
   std::vector<double> arrivals_;  // seconds at one request a second
 };
 

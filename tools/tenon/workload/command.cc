@@ -6,6 +6,7 @@
 #include "core/base/sha256.h"
 #include "core/workload/clients.h"
 #include "core/workload/published_trace.h"
+#include "core/workload/request_list.h"
 #include "core/workload/workload.h"
 #include "tools/tenon/commands.h"
 #include "tools/tenon/process/progress.h"
@@ -24,14 +25,20 @@ struct TraceFlags {
 Status convert_trace(const TraceFlags& flags) {
   if (!flags.out.empty()) TENON_RETURN_IF_ERROR(check_output(flags.out, {flags.file}));
   TENON_ASSIGN_OR_RETURN(const TraceWorkload made, read_trace(flags.file, flags.cut));
+  if (made.toml.size() > kMostWorkloadText) {
+    return invalid_argument(path_in_quotes(flags.file) + " has " + std::to_string(made.requests) +
+                            " requests, which no workload file has room for; take a part of them "
+                            "(--limit N), or simulate the trace as it is: `tenon simulate "
+                            "--workload FILE`");
+  }
   // What is written must be read again.
-  TENON_ASSIGN_OR_RETURN(const Workload read, parse_workload(made.toml, flags.file));
-  static_cast<void>(read);
+  TENON_RETURN_IF_ERROR(parse_request_list(made.toml, flags.file).take_status());
   if (flags.out.empty()) {
     put(made.toml);
   } else {
     TENON_RETURN_IF_ERROR(write_file(flags.out, {made.toml}));
   }
+  if (!made.order_note.empty()) say(made.order_note);
   say(std::to_string(made.requests) + " requests (left out: " + std::to_string(made.empty) +
       " without prompt or answer, " + std::to_string(made.too_long) + " too long), sha256 " +
       sha256_hex(made.toml).substr(0, 12));
@@ -70,13 +77,13 @@ struct ClientFlags {
 Status make_clients(const ClientFlags& flags) {
   TENON_ASSIGN_OR_RETURN(const std::string toml, client_workload(flags.traffic));
   // What is written must be read again.
-  TENON_ASSIGN_OR_RETURN(const Workload read, parse_workload(toml, "the clients' workload"));
+  TENON_ASSIGN_OR_RETURN(const RequestList read, parse_request_list(toml, "the clients' workload"));
   if (flags.out.empty()) {
     put(toml);
   } else {
     TENON_RETURN_IF_ERROR(write_file(flags.out, {toml}));
   }
-  say(std::to_string(read.requests.size()) + " requests, sha256 " + sha256_hex(toml).substr(0, 12));
+  say(std::to_string(read.size()) + " requests, sha256 " + sha256_hex(toml).substr(0, 12));
   return {};
 }
 
