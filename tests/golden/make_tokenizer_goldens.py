@@ -265,16 +265,42 @@ SPLITS = {
                    r"[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+"],
     "bloom": [" ?[^(\\s|.,!?\u2026\u3002\uff0c\u3001\u0964\u06d4\u060c)]+"],
     "viking": [" ?[^(\\s|.,!?\u2026\u3002\uff0c\u3001\u0964\u06d4\u060c)]+", r"\p{N}"],
+    "kimi-k2": [r"[\p{Han}]+|" + "|".join(
+        rf"[^\r\n\p{{L}}\p{{N}}]?[\p{{Lu}}\p{{Lt}}\p{{Lm}}\p{{Lo}}\p{{M}}&&[^\p{{Han}}]]{first}"
+        rf"[\p{{Ll}}\p{{Lm}}\p{{Lo}}\p{{M}}&&[^\p{{Han}}]]{then}{CONTRACTIONS}?"
+        for first, then in ("*+", "+*"))
+        + r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"],
+    # llama.cpp cuts digits by code of its own.
+    "afmoe": [r"\p{N}{1,3}(?=(?:\p{N}{3})*(?!\p{N}))",
+              "[\u4e00-\u9fff\u3400-\u4dbf\uf900-\ufaff\u3040-\u309f\u30a0-\u30ff\uff65-\uff9f\u2f00-\u2fdf"
+              "\u0e40-\u0e7f\u0e80-\u0eff\u1780-\u17ff\u1000-\u109f\uaa60-\uaa7f\ua9e0-\ua9ff\uac00-\ud7af"
+              "\u1100-\u11ff]+",
+              r"""[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+"""
+              r"| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"],
+    "laguna": [r"[^\n]+|[\n]+", LLAMA3.replace("{1,3}", "")],
+    "exaone-moe": [CONTRACTIONS + r"|[^\r\n\p{L}\p{N}]?(?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+|\p{N}"
+                   r"| ?[^\s\p{L}\p{N}]+[\r\n/]?|\s*[\r\n]|\s+(?!\S)|\s+"],
+    "jais-2": [LLAMA3.replace(r"\s+(?!\S)|\s+", "|".join(
+        r"\s{%d}(?!\S)" % n for n in (512, 256, 128, 64, 32, 16, 8, 4)) + r"|\s{1,2}(?!\S)|\s{1}")],
+    "youtu": ["[\uac00-\ud7a3\u3131-\u318e]+|[\uff01\u2026\u201c\u201d\u2018\u2019\u2014\uff1a\uff1b\uff0c"
+              "\u3001-\u303f\ufe30-\ufe4f]+|[\u3105-\u312f]+|[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+",
+              O200K.replace("{1,3}", "")],
+    "tiny_aya": [r"\d{1,3}(?=(?:\d{3})*\b)", O200K],
+    "superbpe": [r"\p{N}+", r"(?=(\d{3})+(?!\d))"],
 }
+# Digits by threes from the right, and scripts that have their own rules.
+MORE_TEXTS = ["1234567 12345678abc 1234\u0e51 x", "\u0e2a\u0e27\u0e31\u0e2a\u0e14\u0e35\u0e40\u0e21\u0e37\u0e2d\u0e07\u0e44\u0e17\u0e22 \u1019\u1004\u103a\u1039\u1002",
+              "\u7530\u4e2dTanaka\u3055\u3093\u3105\u3131 \u201c\u6625\u201d\u2026\uff0c\u3002", "a\n\nb \n c  d   e" + " " * 21 + "f",
+              "\uc548\ub155 \ud558\uc138\uc694 caf\u00e9 o\u0301k the'S"]
 
 
 def splits():
-    """{name: [[words of the first text], …]}, of the texts that the cases have."""
-    out = {}
+    """{name: [[words of the first text], …]}, of the texts that the cases have and some more."""
+    out, texts = {}, TEXTS + MORE_TEXTS
     for name, patterns in SPLITS.items():
         steps = sequence(*map(split, patterns))
-        out[name] = [[word for word, _ in steps.pre_tokenize_str(text)] for text in TEXTS]
-    return {"texts": TEXTS, "words": out}
+        out[name] = [[word for word, _ in steps.pre_tokenize_str(text)] for text in texts]
+    return {"texts": texts, "words": out}
 
 
 def write_json(path, value):

@@ -213,9 +213,10 @@ constexpr BlockTensor kTensors[] = {
      .whole = true,
      .extent =
          [](const ModelPlan&, const LayerPlan& l) {
-           // Kimi Linear has it in four dimensions.
+           // Kimi Linear has it in four dimensions, GGUF files of Ling 3 in two.
            const uint64_t heads = l.recurrent.heads;
            if (l.recurrent.step_rank > 0) return of_numbers({1, 1, heads, 1}, {1, 1, heads, 1});
+           if (l.recurrent.inputs_apart) return of_numbers({heads}, {heads, 1});
            return of_numbers({heads}, {heads});
          },
      .in_layer = {.vector = &LayerWeights::ssm_a},

@@ -55,6 +55,12 @@ void set_shape(TensorView& view, std::span<const uint64_t> extents) {
   }
 }
 
+// The extents without leading ones.
+std::vector<uint64_t> without_ones(std::span<const uint64_t> extents) {
+  const auto first = std::ranges::find_if(extents, [](uint64_t extent) { return extent != 1; });
+  return {first, extents.end()};
+}
+
 Entry make_entry(const GgufTensor& tensor, const std::byte* data) {
   Entry entry;
   entry.view.data = data;
@@ -123,7 +129,21 @@ class GgufCheckpoint final : public Checkpoint {
     for (const GgufTensor& tensor : files_.file().tensors()) {
       Entry entry = make_entry(tensor, files_.bytes_of(tensor).data());
       if (is_single_row(tensor)) set_shape(entry.view, std::array{uint64_t{1}, tensor.extents[0]});
-      entries_.emplace(names_.name_of_stored(tensor.name), std::move(entry));
+      entries_.emplace(name_of_stored(tensor.name), std::move(entry));
+    }
+  }
+
+  // ggml does not tell a vector from a matrix of one row, which converters write now and then.
+  void drop_ones(const ModelPlan& plan) {
+    for (const TensorSpec& spec : list_tensors(plan)) {
+      const auto found = entries_.find(spec.name);
+      if (found == entries_.end() || spec.columns > 0 || spec.experts > 0) continue;
+      TensorView& view = found->second.view;
+      std::vector<uint64_t> expected = spec.stored_shape;
+      if (expected.empty()) expected = {spec.rows};
+      if (without_ones({view.shape, view.rank}) == without_ones(expected)) {
+        set_shape(view, expected);
+      }
     }
   }
 
@@ -210,6 +230,20 @@ class GgufCheckpoint final : public Checkpoint {
   }
 
  private:
+  // llama.cpp leaves out what kind two tensors are, in files of two architectures; both spellings
+  // are read in all.
+  std::string name_of_stored(const std::string& stored) const {
+    const size_t dot = stored.find('.', stored.starts_with("blk.") ? 4 : stored.size());
+    const std::string own = names_.name_of_stored(stored);
+    if (dot == stored.npos || !own.ends_with(std::string_view(stored).substr(dot))) return own;
+    for (const auto& [stem, kind] :
+         {std::pair<std::string, std::string>(".ffn_norm", ".weight"), {".exp_probs_b", ".bias"}}) {
+      if (stored.ends_with(stem)) return names_.name_of_stored(stored + kind);
+      if (!stored.ends_with(stem + kind)) continue;
+      return names_.name_of_stored(stored.substr(0, stored.size() - kind.size()));
+    }
+    return own;
+  }
   // One of another shape stays as it is: it is refused where the model is put together.
   void order_rows(const std::string& name, const BlockTensor& tensor,
                   const std::vector<uint32_t>& order) {
@@ -264,6 +298,7 @@ void warn_of_rest(const GgufParts& files) {
 std::unique_ptr<Checkpoint> in_order(GgufParts files, const std::string& path,
                                      const ModelPlan& plan) {
   auto checkpoint = std::make_unique<GgufCheckpoint>(std::move(files), path, plan);
+  checkpoint->drop_ones(plan);
   checkpoint->put_in_order(plan);
   checkpoint->take_lists(plan);
   return checkpoint;

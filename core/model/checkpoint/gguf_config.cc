@@ -139,6 +139,10 @@ void read_heads(GgufSource& source, uint32_t hidden) {
 void read_turned(GgufSource& source) {
   const GgufFields& fields = source.fields;
   source.turned = fields.count(".rope.dimension_count", source.head_dim, 1, kMaxWidth);
+  // Of models in which nothing turns, converters write what heads without a key for their width
+  // would have.
+  const bool mixed = source.family.gguf_attention != GgufAttention::in_all_layers;
+  if (mixed && !fields.flag(".rope.scaling.finetuned", true)) source.turned = source.head_dim;
   if (source.turned == source.head_dim) return;
   if (!source.family.gguf_partial_rotation || source.turned > source.head_dim) {
     source.faults().unsupported(fields.name(".rope.dimension_count") + " is " +
@@ -156,7 +160,7 @@ void read_turned(GgufSource& source) {
 uint32_t read_mlp_width(const GgufSource& source, const char* key) {
   const GgufValue* value = source.fields.find(key);
   const bool list = value != nullptr && value->is_array() &&
-                    (source.family.gguf_window_heads ||
+                    (source.family.gguf_window_heads || source.fields.has(".altup.num_inputs") ||
                      source.family.gguf_attention == GgufAttention::in_some_layers);
   const auto widths = list ? value->integers() : std::nullopt;
   if (!widths) return source.fields.need_count(key, 1, kMaxWidth);
@@ -319,11 +323,16 @@ void read_tokens(GgufSource& source) {
   source.config["eos_token_id"] = ends.empty() ? ordered_json(nullptr) : ordered_json(ends);
 }
 
-// Experts make a Llama a Mixtral, which has that name too.
+// Experts make a Llama a Mixtral, which has that name too. A Granite 4 that turns without any of
+// Granite's factors is a Bamba.
 const Family* family_of_file(const GgufFile& file, const std::string& architecture,
                              Faults& faults) {
   const Family* family = find_family_by_architecture(architecture);
   const GgufFields fields(file, architecture, faults);
+  if (family == find_family("granitemoehybrid") && !fields.has(".attention.scale") &&
+      fields.flag(".rope.scaling.finetuned", false)) {
+    return find_family("bamba");
+  }
   const bool experts = fields.count(".expert_count", 0, 0, kMaxWidth) > 0;
   return experts && family == find_family("llama") ? find_family("mixtral") : family;
 }

@@ -67,6 +67,10 @@ std::vector<uint32_t> gguf_column_order(const Family& family, const LayerPlan& l
   return tiled(layer.recurrent, 0, layer.recurrent.head_dim);
 }
 
+bool gguf_rates_lack_minus(const LayerPlan& layer) {
+  return layer.recurrent && layer.recurrent.strongest_decay != 0.0f;
+}
+
 std::vector<uint32_t> inverse_order(const std::vector<uint32_t>& order) {
   std::vector<uint32_t> inverse(order.size());
   for (uint32_t n = 0; n < order.size(); ++n) inverse[order[n]] = n;

@@ -48,7 +48,7 @@ void GgufPlanner::add(const ModelTensor& tensor) {
   }
   if (tensor.spec.columns == 0) return add_vector(tensor, rows);
   if (tensor.spec.role == Role::kv_b) return add_latent_heads(tensor);
-  const std::string name = names_.stored(tensor.spec.name);
+  const std::string name = stored_name(tensor.spec);
   const Weight& weight = *tensor.places.front().matrix;
   // Other programs keep routers in f32, too.
   const bool routes = tensor.spec.tensor->exact;
@@ -67,6 +67,18 @@ void GgufPlanner::add(const ModelTensor& tensor) {
   if (tensor.spec.experts > 0) extents.insert(extents.begin(), tensor.spec.experts);
   if (tensor.spec.role == Role::shared_router) extents.erase(extents.begin());
   planned_.push_back({name, type->id, std::move(extents), fill});
+}
+
+// By its role: what has one name in folders may have two in files.
+std::string GgufPlanner::stored_name(const TensorSpec& spec) const {
+  const TensorName* const name = names_.find(spec.role);
+  if (name != nullptr && spec.layer >= 0) {
+    const char* kind = name->whole ? "" : spec.bias ? ".bias" : ".weight";
+    const std::string own =
+        "blk." + std::to_string(spec.layer) + "." + std::string(name->stored) + kind;
+    if (names_.name_of_stored(own) == spec.name) return own;
+  }
+  return names_.stored(spec.name);
 }
 
 bool GgufPlanner::add_encoded(const ModelTensor& tensor, const std::string& name,
@@ -132,17 +144,20 @@ void GgufPlanner::add_vector(const ModelTensor& tensor, const std::vector<uint32
   // Numbers of a row, where the vector stands in several dimensions.
   const uint64_t width = rows.empty() ? 1 : tensor.spec.rows / rows.size();
   const uint64_t vectors = std::max(tensor.spec.experts, 1u);
+  const bool negate = tensor.spec.tensor->log_in_folders &&
+                      gguf_rates_lack_minus(plan_.layers[static_cast<size_t>(tensor.spec.layer)]);
   for (uint64_t i = 0; i < vectors * tensor.spec.rows; ++i) {
     const uint64_t at = rows.empty() ? i : rows[i / width] * width + i % width;
     const PlacedRow source = row_of(tensor.places, at);
     const float value = (*source.place->vector)[source.row];
-    values.push_back(tensor.plus_one && !family_.gguf_adds_one ? value - 1.0f : value);
+    const float less = tensor.plus_one && !family_.gguf_adds_one ? value - 1.0f : value;
+    values.push_back(negate ? -less : less);
   }
   std::vector<uint64_t> extents = {tensor.spec.rows};
   if (!tensor.spec.stored_shape.empty()) extents = tensor.spec.stored_shape;
   if (tensor.spec.experts > 0) extents = {tensor.spec.experts, tensor.spec.rows};
   if (tensor.norms_by_head) extents = {tensor.spec.rows / head_dim_, head_dim_};
-  add_values(names_.stored(tensor.spec.name), std::move(values), std::move(extents));
+  add_values(stored_name(tensor.spec), std::move(values), std::move(extents));
 }
 
 void GgufPlanner::add_values(const std::string& name, std::vector<float> values,

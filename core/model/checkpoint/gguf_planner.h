@@ -26,6 +26,7 @@ class GgufPlanner {
   std::vector<std::string> take_kept() { return std::move(kept_); }
 
  private:
+  std::string stored_name(const TensorSpec& spec) const;
   const TensorType& type_for(const Weight& weight, const std::string& name);
   bool add_encoded(const ModelTensor& tensor, const std::string& name,
                    const std::vector<uint32_t>& rows);

@@ -177,8 +177,12 @@ void add_heads(const ModelPlan& plan, const std::string& arch, GgufMetadata& out
     }
     out.add_integers(arch + ".attention.head_count_kv", kv_heads);
   }
+  // Of latent attention, what the cache has: V is the part of a row that does not turn.
+  const auto latent =
+      std::ranges::find_if(plan.layers, [](const LayerPlan& layer) { return bool{layer.latent}; });
+  const uint32_t v_dim = latent != plan.layers.end() ? latent->latent.kv_rank : attention.v_dim();
   out.add_count(arch + ".attention.key_length", attention.head_dim);
-  out.add_count(arch + ".attention.value_length", attention.v_dim());
+  out.add_count(arch + ".attention.value_length", v_dim);
   if (!family_of(plan).gguf_window_heads) return;
   const auto sliding = std::ranges::find_if(
       plan.layers, [](const LayerPlan& layer) { return layer.attention.window_tokens > 0; });

@@ -3,8 +3,9 @@
 // attention with a gate for each head. Layers after the first have the experts of DeepSeek-V3.
 #include <algorithm>
 
+#include "core/model/checkpoint/gguf_config.h"
 #include "core/model/families/families.h"
-#include "core/model/families/reading/latent.h"
+#include "core/model/families/reading/delta_latent.h"
 #include "core/model/families/reading/recurrence.h"
 
 namespace tenon {
@@ -23,7 +24,7 @@ constexpr TensorName kNames[] = {
     {Role::kv_a, "attention.kv_a_proj_with_mqa"},
     {Role::kv_a_norm, "attention.kv_a_layernorm"},
     {Role::kv_b, "attention.kv_b_proj"},
-    {Role::output_gate, "attention.g_proj", "attn_output_gate"},
+    {Role::output_gate, "attention.g_proj", "attn_gate"},
     {Role::output, "attention.dense"},
     {Role::ssm_in_q, "attention.q_proj"},
     {Role::ssm_in_k, "attention.k_proj"},
@@ -31,14 +32,14 @@ constexpr TensorName kNames[] = {
     {Role::ssm_conv_q, "attention.q_conv1d"},
     {Role::ssm_conv_k, "attention.k_conv1d"},
     {Role::ssm_conv_v, "attention.v_conv1d"},
-    {Role::ssm_in_step, "attention.f_proj"},
-    {Role::ssm_dt_bias, "attention.dt_bias", {}, true},
-    {Role::ssm_a, "attention.A_log", {}, true},
-    {Role::ssm_beta, "attention.b_proj"},
-    {Role::ssm_in_gate, "attention.g_proj"},
+    {Role::ssm_in_step, "attention.f_proj", "ssm_f_a"},
+    {Role::ssm_dt_bias, "attention.dt_bias", "ssm_dt.bias", true},
+    {Role::ssm_a, "attention.A_log", "ssm_a", true},
+    {Role::ssm_beta, "attention.b_proj", "ssm_beta"},
+    {Role::ssm_in_gate, "attention.g_proj", "ssm_g_a"},
     {Role::ssm_norm, "attention.o_norm"},
-    {Role::ssm_out, "attention.dense"},
-    {Role::router_correction, "mlp.gate.expert_bias", {}, true},
+    {Role::ssm_out, "attention.dense", "attn_output"},
+    {Role::router_correction, "mlp.gate.expert_bias", "exp_probs_b.bias", true},
 };
 
 constexpr std::pair<std::string_view, std::string_view> kInMemory[] = {
@@ -134,13 +135,44 @@ void read(const JsonFields& config, ModelPlan& plan) {
   set_checked_experts(config, read_mlp_types(config, 2, shape.layers), read_experts(config), plan);
 }
 
+// Limits on gates have a key, and no model that runs has any.
+void expect_no_limits(const GgufFields& fields, const char* key, uint32_t layers) {
+  const std::vector<double> limits = fields.numbers(key, layers);
+  if (std::ranges::all_of(limits, [](double limit) { return limit == 0.0; })) return;
+  fields.faults().unsupported(fields.name(key) + " is " + fields.find(key)->describe() +
+                              "; limits on gates are not built here");
+}
+
+void from_gguf(const GgufFields& fields, nlohmann::ordered_json& config) {
+  delta_latent_from_gguf(fields, config);
+  config["kda_safe_gate"] = fields.flag(".kda.safe_gate", true);
+  config["kda_lower_bound"] = shortest_double(
+      static_cast<float>(fields.number(".kda.gate_lower_bound", -5.0, -1e30, 1e30)));
+  const auto layers = config["num_hidden_layers"].get<uint32_t>();
+  for (const char* key : {".swiglu_clamp_exp", ".swiglu_clamp_shexp"}) {
+    expect_no_limits(fields, key, layers);
+  }
+}
+
+void to_gguf(const ModelPlan& plan, const std::string& architecture, GgufMetadata& out) {
+  delta_latent_to_gguf(plan, architecture, out);
+  const RecurrentPlan* const delta = first_recurrence(plan);
+  if (delta == nullptr) return;
+  const bool bounded = delta->strongest_decay < 0.0f;
+  out.add_flag(architecture + ".kda.safe_gate", bounded);
+  if (bounded) out.add_real(architecture + ".kda.gate_lower_bound", delta->strongest_decay);
+}
+
 }  // namespace bailing_family
 
 const Family kBailingHybrid{
     .model_type = "bailing_hybrid",
     .class_stem = "BailingHybrid",
-    .architecture = {},
+    .architecture = "bailingmoe3",
     .read = bailing_family::read,
-    .tensors = {.names = bailing_family::kNames, .in_memory = bailing_family::kInMemory}};
+    .tensors = {.names = bailing_family::kNames, .in_memory = bailing_family::kInMemory},
+    .gguf_latent = true,
+    .from_gguf = bailing_family::from_gguf,
+    .to_gguf = bailing_family::to_gguf};
 
 }  // namespace tenon

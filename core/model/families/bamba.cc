@@ -62,12 +62,42 @@ void read(const JsonFields& config, ModelPlan& plan) {
   add_layers(read_types(config, shape.layers), layer, mamba, plan);
 }
 
+// llama.cpp's converter calls it a Granite 4 whose heads turn, and most files say that whole heads
+// do; half of each turns all the same.
+void from_gguf(const GgufFields& fields, nlohmann::ordered_json& config) {
+  mamba2_from_gguf(fields, kHybridMamba2Keys, config);
+  const json types = config["layer_types"];
+  config.erase("layer_types");
+  config["attn_layer_indices"] = json::array();
+  for (size_t i = 0; i < types.size(); ++i) {
+    const std::string layer = "blk." + std::to_string(i) + ".";
+    if (types[i] == "full_attention") {
+      config["attn_layer_indices"].push_back(i);
+      config["attention_bias"] = fields.has_tensor(layer + "attn_q.bias");
+    } else {
+      config["mamba_conv_bias"] = fields.has_tensor(layer + "ssm_conv1d.bias");
+      config["mamba_proj_bias"] = fields.has_tensor(layer + "ssm_in.bias");
+    }
+  }
+}
+
+void to_gguf(const ModelPlan& plan, const std::string& architecture, GgufMetadata& out) {
+  const RecurrentPlan* const mamba = first_recurrence(plan);
+  if (mamba != nullptr) mamba2_to_gguf(*mamba, architecture, out);
+  out.add_flag(architecture + ".rope.scaling.finetuned", true);
+}
+
 }  // namespace bamba_family
 
 const Family kBamba{.model_type = "bamba",
                     .class_stem = "Bamba",
-                    .architecture = "",
+                    .architecture = "granitehybrid",
                     .read = bamba_family::read,
-                    .tensors = {.names = kBambaNames}};
+                    .tensors = {.names = kBambaNames},
+                    .gguf_pairs_rows = true,
+                    .gguf_partial_rotation = true,
+                    .gguf_attention = GgufAttention::in_some_layers,
+                    .from_gguf = bamba_family::from_gguf,
+                    .to_gguf = bamba_family::to_gguf};
 
 }  // namespace tenon

@@ -1,6 +1,7 @@
 // Falcon-H1: Llama's layers with a Mamba-2 mixer next to attention. Both read one norm and are
 // added to the stream, and factors stand at most products.
 #include <algorithm>
+#include <array>
 
 #include "core/base/quote.h"
 #include "core/model/families/families.h"
@@ -18,6 +19,16 @@ constexpr Mamba2Keys kKeys = [] {
 }();
 constexpr Mamba2Defaults kDefaults{
     .heads = 128, .head_dim = 0, .state = 256, .groups = 1, .inner = 1024};
+
+// Bamba's; GGUF files leave out what kind of a tensor the norm before the MLP is.
+constexpr auto kNames = [] {
+  auto names = std::to_array(kBambaNames);
+  for (TensorName& name : names) {
+    if (name.role == Role::mlp_norm)
+      name = {name.role, "pre_ff_layernorm.weight", "ffn_norm", true};
+  }
+  return names;
+}();
 
 // A list of `count` factors; all are 1 where it is not there.
 std::vector<float> read_multipliers(const JsonFields& config, const char* key, size_t count) {
@@ -127,7 +138,7 @@ const Family kFalconH1{.model_type = "falcon_h1",
                        .class_stem = "FalconH1",
                        .architecture = "falcon-h1",
                        .read = falcon_h1_family::read,
-                       .tensors = {.names = kBambaNames},
+                       .tensors = {.names = falcon_h1_family::kNames},
                        .from_gguf = falcon_h1_family::from_gguf,
                        .to_gguf = falcon_h1_family::to_gguf};
 

@@ -18,6 +18,13 @@ constexpr const Family* kFamilies[] = {
 constexpr std::pair<std::string_view, std::string_view> kOtherNames[] = {
     {"kimi_k2", "deepseek_v3"},
 };
+// Of GGUF files, of which the part that reads texts runs: its positions have three axes, which say
+// the same of a text.
+constexpr std::pair<std::string_view, std::string_view> kWithImages[] = {
+    {"qwen2vl", "qwen2"},
+    {"qwen3vl", "qwen3"},
+    {"qwen3vlmoe", "qwen3_moe"},
+};
 
 // Early Llama checkpoints write "LLaMAForCausalLM".
 bool equal_but_case(std::string_view a, std::string_view b) {
@@ -56,6 +63,9 @@ const Family* find_family_by_class(std::string_view class_name) {
 
 const Family* find_family_by_architecture(std::string_view architecture) {
   if (architecture.empty()) return nullptr;
+  for (const auto& [with_images, text] : kWithImages) {
+    if (architecture == with_images) return find_family(text);
+  }
   const auto found = std::ranges::find(kFamilies, architecture, &Family::architecture);
   return found == std::end(kFamilies) ? find_family(architecture) : *found;
 }

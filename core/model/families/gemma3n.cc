@@ -178,6 +178,11 @@ void from_gguf(const GgufFields& fields, ordered_json& config) {
   config["vocab_size_per_layer_input"] =
       std::max<uint64_t>(fields.tensor_rows("per_layer_token_embd.weight"), 1);
   config[kShared] = fields.count(".attention.shared_kv_layers", 0, 0, kMaxLayers);
+  const auto layers = config["num_hidden_layers"].get<size_t>();
+  config[kWidths] = ordered_json::array();
+  for (const double width : fields.numbers(".feed_forward_length", layers)) {
+    config[kWidths].push_back(static_cast<uint32_t>(std::clamp(width, 0.0, double{kMaxWidth})));
+  }
 }
 
 void to_gguf(const ModelPlan& plan, const std::string& architecture, GgufMetadata& out) {

@@ -88,10 +88,12 @@ void read_moe(const JsonFields& config, ModelPlan& plan) {
 // GGUF files leave the gate and up of the MLP that sees every token in one tensor, by the name of
 // up.
 constexpr auto kExpertNames = [] {
-  auto names = std::to_array(kGraniteExpertNames);
+  std::array<TensorName, std::size(kGraniteExpertNames) + 1> names = {};
+  std::ranges::copy(kGraniteExpertNames, names.begin());
   for (TensorName& name : names) {
     if (name.role == Role::shared_gate_up) name.stored = "ffn_up_shexp";
   }
+  names.back() = {Role::shared_up, ""};
   return names;
 }();
 constexpr FamilyTensors kExpertTensors = [] {

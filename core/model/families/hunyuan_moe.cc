@@ -104,7 +104,7 @@ void a13b_from_gguf(const GgufFields& fields, nlohmann::ordered_json& config) {
 
 constexpr TensorName kHy3Names[] = {
     {Role::router, "mlp.router.gate"},
-    {Role::router_correction, "mlp.expert_bias", "exp_probs_b.bias", true},
+    {Role::router_correction, "mlp.expert_bias", "exp_probs_b", true},
     {Role::shared_gate, "mlp.shared_mlp.gate_proj"},
     {Role::shared_up, "mlp.shared_mlp.up_proj"},
     {Role::shared_down, "mlp.shared_mlp.down_proj"},

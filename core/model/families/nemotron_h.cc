@@ -212,12 +212,14 @@ void read(const JsonFields& config, ModelPlan& plan) {
   for (const char* key : {"attention_bias", "sliding_window"}) (void)config.find(key);
 }
 
-// Of the layers that have an MLP alone; experts have a key of their own.
+// Of the layers that have an MLP alone, which the tensors tell: llama.cpp's converter writes 0 for
+// them where other layers have experts.
 uint32_t mlp_width(const GgufFields& fields, const ordered_json& marks, uint32_t fallback) {
-  const GgufValue* value = fields.find(".feed_forward_length");
-  const auto widths = value != nullptr && value->is_array() ? value->integers() : std::nullopt;
-  for (size_t i = 0; widths && i < std::min(widths->size(), marks.size()); ++i) {
-    if (marks[i] == "mlp") return static_cast<uint32_t>(std::max<int64_t>((*widths)[i], 1));
+  for (size_t i = 0; i < marks.size(); ++i) {
+    const uint64_t rows = fields.tensor_rows("blk." + std::to_string(i) + ".ffn_up.weight");
+    if (marks[i] == "mlp" && rows > 0) {
+      return static_cast<uint32_t>(std::min<uint64_t>(rows, kMaxWidth));
+    }
   }
   return fallback;
 }
@@ -273,6 +275,8 @@ void to_gguf(const ModelPlan& plan, const std::string& architecture, GgufMetadat
   const auto chooses = [](const LayerPlan& layer) { return bool{layer.experts}; };
   const RecurrentPlan* const mamba = first_recurrence(plan);
   if (mamba != nullptr) mamba2_to_gguf(*mamba, architecture, out);
+  // llama.cpp asks for it under both names.
+  out.add_real(architecture + ".attention.layer_norm_epsilon", plan.final_norm.eps);
   const auto experts = std::ranges::find_if(plan.layers, chooses);
   if (experts == plan.layers.end()) return;
   experts_to_gguf(plan, architecture, out);

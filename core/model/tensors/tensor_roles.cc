@@ -62,10 +62,12 @@ std::string translated(std::string_view text, std::span<const TensorName> table,
                        Member to) {
   const size_t dot = text.rfind('.');
   const std::string_view stem = text.substr(0, dot);
+  // Whole names first: they may begin with the stem of another.
   for (const TensorName& name : table) {
     if (name.whole && name.*from == text) return std::string(name.*to);
-    if (name.whole) continue;
-    if (dot == std::string_view::npos || name.*from != stem) continue;
+  }
+  for (const TensorName& name : table) {
+    if (name.whole || dot == std::string_view::npos || name.*from != stem) continue;
     return std::string(name.*to).append(text.substr(dot));
   }
   return std::string(text);

@@ -7,6 +7,7 @@
 
 #include "core/base/quote.h"
 #include "core/model/checkpoint/gguf_checkpoint.h"
+#include "core/model/checkpoint/gguf_order.h"
 #include "core/model/families/family.h"
 #include "core/model/tensors/tensor_places.h"
 #include "core/model/tensors/tensor_values.h"
@@ -207,8 +208,13 @@ void TensorTaker::take_vector(const TensorSpec& spec) {
   if (norm != nullptr && norm->plus_one && adds_one_ && !spec.bias) {
     for (float& value : values) value += 1.0f;
   }
-  if (spec.tensor->log_in_folders && folder_) {
-    for (float& value : values) value = static_cast<float>(-std::exp(double{value}));
+  if (spec.tensor->log_in_folders) {
+    const LayerPlan& layer = model_.plan.layers[static_cast<size_t>(spec.layer)];
+    const bool negate = !folder_ && gguf_rates_lack_minus(layer);
+    for (float& value : values) {
+      if (folder_) value = static_cast<float>(-std::exp(double{value}));
+      if (negate) value = -value;
+    }
   }
   if (spec.role == Role::qkv && layout_ == FolderLayout::per_head) {
     const std::vector<float> stored = values;

@@ -30,6 +30,33 @@ constexpr Text kQwen35 = TENON_CONTRACTIONS
     "|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}| ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*"
     "|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
 constexpr Text kMiniCpm5 = TENON_CONTRACTIONS TENON_WORDS "|\\p{N}+" TENON_REST;
+// Without contractions, so that what follows an apostrophe in Turkish stays with its word.
+constexpr Text kUfakZeka = "[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}" TENON_REST;
+constexpr Text kJais2 = TENON_CONTRACTIONS TENON_WORDS
+    "|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s{512}(?!\\S)|\\s{256}(?!\\S)"
+    "|\\s{128}(?!\\S)|\\s{64}(?!\\S)|\\s{32}(?!\\S)|\\s{16}(?!\\S)|\\s{8}(?!\\S)|\\s{4}(?!\\S)"
+    "|\\s{1,2}(?!\\S)|\\s{1}";
+// Words of one case, as in GPT-4o, none of which has Han characters: those are words of their own.
+#define TENON_NOT_HAN(classes) "[" classes "&&[^\\p{Han}]]"
+constexpr Text kKimi =
+    "[\\p{Han}]+"
+    "|[^\\r\\n\\p{L}\\p{N}]?" TENON_NOT_HAN("\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}")
+    "*" TENON_NOT_HAN("\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}") "+" TENON_CONTRACTIONS
+    "?|[^\\r\\n\\p{L}\\p{N}]?" TENON_NOT_HAN("\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}")
+    "+" TENON_NOT_HAN("\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}") "*" TENON_CONTRACTIONS
+    "?|\\p{N}{1,3}" TENON_REST;
+#undef TENON_NOT_HAN
+// As GPT-4o, with digits one by one.
+constexpr Text kYoutu =
+    "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]*[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"
+    "+" TENON_CONTRACTIONS
+    "?|[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]+[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"
+    "*" TENON_CONTRACTIONS
+    "?|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
+// Words of several Korean words, too.
+constexpr Text kExaoneMoe = TENON_CONTRACTIONS
+    "|[^\\r\\n\\p{L}\\p{N}]?(?:\\p{L}\\p{M}*(?: \\p{L}\\p{M}*)*)+|\\p{N}"
+    "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]?|\\s*[\\r\\n]|\\s+(?!\\S)|\\s+";
 constexpr Text kSeedCoder = TENON_CONTRACTIONS TENON_WORDS
     "|\\p{N}{1}| ?[^\\s\\p{L}\\p{N}\r\n]+|\\s*[\r\n]+|\\s+(?!\\S)|\\s+";
 constexpr Text kBailing =
@@ -73,6 +100,18 @@ constexpr Text kDeepseek3 =
     "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+"
     "|[^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\r\n]*|\\s*[\r\n]+"
     "|\\s+(?!\\S)|\\s+";
+constexpr Text kAfmoe =
+    "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+"
+    "|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\\r\\n]*|\\s*[\\r\\n]+"
+    "|\\s+(?!\\S)|\\s+";
+// Digits in threes from the right: "12", "345", "678".
+constexpr Text kDigitsFromTheRight = "\\p{N}{1,3}(?=(?:\\p{N}{3})*(?!\\p{N}))";
+// It counts the width of these letters in another way each time.
+// clang-format off
+// Scripts without spaces between words, among them Thai, Lao, Khmer and Burmese.
+constexpr Text kUnspaced = "[一-鿿㐀-䶿豈-﫿぀-ゟ゠-ヿ･-ﾟ⼀-⿟เ-๿຀-໿ក-៿က-႟ꩠ-ꩿꧠ-꧿가-힯ᄀ-ᇿ]+";
+constexpr Text kAsianMarks = "[가-힣ㄱ-ㆎ]+|[！…“”‘’—：；，、-〿︰-﹏]+|[ㄅ-ㄯ]+|[一-龥぀-ゟ゠-ヿ]+";
+// clang-format on
 constexpr Text kChineseAndKana = "[一-龥぀-ゟ゠-ヿ]+";
 constexpr Text kBloom = " ?[^(\\s|.,!?…。，、।۔،)]+";
 constexpr Text kCjk = "[\\x{4E00}-\\x{9FA5}\\x{800}-\\x{4E00}\\x{AC00}-\\x{D7FF}]+";
@@ -81,12 +120,12 @@ constexpr Text kGpt2Names[] = {"gpt-2",          "phi-2",   "mpt",    "olmo",   
                                "gigachat",       "a.x-4.0", "mellum", "exaone4", "trillion",
                                "granite-docling"};
 constexpr Text kGpt2Patterns[] = {kGpt2};
-constexpr Text kLlama3Names[] = {"llama-bpe", "llama3",  "llama-v3", "falcon3",
-                                 "falcon-h1", "pixtral", "midm-2.0", "lfm2"};
+constexpr Text kLlama3Names[] = {"llama-bpe", "llama3",   "llama-v3", "falcon3",     "falcon-h1",
+                                 "pixtral",   "midm-2.0", "lfm2",     "jina-v5-nano"};
 constexpr Text kLlama3Patterns[] = {kLlama3};
 constexpr Text kSmaugNames[] = {"smaug-bpe", "dbrx", "glm4", "chatglm-bpe"};
-constexpr Text kQwen2Names[] = {"qwen2", "stablelm2", "deepseek-r1-qwen", "megrez",
-                                "kormo", "hunyuan",   "solar-open",       "grok-2"};
+constexpr Text kQwen2Names[] = {"qwen2",   "stablelm2",  "deepseek-r1-qwen", "megrez", "kormo",
+                                "hunyuan", "solar-open", "grok-2",           "f2llmv2"};
 constexpr Text kQwen2Patterns[] = {kQwen2};
 constexpr Text kDigitNames[] = {"smollm",    "starcoder", "refact",     "command-r",
                                 "codeshell", "exaone",    "minerva-7b", "mellum2"};
@@ -98,11 +137,11 @@ constexpr Text kDeepseekPatterns[] = {"[\r\n]", kDeepseekLetters, kDeepseekMarks
                                       kCjk,     "\\p{N}+"};
 constexpr Text kCoderNames[] = {"deepseek-coder"};
 constexpr Text kCoderPatterns[] = {"[\r\n]", "\\s?\\p{L}+", "\\s?\\p{P}+", kCjk, "\\p{N}"};
-constexpr Text kDeepseek3Names[] = {"deepseek-v3", "hunyuan-dense", "joyai-llm"};
+constexpr Text kDeepseek3Names[] = {"deepseek-v3", "hunyuan-dense", "joyai-llm", "hy_v4"};
 constexpr Text kDeepseek3Patterns[] = {"\\p{N}{1,3}", kChineseAndKana, kDeepseek3};
 constexpr Text kFalconNames[] = {"falcon"};
 constexpr Text kFalconPatterns[] = {"[\\p{P}\\$\\+<=>\\^~\\|`]+", kGpt2, "[0-9][0-9][0-9]"};
-constexpr Text kGpt4oNames[] = {"gpt-4o", "llama4", "kanana2", "minimax-m2"};
+constexpr Text kGpt4oNames[] = {"gpt-4o", "llama4", "kanana2", "minimax-m2", "talkie"};
 constexpr Text kGpt4oPatterns[] = {kGpt4o};
 constexpr Text kQwen35Names[] = {"qwen35"};
 constexpr Text kQwen35Patterns[] = {kQwen35};
@@ -116,6 +155,24 @@ constexpr Text kBloomNames[] = {"bloom", "poro-chat", "gpt3-finnish"};
 constexpr Text kBloomPatterns[] = {kBloom};
 constexpr Text kVikingNames[] = {"viking"};
 constexpr Text kVikingPatterns[] = {kBloom, "\\p{N}"};
+constexpr Text kKimiNames[] = {"kimi-k2"};
+constexpr Text kKimiPatterns[] = {kKimi};
+constexpr Text kAfmoeNames[] = {"afmoe"};
+constexpr Text kAfmoePatterns[] = {kDigitsFromTheRight, kUnspaced, kAfmoe};
+constexpr Text kLagunaNames[] = {"laguna"};
+constexpr Text kLagunaPatterns[] = {"[^\\n]+|[\\n]+", kQwen2};
+constexpr Text kExaoneMoeNames[] = {"exaone-moe"};
+constexpr Text kExaoneMoePatterns[] = {kExaoneMoe};
+constexpr Text kJais2Names[] = {"jais-2"};
+constexpr Text kJais2Patterns[] = {kJais2};
+constexpr Text kYoutuNames[] = {"youtu"};
+constexpr Text kYoutuPatterns[] = {kAsianMarks, kYoutu};
+constexpr Text kTinyAyaNames[] = {"tiny_aya", "cohere2moe"};
+constexpr Text kTinyAyaPatterns[] = {"\\d{1,3}(?=(?:\\d{3})*\\b)", kGpt4o};
+constexpr Text kSuperBpeNames[] = {"superbpe"};
+constexpr Text kSuperBpePatterns[] = {"\\p{N}+", "(?=(\\d{3})+(?!\\d))"};
+constexpr Text kUfakZekaNames[] = {"ufakzeka"};
+constexpr Text kUfakZekaPatterns[] = {kUfakZeka};
 // What files mean that name nothing: made before the key existed.
 constexpr Text kDefaultNames[] = {"default"};
 constexpr Text kDefaultPatterns[] = {"[\\p{P}\\$\\+<=>\\^~\\|]+", kGpt2, "\\p{N}+",
@@ -140,6 +197,15 @@ constexpr SplitRule kRules[] = {
     {kBailingNames, kBailingPatterns},
     {kBloomNames, kBloomPatterns},
     {kVikingNames, kVikingPatterns},
+    {kKimiNames, kKimiPatterns},
+    {kAfmoeNames, kAfmoePatterns},
+    {kLagunaNames, kLagunaPatterns},
+    {kExaoneMoeNames, kExaoneMoePatterns},
+    {kJais2Names, kJais2Patterns},
+    {kYoutuNames, kYoutuPatterns, true},
+    {kTinyAyaNames, kTinyAyaPatterns},
+    {kSuperBpeNames, kSuperBpePatterns},
+    {kUfakZekaNames, kUfakZekaPatterns},
 };
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -50,15 +51,17 @@ struct FileHeads {
 // Files with the metadata of a small model of layers with experts, whose tensors are all zero.
 class RouterFile {
  public:
-  // `heads`: those that all layers have; without, their keys are the test's to add.
-  explicit RouterFile(std::string architecture, bool experts = true, bool heads = true)
+  // `heads` and `width` of MLPs: those that all layers have; without, their keys are the test's to
+  // add.
+  explicit RouterFile(std::string architecture, bool experts = true, bool heads = true,
+                      bool width = true)
       : architecture_(std::move(architecture)) {
     metadata_.add_text("general.architecture", architecture_);
     for (const auto& [key, value] :
-         {std::pair("context_length", 64), std::pair("embedding_length", 8),
-          std::pair("feed_forward_length", 6)}) {
+         {std::pair("context_length", 64), std::pair("embedding_length", 8)}) {
       count(key, static_cast<uint32_t>(value));
     }
+    if (width) count("feed_forward_length", 6);
     for (const auto& [key, value] :
          {std::pair("attention.head_count", 2), std::pair("attention.head_count_kv", 1),
           std::pair("attention.key_length", 4), std::pair("attention.value_length", 4)}) {
@@ -100,6 +103,15 @@ class RouterFile {
     };
     tensors_.push_back({name, kGgufF32, std::move(extents), fill});
   }
+  // Another name or shape of a tensor that was added.
+  void rename(const std::string& name, const std::string& to) { added(name).name = to; }
+  void reshape(const std::string& name, const std::vector<uint64_t>& extents) {
+    GgufPlannedTensor& tensor = added(name);
+    tensor.extents = extents;
+    tensor.fill = [width = extents.back()](uint64_t, uint64_t rows, std::byte* out) {
+      std::memset(out, 0, rows * width * 4);
+    };
+  }
   // A layer's attention, and its MLP or its experts; `norm`: the second norm's name. Null: both
   // halves read through one, and no correction chooses experts.
   void layer(uint32_t index, const char* norm, bool experts, bool shared = false,
@@ -133,6 +145,12 @@ class RouterFile {
   }
 
  private:
+  GgufPlannedTensor& added(const std::string& name) {
+    const auto found = std::ranges::find(tensors_, name, &GgufPlannedTensor::name);
+    EXPECT_NE(found, tensors_.end()) << name;
+    return *found;
+  }
+
   TemporaryFolder folder_;
   std::string architecture_;
   GgufMetadata metadata_;

@@ -29,7 +29,7 @@ std::vector<std::string> words_of(std::span<const std::string_view> patterns,
 
 TEST(SplitRules, cut_text_as_the_library_does) {
   const auto golden = nlohmann::json::parse(read_file(data_path("splits.json")));
-  ASSERT_GE(golden["words"].size(), 10u);
+  ASSERT_GE(golden["words"].size(), 18u);
   for (const auto& [name, expected] : golden["words"].items()) {
     const tok::SplitRule* rule = tok::find_split_rule(name);
     ASSERT_NE(rule, nullptr) << name;
@@ -58,11 +58,12 @@ TEST(SplitRules, in_other_notations_cut_text_at_the_same_places) {
 }
 
 TEST(SplitRules, are_found_by_each_of_their_names) {
-  for (const char* name : {"falcon", "falcon-h1", "pixtral", "glm4", "hunyuan", "minerva-7b",
-                           "exaone4", "llama4", "llada-moe", "poro-chat", "joyai-llm"}) {
+  for (const char* name :
+       {"falcon", "falcon-h1", "pixtral", "glm4", "hunyuan", "minerva-7b", "exaone4", "llama4",
+        "llada-moe", "poro-chat", "joyai-llm", "cohere2moe"}) {
     EXPECT_NE(tok::find_split_rule(name), nullptr) << name;
   }
-  EXPECT_EQ(tok::find_split_rule("kimi-k2"), nullptr);
+  EXPECT_EQ(tok::find_split_rule("whitespace"), nullptr);
   EXPECT_TRUE(tok::find_split_rule("pixtral")->adds_bos);
   EXPECT_FALSE(tok::find_split_rule("glm4")->adds_bos);
 }

@@ -1,0 +1,16 @@
+// What GGUF files say of models with latent attention in some layers, and in the others a delta
+// rule that decays by the element, as llama.cpp lays them out (Kimi Linear, Ling 3).
+#pragma once
+
+#include "core/model/families/reading/latent.h"
+
+namespace tenon {
+
+// Sizes of heads, ranks, which layers attend (the tensors tell), and experts, under transformers'
+// names. Faults where a key is missing, or contradicts another.
+void delta_latent_from_gguf(const GgufFields& fields, nlohmann::ordered_json& config);
+// The same as metadata.
+void delta_latent_to_gguf(const ModelPlan& plan, const std::string& architecture,
+                          GgufMetadata& out);
+
+}  // namespace tenon
