@@ -188,11 +188,11 @@ class Inference(unittest.TestCase):
         transfer = self.struct(a=1)
         self.refused(wrong, '"prompt" is missing')
         for words, fields in (
-                ("temperature is -1.0", {"temperature": -1}),
+                ("temperature is -1", {"temperature": -1}),
                 ("truncate_prompt_tokens", {"truncate_prompt_tokens": 3}),
                 ('adapter is "nope"', {"lora_name": "nope"}),
                 ('"media"', {"media": [pb.MediaItem(url="http://x/")]}),
-                ("top_p is 0.0", {"sampling": pb.RandomSampling(top_p=0)}),
+                ("top_p is 0", {"sampling": pb.RandomSampling(top_p=0)}),
                 ("thinking_token_budget", {"stopping": pb.StoppingCriteria(thinking_token_budget=5)}),
                 ("bad word 0 has no tokens", {"decoding": pb.DecodingParameters(
                     bad_words_token_ids=[pb.TokenIds()])}),
