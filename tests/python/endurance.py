@@ -113,7 +113,10 @@ def interrupted(drawn):
         process.send_signal(signal.SIGINT)
         if process.stdout.readline() != "again\n":
             sys.exit(f"endurance: it was not interrupted\n{process.communicate(timeout=60)}")
-    ended(process, "ended\n")
+    # It may have been read together with the line before, where nothing else would find it.
+    if process.stdout.readline() != "ended\n":
+        sys.exit(f"endurance: it did not end\n{process.communicate(timeout=60)}")
+    ended(process, "")
 
 
 def at_random_moments(drawn):
