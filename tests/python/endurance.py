@@ -156,6 +156,9 @@ def forked_and_left(drawn):
 
 
 def main():
+    # Where interrupts are ignored, as in the background of a shell, the processes would miss one that comes before they say
+    # otherwise, and go on until their answers end.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     seed = int(sys.argv[1]) if len(sys.argv) > 1 else random.randrange(1 << 30)
     drawn = random.Random(seed)
     print(f"seed {seed}", flush=True)
