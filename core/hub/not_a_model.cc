@@ -58,6 +58,10 @@ std::optional<std::string> inner_model(const std::string& folder,
 }  // namespace
 
 Status no_model_folder(const std::string& folder, Status why) {
+  std::error_code error;
+  if (folder.ends_with(".gguf") && !fs::exists(folder, error)) {
+    return not_found("cannot open " + path_in_quotes(folder) + ": No such file or directory");
+  }
   const std::vector<std::string> names = names_in(folder);
   if (has(names, "config.json")) return why;  // it is there, and something else is wrong
   const std::string lead = path_in_quotes(folder) + " has no config.json, ";

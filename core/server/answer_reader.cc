@@ -48,7 +48,8 @@ class FamilyReader final : public api::AnswerReader {
       case tenon::AnswerPart::tool_arguments:
         return out.push_back({.kind = Part::Kind::arguments, .text = std::move(delta.text)});
       case tenon::AnswerPart::tool_call_end:
-      case tenon::AnswerPart::tool_call_broken:  // whole calls are never broken
+      // The end of a forced call is missing, and what came of it stays. Other calls are whole.
+      case tenon::AnswerPart::tool_call_broken:
         return;
     }
   }
@@ -83,7 +84,9 @@ api::AnswerReaderFactory make_answer_reader(AnswerFormat format, const Tokenizer
     if (options.format == AnswerFormat()) return api::plain_reader();
     if (tools && tools->choice != "none") options.tools = input.call.chat.tools;
     options.prompt = input.prompt_text;
-    options.whole_calls = true;
+    // A grammar leaves nothing but a limit to break a call that was forced, so it goes out as it
+    // comes. Others may turn out to be none.
+    options.whole_calls = !(tools && tools->is_forced());
     // Turns of a conversation have prompts of their own, and so have their calls' ids.
     options.id_seed = std::hash<std::string_view>()(input.prompt_text) + input.sample;
     Result<AnswerParser> parser = AnswerParser::make(options, tokenizer, input.prompt_ids);

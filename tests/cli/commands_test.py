@@ -29,6 +29,8 @@ class CommandLine(unittest.TestCase):
                 (["rum", "Hi"], "'rum' is no command of 'tenon'; did you mean 'run'?"),
                 (["perplexity", "--model", "x"], "did you mean 'tenon model perplexity'?"),
                 (["model", "inf"], "'inf' is no command of 'tenon model'; did you mean 'info'?"),
+                (["version"], "'version' is no command of 'tenon'; did you mean 'tenon --version'?"),
+                (["help"], "'help' is no command of 'tenon'; did you mean 'tenon --help'?"),
                 (["model"], "a command is missing behind 'tenon model' – expected one of info, "),
                 (["run", "Hi", "--modle=x"], "'--modle' is no option of 'tenon run'; did you mean '--model'?"),
                 (["run", "Hi", "there"], "'there' is one argument too many for 'tenon run'"),
@@ -39,6 +41,10 @@ class CommandLine(unittest.TestCase):
                 self.assertEqual(done.returncode, 2)
                 self.assertIn(expected, done.stderr)
                 self.assertEqual(done.stderr.count("\n"), 1)
+
+    def test_a_file_that_is_not_there_is_named_as_it_was_given(self):
+        done = run("model", "info", "nowhere/t.gguf")
+        self.assertEqual((done.returncode, done.stderr), (1, "tenon: cannot open 'nowhere/t.gguf': No such file or directory\n"))
 
 
 class Tokenize(unittest.TestCase):

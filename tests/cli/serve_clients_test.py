@@ -79,6 +79,27 @@ class Clients(unittest.TestCase):
             "tools": [{"type": "function"} | function for function in FUNCTIONS]})["output"]
         self.assertEqual(item["name"], "count")
 
+    def test_a_call_that_was_forced_comes_in_pieces_and_is_cut_where_the_answer_is(self):
+        schema = {"type": "object", "properties": {"text": {"type": "string", "minLength": 1500}}, "required": ["text"],
+                  "additionalProperties": False}
+        body = {"messages": MESSAGES, "max_tokens": 200, "tool_choice": {"type": "function", "function": {"name": "write"}},
+                "tools": [{"type": "function", "function": {"name": "write", "parameters": schema}}]}
+        choice, = self.post("/v1/chat/completions", body)["choices"]
+        call, = choice["message"]["tool_calls"]
+        arguments = call["function"]["arguments"]
+        self.assertEqual((choice["finish_reason"], choice["message"]["content"]), ("length", None))
+        self.assertRegex(arguments, r'^\{\s*"text": ".{20}')
+        events = [json.loads(data) for data in self.server.events("/v1/chat/completions", body | {"stream": True})[:-1]]
+        pieces = [call["function"]["arguments"] for event in events for call in event["choices"][0]["delta"].get("tool_calls", [])]
+        self.assertEqual("".join(pieces), arguments)
+        self.assertEqual(events[-1]["choices"][0]["finish_reason"], "length")
+        tools = [{"name": "write", "input_schema": schema}]
+        message = self.post("/v1/messages", {"messages": MESSAGES, "max_tokens": 200, "tools": tools, "tool_choice": {"type": "any"}})
+        self.assertEqual((message["stop_reason"], message["content"][0]["type"]), ("max_tokens", "tool_use"))
+        response = self.post("/v1/responses", {"input": "a", "max_output_tokens": 200, "tool_choice": "required", "tools": [
+            {"type": "function", "name": "write", "parameters": schema}]})
+        self.assertEqual((response["status"], response["output"][0]["type"]), ("incomplete", "function_call"))
+
     def test_a_message_can_be_held_to_a_schema(self):
         body = {"messages": MESSAGES, "max_tokens": 400,
                 "output_config": {"format": {"type": "json_schema", "schema": SCHEMA}}}
@@ -103,6 +124,11 @@ class Clients(unittest.TestCase):
         error = self.post("/v1/messages", {"messages": MESSAGES, "max_tokens": 5,
                                            "thread": {"type": "create"}}, 400)["error"]
         self.assertEqual(error["details"], {"error_code": "thread_unsupported_request"})
+
+    def test_a_client_that_was_told_of_no_model_asks_the_only_one(self):
+        for model in ({}, {"model": "dummy"}):
+            answer = self.post("/v1/chat/completions", {"messages": MESSAGES, "max_tokens": 1} | model)
+            self.assertEqual(answer["usage"]["completion_tokens"], 1)
 
     def test_tokens_of_a_response_are_counted_before(self):
         body = {"model": "tale", "input": "Once upon a time", "instructions": "Be short."}

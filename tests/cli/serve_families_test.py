@@ -22,6 +22,15 @@ FAMILIES = {
                    '<think>\nhm\n</think>\n\n<minimax:tool_call>\n<invoke name="weather">\n<parameter name="city">Oslo'
                    '</parameter>\n</invoke>\n<invoke name="clock">\n</invoke>\n</minimax:tool_call>',
                    ("hm", "", [OSLO, ("clock", {})])),
+    "minimax_m3": ("]<]minimax[>[<tool_call>]<]minimax[>[<invoke name=> <mm:think>",
+                   '<mm:think>hm</mm:think>]<]minimax[>[<tool_call>\n]<]minimax[>[<invoke name="weather">]<]minimax[>[<city>'
+                   'Oslo]<]minimax[>[</city>]<]minimax[>[</invoke>\n]<]minimax[>[<invoke name="clock">]<]minimax[>[</invoke>'
+                   '\n]<]minimax[>[</tool_call>', ("hm", "", [OSLO, ("clock", {})])),
+    "deepseek_v32": ("<｜DSML｜function_calls> <think>",
+                     '<think>hm</think>See.\n\n<｜DSML｜function_calls>\n<｜DSML｜invoke name="weather">\n<｜DSML｜parameter '
+                     'name="city" string="true">Oslo</｜DSML｜parameter>\n<｜DSML｜parameter name="days" string="false">2'
+                     '</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜function_calls>',
+                     ("hm", "See.", [("weather", {"city": "Oslo", "days": 2})])),
     "seed_oss": ("<seed:tool_call><function=f><parameter=x> <seed:think>",
                  "<seed:think>hm</seed:think>Yes.\n<seed:tool_call>\n<function=weather>\n<parameter=city>Oslo</parameter>\n"
                  "</function>\n</seed:tool_call>", ("hm", "Yes.", [OSLO])),

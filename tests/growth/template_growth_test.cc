@@ -135,6 +135,23 @@ TEST(Growth, of_an_answer_is_in_proportion) {
                   "<arg_key>k@</arg_key>\n<arg_value>v</arg_value>\n", "", "</tool_call>"},
                  {"a long parameter", 1000, "<tool_call>f<arg_key>k</arg_key><arg_value>", "abc ",
                   "", "</arg_value></tool_call>"}});
+  expect_parsed(ToolCallFormat::deepseek_v32,
+                {{"parameters", 200, "<｜DSML｜function_calls><｜DSML｜invoke name=\"f\">",
+                  "<｜DSML｜parameter name=\"k@\" string=\"true\">v</｜DSML｜parameter>", "",
+                  "</｜DSML｜invoke></｜DSML｜function_calls>"},
+                 {"attributes", 100, "<｜DSML｜invoke name=\"f\"><｜DSML｜parameter name=\"k\" ",
+                  "a=@ ", "", ""}});
+  const std::string mark = "]<]minimax[>[";
+  const std::string call = mark + "<tool_call>" + mark + "<invoke name=\"f\">";
+  const std::string call_end = mark + "</invoke>" + mark + "</tool_call>";
+  expect_parsed(
+      ToolCallFormat::minimax_m3,
+      {{"parameters", 200, call, mark + "<k@>v" + mark + "</k@>", "", call_end},
+       {"a list", 200, call + mark + "<k>", mark + "<item>@" + mark + "</item>", "",
+        mark + "</k>" + call_end},
+       {"members of one name", 200, call + mark + "<k>",
+        mark + "<a>" + mark + "<b>@" + mark + "</b>" + mark + "</a>", "", mark + "</k>" + call_end},
+       {"marks", 300, call + mark + "<k>", mark, "", ""}});
   expect_parsed(
       ToolCallFormat::gemma4,
       {{"arguments", 300, "<|tool_call>call:f{", "k@:@", ",", "}<tool_call|>"},

@@ -113,7 +113,10 @@ def interrupted(drawn):
         process.send_signal(signal.SIGINT)
         if process.stdout.readline() != "again\n":
             sys.exit(f"endurance: it was not interrupted\n{process.communicate(timeout=60)}")
-    ended(process, "ended\n")
+    # It may have been read together with the line before, where nothing else would find it.
+    if process.stdout.readline() != "ended\n":
+        sys.exit(f"endurance: it did not end\n{process.communicate(timeout=60)}")
+    ended(process, "")
 
 
 def at_random_moments(drawn):
@@ -153,6 +156,9 @@ def forked_and_left(drawn):
 
 
 def main():
+    # Where interrupts are ignored, as in the background of a shell, the processes would miss one that comes before they say
+    # otherwise, and go on until their answers end.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     seed = int(sys.argv[1]) if len(sys.argv) > 1 else random.randrange(1 << 30)
     drawn = random.Random(seed)
     print(f"seed {seed}", flush=True)

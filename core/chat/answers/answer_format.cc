@@ -23,6 +23,7 @@ constexpr CallName kCallNames[] = {
     {ToolCallFormat::qwen3_coder, "qwen3_coder"},
     {ToolCallFormat::seed_oss, "seed_oss"},
     {ToolCallFormat::minimax_m2, "minimax_m2"},
+    {ToolCallFormat::minimax_m3, "minimax_m3"},
     {ToolCallFormat::glm, "glm"},
     {ToolCallFormat::llama3_json, "llama3_json"},
     {ToolCallFormat::pythonic, "pythonic"},
@@ -33,6 +34,9 @@ constexpr CallName kCallNames[] = {
     {ToolCallFormat::command_r7b, "command_r7b"},
     {ToolCallFormat::deepseek_v3, "deepseek_v3"},
     {ToolCallFormat::deepseek_v31, "deepseek_v31"},
+    {ToolCallFormat::deepseek_v32, "deepseek_v32"},
+    {ToolCallFormat::deepseek_v4, "deepseek_v4"},
+    {ToolCallFormat::deepseek_v41, "deepseek_v41"},
     {ToolCallFormat::kimi_k2, "kimi_k2"},
     {ToolCallFormat::nemotron, "nemotron"},
     {ToolCallFormat::olmo3, "olmo3"},
@@ -52,6 +56,7 @@ constexpr ReasoningName kReasoningNames[] = {
     {ReasoningFormat::think_response, "think_response"},
     {ReasoningFormat::think_answer, "think_answer"},
     {ReasoningFormat::seed_oss, "seed_oss"},
+    {ReasoningFormat::minimax_m3, "minimax_m3"},
     {ReasoningFormat::longcat, "longcat"},
     {ReasoningFormat::mistral, "mistral"},
     {ReasoningFormat::command_r, "command_r"},
@@ -95,6 +100,10 @@ struct CallMarks {
 constexpr CallMarks kCallMarks[] = {
     {ToolCallFormat::harmony, {"<|channel|>", "<|message|>"}},
     {ToolCallFormat::gemma4, {"<|tool_call>", "<tool_call|>"}},
+    {ToolCallFormat::deepseek_v41, {"｜DSML｜", " calls>"}},
+    {ToolCallFormat::deepseek_v32, {"｜DSML｜", "function_calls>"}},
+    {ToolCallFormat::deepseek_v4, {"｜DSML｜", "tool_calls>"}},
+    {ToolCallFormat::minimax_m3, {"]<]minimax[>[", "<invoke name="}},
     {ToolCallFormat::glm, {"<arg_key>", "<arg_value>"}},
     {ToolCallFormat::minimax_m2, {"<minimax:tool_call>", "<invoke name="}},
     {ToolCallFormat::seed_oss, {"<seed:tool_call>", "<parameter="}},
@@ -119,7 +128,7 @@ constexpr CallMarks kCallMarks[] = {
     {ToolCallFormat::gemma, {"<start_of_turn>", "<end_of_turn>"}},
 };
 // Formats that begin as one of ours and go on otherwise.
-constexpr std::string_view kOtherCalls[] = {"<function name=", "<｜DSML｜", "]<]minimax", "|DSML|"};
+constexpr std::string_view kOtherCalls[] = {"<function name=", "|DSML|"};
 
 bool contains(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
@@ -151,6 +160,7 @@ ReasoningFormat reasoning_format_of(std::string_view source) {
     return ReasoningFormat::gemma4;
   }
   if (contains(source, "<seed:think>")) return ReasoningFormat::seed_oss;
+  if (contains(source, "<mm:think>")) return ReasoningFormat::minimax_m3;
   if (contains(source, "<longcat_think>")) return ReasoningFormat::longcat;
   if (contains(source, "<think>") || contains(source, "</think>")) {
     return contains(source, "<response></response>") ? ReasoningFormat::think_response

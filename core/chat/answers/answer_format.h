@@ -22,6 +22,8 @@ enum class ToolCallFormat : uint8_t {
   seed_oss,     // the same in <seed:tool_call>
   minimax_m2,   // <minimax:tool_call><invoke name="NAME"><parameter name="KEY">VALUE</parameter>
                 // </invoke></minimax:tool_call>
+  minimax_m3,   // the same with ]<]minimax[>[ before each tag, and parameters as elements:
+                // <tool_call><invoke name="NAME"><KEY>VALUE</KEY></invoke></tool_call>
   glm,          // <tool_call>NAME<arg_key>KEY</arg_key><arg_value>VALUE</arg_value></tool_call>
   llama3_json,  // {"name": …, "parameters": …} as the whole answer, perhaps after <|python_tag|>
   pythonic,     // [name(key=value, …), …] as the whole answer
@@ -33,6 +35,11 @@ enum class ToolCallFormat : uint8_t {
   deepseek_v3,   // <｜tool▁call▁begin｜>function<｜tool▁sep｜>name ```json {…}
                  // ```<｜tool▁call▁end｜>
   deepseek_v31,  // <｜tool▁call▁begin｜>name<｜tool▁sep｜>{…}<｜tool▁call▁end｜>
+  deepseek_v32,  // <｜DSML｜function_calls><｜DSML｜invoke name="NAME"><｜DSML｜parameter
+                 // name="KEY"
+                 // string="true">VALUE</｜DSML｜parameter></｜DSML｜invoke></｜DSML｜function_calls>
+  deepseek_v4,   // the same in <｜DSML｜tool_calls>
+  deepseek_v41,  // the same in <｜DSML｜ calls>, with a space before the name of every tag
   kimi_k2,       // <|tool_call_begin|>functions.name:0<|tool_call_argument_begin|>{…}
                  // <|tool_call_end|>
   nemotron,      // <TOOLCALL>[{"name": …, "arguments": …}]</TOOLCALL>
@@ -49,6 +56,7 @@ enum class ReasoningFormat : uint8_t {
   think_response,  // the same, and the content in <response>…</response>
   think_answer,    // the same, and the content in <answer>…</answer>
   seed_oss,        // <seed:think>…</seed:think>
+  minimax_m3,      // <mm:think>…</mm:think>
   longcat,         // <longcat_think>…</longcat_think>
   mistral,         // [THINK]…[/THINK]
   command_r,       // <|START_THINKING|>…<|END_THINKING|>

@@ -11,6 +11,7 @@ constexpr std::string_view kSeparator = "<｜tool▁sep｜>";
 constexpr std::string_view kArguments = "[ARGS]";
 constexpr std::string_view kCallId = "[CALL_ID]";
 constexpr std::string_view kToolCode = "```tool_code";
+constexpr std::string_view kMinimaxMark = "]<]minimax[>[";
 constexpr std::string_view kKimiArguments = "<|tool_call_argument_begin|>";
 
 constexpr TagWords kQwenTags = {.call_open = "<tool_call>",
@@ -36,6 +37,31 @@ constexpr TagWords kMinimaxTags = {.call_open = "<minimax:tool_call>",
                                    .parameter_open = "<parameter name=\"",
                                    .key_end = {"\">", ""},
                                    .parameter_close = "</parameter>"};
+constexpr TagWords kDeepseekV32Tags = {.call_open = "<｜DSML｜function_calls>",
+                                       .call_close = "</｜DSML｜function_calls>",
+                                       .function_open = "<｜DSML｜invoke name=\"",
+                                       .name_end = "\">",
+                                       .function_close = "</｜DSML｜invoke>",
+                                       .parameter_open = "<｜DSML｜parameter name=\"",
+                                       .key_end = {"\"", ">"},
+                                       .parameter_close = "</｜DSML｜parameter>",
+                                       .has_attributes = true};
+constexpr TagWords kDeepseekV4Tags = [] {
+  TagWords words = kDeepseekV32Tags;
+  words.call_open = "<｜DSML｜tool_calls>";
+  words.call_close = "</｜DSML｜tool_calls>";
+  return words;
+}();
+constexpr TagWords kDeepseekV41Tags = [] {
+  TagWords words = kDeepseekV32Tags;
+  words.call_open = "<｜DSML｜ calls>";
+  words.call_close = "</｜DSML｜ calls>";
+  words.function_open = "<｜DSML｜ invoke name=\"";
+  words.function_close = "</｜DSML｜ invoke>";
+  words.parameter_open = "<｜DSML｜ parameter name=\"";
+  words.parameter_close = "</｜DSML｜ parameter>";
+  return words;
+}();
 constexpr TagWords kGlmTags = {.call_open = "",
                                .call_close = "",
                                .function_open = "<tool_call>",
@@ -46,10 +72,22 @@ constexpr TagWords kGlmTags = {.call_open = "",
                                .parameter_close = "</arg_value>"};
 
 const TagWords& tag_words(ToolCallFormat format) {
-  return format == ToolCallFormat::seed_oss     ? kSeedTags
-         : format == ToolCallFormat::minimax_m2 ? kMinimaxTags
-         : format == ToolCallFormat::glm        ? kGlmTags
-                                                : kQwenTags;
+  switch (format) {
+    case ToolCallFormat::seed_oss:
+      return kSeedTags;
+    case ToolCallFormat::minimax_m2:
+      return kMinimaxTags;
+    case ToolCallFormat::deepseek_v32:
+      return kDeepseekV32Tags;
+    case ToolCallFormat::deepseek_v4:
+      return kDeepseekV4Tags;
+    case ToolCallFormat::deepseek_v41:
+      return kDeepseekV41Tags;
+    case ToolCallFormat::glm:
+      return kGlmTags;
+    default:
+      return kQwenTags;
+  }
 }
 
 }  // namespace
@@ -73,6 +111,9 @@ CallSyntax call_syntax(ToolCallFormat format) {
     case ToolCallFormat::qwen3_coder:
     case ToolCallFormat::seed_oss:
     case ToolCallFormat::minimax_m2:
+    case ToolCallFormat::deepseek_v32:
+    case ToolCallFormat::deepseek_v4:
+    case ToolCallFormat::deepseek_v41:
     case ToolCallFormat::glm: {
       const TagWords& words = tag_words(format);
       syntax.opens = {words.function_open};
@@ -85,6 +126,10 @@ CallSyntax call_syntax(ToolCallFormat format) {
       }
       break;
     }
+    case ToolCallFormat::minimax_m3:
+      syntax.opens = {kMinimaxMark};
+      syntax.within = {kMinimaxMark, "<tool_call>", "</tool_call>"};
+      break;
     case ToolCallFormat::llama3_json:
       syntax.opens = {"<|python_tag|>"};
       syntax.unmarked = syntax.repeats = syntax.separated = true;
@@ -163,6 +208,8 @@ ReasoningSyntax reasoning_syntax(ReasoningFormat format) {
       return {{"<think>"}, {"</think>"}, {"<answer>", "</answer>"}};
     case ReasoningFormat::seed_oss:
       return {{"<seed:think>"}, {"</seed:think>"}, {}};
+    case ReasoningFormat::minimax_m3:
+      return {{"<mm:think>"}, {"</mm:think>"}, {}};
     case ReasoningFormat::longcat:
       return {{"<longcat_think>"}, {"</longcat_think>"}, {}};
     case ReasoningFormat::gemma4:
@@ -196,6 +243,9 @@ std::unique_ptr<CallReader> read_call(ToolCallFormat format, std::string_view op
     case ToolCallFormat::qwen3_coder:
     case ToolCallFormat::seed_oss:
     case ToolCallFormat::minimax_m2:
+    case ToolCallFormat::deepseek_v32:
+    case ToolCallFormat::deepseek_v4:
+    case ToolCallFormat::deepseek_v41:
     case ToolCallFormat::glm: {
       const TagWords& words = tag_words(format);
       return read_tagged_call(words, tools, open == words.function_open);
@@ -204,6 +254,8 @@ std::unique_ptr<CallReader> read_call(ToolCallFormat format, std::string_view op
       named.name_end = kKimiArguments;
       named.numbered = true;
       return read_named_call(named);
+    case ToolCallFormat::minimax_m3:
+      return read_element_calls(kMinimaxMark, tools, !texts.empty() && texts[0] == kMinimaxMark);
     case ToolCallFormat::gemma4:
       return read_gemma_call(!texts.empty());
     case ToolCallFormat::mistral:

@@ -30,6 +30,7 @@ class MarkedAnswer final : public AnswerMachine {
     append(behind_call_, without(calls_.closes, specials));
     at_start_ = inside_;
     append(at_start_, without(reasoning_.opens, specials));
+    append(at_start_, closing_);
     is_reasoning_ =
         std::any_of(reasoning_.opens.begin(), reasoning_.opens.end(),
                     [&](std::string_view open) { return trim(prompt).ends_with(open); });
@@ -165,7 +166,8 @@ class MarkedAnswer final : public AnswerMachine {
       prelude_ += text;
     } else if (has(reasoning_.opens, marker)) {
       begin_reasoning(out);
-    } else if (has(reasoning_.ignored, marker)) {
+    } else if (has(reasoning_.ignored, marker) || has(reasoning_.closes, marker)) {
+      // A closer where nothing was thought says no more than that.
       out.drop_space_before();
       out.drop_space_behind();
     } else if (place_ == Place::behind_call && has(calls_.closes, marker)) {

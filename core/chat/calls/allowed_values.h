@@ -4,8 +4,10 @@
 #include <cstdint>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace tenon::chat {
 
@@ -49,11 +51,16 @@ struct ParameterSchema {
   bool is_expected = true;
 };
 
-// What `schema`, that of a tool's parameters, says of the one that is called `name`. Sees through
+// Where a value stands in the arguments of a tool: the names of members, and "" for an item of a
+// list.
+using ValuePath = std::vector<std::string>;
+
+// What `schema`, that of a tool's parameters, says of the value at `path`. Sees through
 // allOf, anyOf, oneOf, if, $ref and $dynamicRef into the same schema, enum, const and nullable, of
 // the parameters as a whole too. A schema that takes more than 100,000 steps to look through, or
 // that allows no value, says nothing.
-ParameterSchema schema_of_parameter(const nlohmann::ordered_json& schema, std::string_view name);
+ParameterSchema schema_of_value(const nlohmann::ordered_json& schema,
+                                std::span<const std::string> path);
 
 // The value that a model wrote without saying its type, as JSON:
 // a text that `enum` or `const` names is that text; JSON of another type that is allowed, or one of

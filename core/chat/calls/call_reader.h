@@ -62,6 +62,11 @@ std::unique_ptr<CallReader> read_arguments(std::string_view name);
 std::unique_ptr<CallReader> read_tagged_call(const TagWords& words, const Tools& tools,
                                              bool opened);
 
+// Calls whose parameters are elements, with `mark` before every tag: MiniMax-M3's. Takes over after
+// the first mark, and reads all calls of a <tool_call>. `is_text`: the mark is known by its text.
+std::unique_ptr<CallReader> read_element_calls(std::string_view mark, const Tools& tools,
+                                               bool is_text);
+
 // call:NAME{KEY:VALUE,…} with texts between two `quote`: Gemma 4's. `is_text`: the quote is known
 // by its text, and is no special token.
 inline constexpr std::string_view kGemmaQuote = "<|\"|>";

@@ -42,10 +42,11 @@ JsonTypes types_called(std::string_view written) {
 
 class SchemaWalk {
  public:
-  SchemaWalk(const ordered_json& root, std::string_view name) : root_(root), name_(name) {}
+  SchemaWalk(const ordered_json& root, std::span<const std::string> path)
+      : root_(root), path_(path) {}
 
   ParameterSchema run() {
-    const Found found = look(root_, /*of_parameter=*/true);
+    const Found found = look(root_, 0);
     ParameterSchema schema;
     if (found && !found->is_nothing() && steps_ <= kMostSteps) schema.values = *found;
     schema.is_expected = is_listed_ || !lists_any_ || steps_ > kMostSteps;
@@ -55,20 +56,20 @@ class SchemaWalk {
  private:
   // Null: a schema that only leads back to itself, which neither allows nor forbids.
   using Found = std::optional<AllowedValues>;
-  using Asked = std::pair<const ordered_json*, bool>;
+  using Asked = std::pair<const ordered_json*, size_t>;
 
-  // What a schema allows for the parameter in the object that it describes, or as a value itself.
-  Found look(const ordered_json& schema, bool of_parameter) {
+  // What the schema of the value that the first `at` steps lead to allows at the end of the path.
+  Found look(const ordered_json& schema, size_t at) {
     if (schema.is_boolean() && !schema.get<bool>()) return AllowedValues{.types = 0};
     if (!schema.is_object()) return AllowedValues{};
-    const Asked asked{&schema, of_parameter};
+    const Asked asked{&schema, at};
     if (const auto known = known_.find(asked); known != known_.end()) return spend(known->second);
     if (open_.size() == kDeepest || ++steps_ > kMostSteps) return AllowedValues{};
     if (!open_.insert(asked).second) {
       has_circle_ = true;
       return std::nullopt;
     }
-    Found found = everything_in(schema, of_parameter);
+    Found found = everything_in(schema, at);
     open_.erase(asked);
     // Within a circle the answer depends on where it was entered.
     if (!has_circle_) known_[asked] = found;
@@ -76,16 +77,16 @@ class SchemaWalk {
   }
 
   // All that stands in a schema holds at the same time.
-  Found everything_in(const ordered_json& schema, bool of_parameter) {
-    std::vector<Found> parts = {reference(schema, of_parameter)};
+  Found everything_in(const ordered_json& schema, size_t at) {
+    std::vector<Found> parts = {reference(schema, at)};
     for (const char* const key : {"anyOf", "oneOf"}) {
-      parts.push_back(alternatives(json_member(schema, key), of_parameter));
+      parts.push_back(alternatives(json_member(schema, key), at));
     }
     if (const ordered_json* all = json_member(schema, "allOf"); all != nullptr && all->is_array()) {
-      for (const ordered_json& part : *all) parts.push_back(look(part, of_parameter));
+      for (const ordered_json& part : *all) parts.push_back(look(part, at));
     }
-    parts.push_back(conditional(schema, of_parameter));
-    Found found = of_parameter ? own_parameter(schema) : own_value(schema);
+    parts.push_back(conditional(schema, at));
+    Found found = is_end(at) ? own_value(schema) : own_part(schema, at);
     bool leads_back = false;
     for (const Found& part : parts) {
       leads_back |= !part;
@@ -93,7 +94,7 @@ class SchemaWalk {
     }
     if (leads_back && found && found->is_anything()) return std::nullopt;
     const ordered_json* nullable = json_member(schema, "nullable");
-    if (!of_parameter && found && nullable != nullptr && *nullable == true) {
+    if (is_end(at) && found && nullable != nullptr && *nullable == true) {
       found->types |= static_cast<JsonTypes>(JsonType::null);
     }
     return found;
@@ -141,27 +142,36 @@ class SchemaWalk {
     return allowed;
   }
 
-  Found own_parameter(const ordered_json& schema) {
+  bool is_end(size_t at) const { return at == path_.size(); }
+
+  // Of the next step.
+  Found own_part(const ordered_json& schema, size_t at) {
+    const std::string& step = path_[at];
+    if (step.empty()) {
+      const ordered_json* items = json_member(schema, "items");
+      const bool one_by_one = json_member(schema, "prefixItems") != nullptr;
+      return items == nullptr || one_by_one ? AllowedValues{} : look(*items, at + 1);
+    }
     const ordered_json* properties = json_member(schema, "properties");
     lists_any_ |= properties != nullptr && properties->is_object() && !properties->empty();
     if (const ordered_json* own =
-            properties == nullptr ? nullptr : json_member(*properties, name_)) {
+            properties == nullptr ? nullptr : json_member(*properties, step)) {
       is_listed_ = true;
-      return look(*own, false);
+      return look(*own, at + 1);
     }
     const ordered_json* others = json_member(schema, "additionalProperties");
     const bool has_patterns = json_member(schema, "patternProperties") != nullptr;
     is_listed_ |= has_patterns || (others != nullptr && *others != false);
     if (has_patterns || others == nullptr) return AllowedValues{};
-    return look(*others, false);
+    return look(*others, at + 1);
   }
 
-  Found reference(const ordered_json& schema, bool of_parameter) {
+  Found reference(const ordered_json& schema, size_t at) {
     for (const char* const key : {"$ref", "$dynamicRef"}) {
       const ordered_json* text = json_member(schema, key);
       if (text == nullptr || !text->is_string()) continue;
       const ordered_json* target = target_of(text->get_ref<const std::string&>());
-      return target == nullptr ? AllowedValues{} : look(*target, of_parameter);
+      return target == nullptr ? AllowedValues{} : look(*target, at);
     }
     return AllowedValues{};
   }
@@ -198,11 +208,11 @@ class SchemaWalk {
     return nullptr;
   }
 
-  Found alternatives(const ordered_json* list, bool of_parameter) {
+  Found alternatives(const ordered_json* list, size_t at) {
     if (list == nullptr || !list->is_array()) return AllowedValues{};
     Found found;
     for (const ordered_json& one : *list) {
-      const Found more = look(one, of_parameter);
+      const Found more = look(one, at);
       if (!more) continue;
       steps_ += more->members.size();
       found = found ? allowed_in_either(*std::move(found), *more) : *more;
@@ -210,19 +220,19 @@ class SchemaWalk {
     return found;
   }
 
-  Found conditional(const ordered_json& schema, bool of_parameter) {
+  Found conditional(const ordered_json& schema, size_t at) {
     if (json_member(schema, "if") == nullptr) return AllowedValues{};
     Found found;
     for (const char* const key : {"then", "else"}) {
       const ordered_json* branch = json_member(schema, key);
-      const Found more = branch == nullptr ? AllowedValues{} : look(*branch, of_parameter);
+      const Found more = branch == nullptr ? AllowedValues{} : look(*branch, at);
       if (more) found = found ? allowed_in_either(*std::move(found), *more) : *more;
     }
     return found;
   }
 
   const ordered_json& root_;
-  std::string_view name_;
+  std::span<const std::string> path_;
   std::map<Asked, Found> known_;
   std::set<Asked> open_;
   size_t steps_ = 0;
@@ -231,8 +241,8 @@ class SchemaWalk {
 
 }  // namespace
 
-ParameterSchema schema_of_parameter(const ordered_json& schema, std::string_view name) {
-  return SchemaWalk(schema, name).run();
+ParameterSchema schema_of_value(const ordered_json& schema, std::span<const std::string> path) {
+  return SchemaWalk(schema, path).run();
 }
 
 }  // namespace tenon::chat

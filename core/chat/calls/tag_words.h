@@ -15,6 +15,9 @@ struct TagWords {
   std::string_view parameter_open;          // comes before a key
   std::array<std::string_view, 2> key_end;  // after it; white space may come between the two
   std::string_view parameter_close;         // after a value
+  // Attributes may come between the two of `key_end`: string="true" of a text, string="false" of
+  // JSON.
+  bool has_attributes = false;
   bool in_lines = false;  // a line end at either side of a value belongs to the tags
 
   // Whether it is one of the tags between a call's first and last.

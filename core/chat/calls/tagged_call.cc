@@ -134,17 +134,31 @@ class TaggedCallReader final : public CallReader {
     if (advance(words_.key_end, end_, c)) {
       if (!is_whole(words_.key_end, end_)) return ReadStatus::more;
       end_ = {};
-      begin_value(std::exchange(word_, {}), out);
+      begin_value(std::exchange(word_, {}), std::exchange(attributes_, {}), out);
       return ReadStatus::more;
     }
+    if (words_.has_attributes && end_.part == 1) return push_attribute(c);
     return !end_.has_begun() && push_word(c) ? ReadStatus::more : ReadStatus::failed;
   }
+  ReadStatus push_attribute(char c) {
+    if (c == '\n' || c == '<' || attributes_.size() == kMostNameBytes) return ReadStatus::failed;
+    attributes_ += c;
+    return ReadStatus::more;
+  }
 
-  void begin_value(std::string key, AnswerOutput& out) {
+  void begin_value(std::string key, std::string_view attributes, AnswerOutput& out) {
     out.arguments(keys_.empty() ? "{\"" : ", \"");
     out.arguments(escaped_json(key));
     out.arguments("\": ");
     allowed_ = &tools_.parameter(name_, key).values;
+    if (const std::string_view said = trim(attributes); said == "string=\"true\"") {
+      said_ = {.types = static_cast<JsonTypes>(JsonType::text)};
+      allowed_ = &said_;
+    } else if (said == "string=\"false\"" && !allowed_->is_text_or_null()) {
+      said_ = *allowed_;
+      said_.types &= static_cast<JsonTypes>(~static_cast<JsonTypes>(JsonType::text));
+      allowed_ = &said_;
+    }
     keys_.insert(std::move(key));
     word_.clear();
     value_.clear();
@@ -171,7 +185,7 @@ class TaggedCallReader final : public CallReader {
       return ReadStatus::more;
     }
     end_value(out);
-    begin_value(value_end_->next_name(), out);
+    begin_value(value_end_->next_name(), std::string(value_end_->next_attributes()), out);
     return ReadStatus::more;
   }
 
@@ -234,10 +248,11 @@ class TaggedCallReader final : public CallReader {
   const bool in_tag_;
   Part part_;
   MarkerScanner scanner_;
-  std::string name_, word_, value_;
+  std::string name_, word_, attributes_, value_;
   End end_;
   std::set<std::string> keys_;
   const AllowedValues* allowed_ = nullptr;  // of the value that is being read
+  AllowedValues said_;                      // the same, where attributes say more than the schema
   std::optional<TaggedValue> value_end_;
   bool is_streamed_ = false;
   uint32_t looks_ = 0;

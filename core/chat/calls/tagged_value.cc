@@ -10,9 +10,10 @@
 namespace tenon::chat {
 namespace {
 
-// The parts of a mark: texts, and two that stand for more.
-constexpr std::string_view kSpace = " ";    // white space, or nothing
-constexpr std::string_view kName = "NAME";  // up to the first byte of the next part
+// The parts of a mark: texts, and three that stand for more.
+constexpr std::string_view kSpace = " ";                // white space, or nothing
+constexpr std::string_view kName = "NAME";              // up to the first byte of the next part
+constexpr std::string_view kAttributes = "ATTRIBUTES";  // the same, or nothing
 
 size_t part_count(std::span<const std::string_view> parts) {
   return static_cast<size_t>(std::find(parts.begin(), parts.end(), "") - parts.begin());
@@ -21,13 +22,16 @@ size_t part_count(std::span<const std::string_view> parts) {
 bool is_name_byte(char c) {
   return c != '\n' && c != '<' && c != '"';
 }
+bool is_attribute_byte(char c) {
+  return c != '\n' && c != '<';
+}
 
 }  // namespace
 
 // In the order of Mark.
 TaggedValue::Marks TaggedValue::marks_of(const TagWords& words) {
   const auto& [end, then] = words.key_end;
-  const std::string_view gap = then.empty() ? then : kSpace;
+  const std::string_view gap = words.has_attributes ? kAttributes : then.empty() ? then : kSpace;
   return {{
       {words.parameter_close, kSpace, words.parameter_open, kName, end, gap, then},
       {words.parameter_close, kSpace, words.function_close},
@@ -133,6 +137,13 @@ TaggedValue::Step TaggedValue::advance(Mark mark, char c) {
     ++at.part;
     at.bytes = 0;
   }
+  if (parts[at.part] == kAttributes) {
+    if (c != parts[at.part + 1].front()) {
+      return is_attribute_byte(c) && ++at.bytes <= kMostNameBytes ? Step::more : Step::none;
+    }
+    ++at.part;
+    at.bytes = 0;
+  }
   const std::string_view part = parts[at.part];
   if (c != part[at.bytes]) return Step::none;
   if (++at.bytes < part.size()) return Step::more;
@@ -147,10 +158,15 @@ TaggedValue::Event TaggedValue::on_whole(Mark mark, std::string& value) {
     case Mark::next_parameter:
     case Mark::parameter_alone: {
       const size_t begin = run_.rfind(words_.parameter_open) + words_.parameter_open.size();
-      const std::string name = run_.substr(begin, run_.find(words_.key_end[0], begin) - begin);
+      const size_t end = run_.find(words_.key_end[0], begin);
+      const std::string name = run_.substr(begin, end - begin);
       const bool fits = mark == Mark::next_parameter && lines_fit() && rules_.may_follow(name);
       if (!fits && !rules_.is_no_text()) return Event::more;
       name_ = name;
+      if (words_.has_attributes) {
+        const size_t attributes = end + words_.key_end[0].size();
+        attributes_ = run_.substr(attributes, run_.size() - words_.key_end[1].size() - attributes);
+      }
       value += closed_;
       return Event::parameter;
     }

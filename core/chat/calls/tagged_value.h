@@ -46,6 +46,7 @@ class TaggedValue {
   // value has too.
   bool end(bool is_closed);
   const std::string& next_name() const { return name_; }
+  const std::string& next_attributes() const { return attributes_; }
   // What was read beyond "</function>", once the call has ended.
   std::string take_rest() { return std::move(rest_); }
 
@@ -61,7 +62,7 @@ class TaggedValue {
     next_bare_call,
     count
   };
-  // Texts in order, and three words that stand for more.
+  // Texts in order, and words that stand for more.
   static constexpr size_t kMostParts = 7;
   using Parts = std::array<std::string_view, kMostParts>;
   using Marks = std::array<Parts, static_cast<size_t>(Mark::count)>;
@@ -90,7 +91,7 @@ class TaggedValue {
   char before_ = 0;      // the byte before them
   std::string input_;    // what is looked at again, and the latest byte …
   size_t input_at_ = 0;  // … from here on
-  std::string name_;
+  std::string name_, attributes_;
   std::string closed_;       // a pair that may be the last, and what followed it
   size_t closed_bytes_ = 0;  // of the pair
   std::string rest_;

@@ -35,13 +35,17 @@ Result<Tools> Tools::read(std::string_view json) {
 }
 
 const ParameterSchema& Tools::parameter(std::string_view tool, std::string_view name) const {
+  return value(tool, {std::string(name)});
+}
+
+const ParameterSchema& Tools::value(std::string_view tool, const ValuePath& path) const {
   static const ParameterSchema kUnknown;
   const auto found = tools_.find(tool);
   if (found == tools_.end() || found->second.schema == nullptr) return kUnknown;
   auto& asked = found->second.asked;
-  const auto known = asked.find(name);
+  const auto known = asked.find(path);
   if (known != asked.end()) return known->second;
-  return asked.emplace(name, schema_of_parameter(*found->second.schema, name)).first->second;
+  return asked.emplace(path, schema_of_value(*found->second.schema, path)).first->second;
 }
 
 std::string unquoted_value_json(std::string_view text) {

@@ -20,13 +20,15 @@ class Tools {
   static Result<Tools> read(std::string_view json);
   bool empty() const { return tools_.empty(); }
   bool knows(std::string_view name) const { return tools_.find(name) != tools_.end(); }
-  // What the schema of a tool says of one parameter; of an unknown tool, nothing.
+  // What the schema of a tool says of one parameter, or of a value within one; of an unknown tool,
+  // nothing.
   const ParameterSchema& parameter(std::string_view tool, std::string_view name) const;
+  const ParameterSchema& value(std::string_view tool, const ValuePath& path) const;
 
  private:
   struct Tool {
     std::shared_ptr<const nlohmann::ordered_json> schema;  // of its parameters; null: none
-    mutable std::map<std::string, ParameterSchema, std::less<>> asked = {};
+    mutable std::map<ValuePath, ParameterSchema> asked = {};
   };
   std::map<std::string, Tool, std::less<>> tools_;
 };

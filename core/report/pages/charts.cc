@@ -147,7 +147,9 @@ std::string value_ticks(const ValueAxis& axis, double height, std::string_view u
 }  // namespace
 
 std::string arm_colour(size_t arm) {
-  return format("var(--c%zu)", arm % 6);
+  // The base's is its own.
+  constexpr size_t kOthers = 11;
+  return format("var(--c%zu)", arm == 0 ? arm : 1 + (arm - 1) % kOthers);
 }
 std::string part_colour(size_t part) {
   return format("var(--p%zu)", part % 6);

@@ -3,6 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "core/report/pages/charts.h"
 #include "core/report/pages/format.h"
@@ -13,6 +18,7 @@ namespace {
 
 constexpr double kWidth = 560, kHeight = 300;
 constexpr double kLeft = 62, kRight = 76, kTop = 14, kBottom = 44;
+constexpr double kRing = 11, kWordsHeight = 13;  // of marks
 
 // A median and the ends of its interval, which are the median itself where it has none.
 struct Band {
@@ -70,7 +76,7 @@ class Plot {
     return out + svg::text(kLeft - 6, kTop - 2, "ms", "side");
   }
 
-  std::string curve(const Sweep& sweep, size_t arm) const {
+  std::string curve(const Sweep& sweep, size_t arm) {
     std::string points, upper, lower;
     for (const SweepPoint& point : sweep.points) {
       const Band band = band_of(point, latency_);
@@ -122,21 +128,49 @@ class Plot {
            html_text(title) + "</title></circle>\n";
   }
 
-  // A ring around the point, and its word to the right of it.
-  std::string mark(const Sweep& sweep, size_t i, const std::string& colour,
-                   const char* word) const {
+  // A ring around the point, and its words next to it.
+  std::string mark(const Sweep& sweep, size_t i, const std::string& colour, const char* word) {
     const SweepPoint& point = sweep.points[i];
     const double ms = band_of(point, latency_).middle;
     if (ms <= 0) return {};
     const double at = x(point.tokens_per_second), up = y(ms);
-    return format("<circle cx=\"%.1f\" cy=\"%.1f\" r=\"7\" style=\"fill:none;stroke:%s\"/>\n", at,
-                  up, colour.c_str()) +
-           svg::text(at + 11, up + 4, word + format(" %g", point.load), "mark");
+    const std::string ring =
+        format("<circle cx=\"%.1f\" cy=\"%.1f\" r=\"7\" style=\"fill:none;stroke:%s\"/>\n", at, up,
+               colour.c_str());
+    const std::string words = word + format(" %g", point.load);
+    const auto place = place_of(words, at, up);
+    return place ? ring + svg::text(place->x, place->y, words, "mark") : ring;
+  }
+
+  struct Place {
+    double x, y, width;
+    bool meets(const Place& other) const {
+      return std::abs(y - other.y) < kWordsHeight && x < other.x + other.width &&
+             other.x < x + width;
+    }
+  };
+
+  // To the right of the point or to the left, in its line or some lines away, where no other words
+  // stand. Nothing: there is no such place.
+  std::optional<Place> place_of(std::string_view words, double at, double up) {
+    const double width = text_width(words);
+    for (const double lines : {0.0, 1.0, -1.0, 2.0, -2.0, 3.0, -3.0}) {
+      for (const double x : {at + kRing, at - kRing - width}) {
+        const Place place{x, up + 4 + kWordsHeight * lines, width};
+        const bool inside =
+            x >= kLeft && x + width <= kWidth && place.y >= kTop && place.y <= kHeight - kBottom;
+        const auto meets = [&place](const Place& other) { return place.meets(other); };
+        if (!inside || std::any_of(words_.begin(), words_.end(), meets)) continue;
+        return words_.emplace_back(place);
+      }
+    }
+    return std::nullopt;
   }
 
   const SweepLatency latency_;
   double throughput_ = 1, low_ = 0, high_ = 1;
   bool logarithmic_ = false;
+  std::vector<Place> words_;  // of marks
 };
 
 }  // namespace
@@ -146,7 +180,7 @@ Picture sweep_chart(const std::vector<Sweep>& sweeps, SweepLatency latency) {
       {"sweep-ttft", "time to the first token over throughput"},
       {"sweep-latency", "latency of whole answers over throughput"},
       {"sweep-gap", "gap between tokens over throughput"}};
-  const Plot plot(sweeps, latency);
+  Plot plot(sweeps, latency);
   const auto& [name, title] = kNames[static_cast<size_t>(latency)];
   Picture picture{.name = name, .title = title, .width = kWidth, .height = kHeight};
   picture.body = plot.grid();

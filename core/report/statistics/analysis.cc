@@ -327,13 +327,21 @@ void note_saturation(const MeasuredComparison& measured, std::string_view arm,
       "long the piece is – lower the rate");
 }
 
+bool is_simulated(const MeasuredArm& arm) {
+  const auto executor = arm.plugins.find("executor");
+  return executor != arm.plugins.end() && executor->second == "sim";
+}
+
 // Where memory of two processes lies makes a difference of a few percent at most.
 constexpr double kOfPlaces = 0.05;
 
 void note_places(const MeasuredComparison& measured, const ArmResult& arm,
                  std::vector<std::string>& notes) {
   const MetricResult* found = arm.find(measured.plan.primary);
-  if (found == nullptr || measured.plan.restart > 0 || arm.arm->is_server) return;
+  if (found == nullptr || measured.plan.restart > 0 || arm.arm->is_server ||
+      is_simulated(*arm.arm)) {
+    return;
+  }
   const bool decided = found->verdict == Verdict::better || found->verdict == Verdict::worse;
   if (!decided || std::abs(found->log_ratio.estimate) > kOfPlaces) return;
   notes.push_back(
@@ -385,9 +393,7 @@ ArmResult arm_result(const MeasuredComparison& measured, const MeasuredArm& arm,
     for (std::string& own : own_costs(a, b, measured.arms.front(), arm)) {
       out.why.push_back(std::move(own));
     }
-    const auto executor = arm.plugins.find("executor");
-    const bool simulated = executor != arm.plugins.end() && executor->second == "sim";
-    out.machine_use = machine_use(a, b, measured.arms.front().name, simulated);
+    out.machine_use = machine_use(a, b, measured.arms.front().name, is_simulated(arm));
   }
   if (!out.different_answers && served) note_servers(measured, found, out);
   note_drops(out, out.notes);

@@ -10,12 +10,13 @@ docs/python.md explains it.
 """
 
 import atexit
+import sys
 
 from . import _tenon, absent, plugins
 from .async_llm import AsyncLLM
 from .comparison import Comparison, compare
 from .distributed import cleanup_dist_env_and_memory
-from .engine import EngineArgs, FlexibleArgumentParser, LLMEngine
+from .engine import AsyncEngineArgs, EngineArgs, FlexibleArgumentParser, LLMEngine
 from .errors import (BusyError, FailedError, InternalError, InvalidArgumentError, NotFoundError, OutOfMemoryError,
                      TenonError, UnsupportedError)
 from .hub import pull
@@ -26,6 +27,7 @@ from .outputs import (BeamSearchOutput, BeamSearchSequence, CompletionOutput, De
 from .sampling_params import BeamSearchParams, RequestOutputKind, SamplingParams, StructuredOutputsParams
 
 __version__ = _tenon.version()
+AsyncLLMEngine = AsyncLLM  # as in vLLM
 
 # The engine's threads must not outlive the interpreter.
 atexit.register(_tenon.close_all)
@@ -39,11 +41,14 @@ def set_log_level(level: str) -> None:
     _tenon.set_log_level(levels.index(level))
 
 
+sys.meta_path.append(absent.RefusedModules())
+
+
 def __getattr__(name: str):
     absent.refuse_name(name)
 
 
-__all__ = ["LLM", "AsyncLLM", "BeamSearchOutput", "BeamSearchParams", "BeamSearchSequence", "BusyError", "Comparison",
+__all__ = ["LLM", "AsyncEngineArgs", "AsyncLLM", "AsyncLLMEngine", "BeamSearchOutput", "BeamSearchParams", "BeamSearchSequence", "BusyError", "Comparison",
            "CompletionOutput", "Delta", "EmbeddingOutput", "EmbeddingRequestOutput", "EngineArgs", "FailedError",
            "FlexibleArgumentParser", "InternalError", "InvalidArgumentError", "LLMEngine", "LoRARequest", "Logprob",
            "NotFoundError", "OutOfMemoryError", "PromptScore", "RequestOutput", "RequestOutputKind", "SamplingParams",

@@ -1,10 +1,11 @@
 """What vLLM has and Tenon has not: each name is refused with a sentence that says so, and what to use instead."""
 
+import importlib.abc
 from typing import Any
 
 from .errors import UnsupportedError
 
-# Methods of vLLM's LLM.
+# Methods of vLLM's LLM and AsyncLLM.
 METHODS = {
     "classify": "models that classify are not read here",
     "encode": "embed gives vectors of prompts, and score log probabilities",
@@ -17,12 +18,47 @@ METHODS = {
     "stop_profile": "`tenon bench` and the page of `tenon serve` show where time goes",
     "get_metrics": "`tenon serve` has metrics",
     "set_tokenizer": "the tokenizer is the model's",
+    "reset_prefix_cache": "a cached prompt changes no answer; open the model again to measure without it",
     "reset_mm_cache": "only text is read",
+    "reset_encoder_cache": "only text is read",
+    "init_weight_transfer_engine": "weights come from files, when the model is opened",
+    "update_weights": "weights come from files, when the model is opened",
 }
+# Those of AsyncLLM alone.
+COROUTINES = {
+    "pause_generation": "an answer is left by leaving its loop, or by abort",
+    "resume_generation": "an answer is left by leaving its loop, or by abort",
+    "add_lora": "a LoRARequest with a path brings its adapter along, with enable_lora=True",
+    "scale_elastic_ep": "`tenon serve` runs one model by several processes (docs/parallel.md)",
+}
+# What vLLM's LLM and AsyncLLM are made of.
+PARTS = {
+    "llm_engine": "max_model_len, numerics and get_tokenizer say what is asked most",
+    "model_config": "max_model_len, numerics and get_tokenizer say what is asked most",
+    "vllm_config": "max_model_len, numerics and get_tokenizer say what is asked most",
+    "renderer": "generate takes prompts, and get_tokenizer().apply_chat_template writes them",
+    "input_processor": "generate takes prompts, and get_tokenizer().apply_chat_template writes them",
+}
+# Its modules, by what their names begin with; "" of all others.
+MODULES = {
+    "config": "tables of a pipeline file are settings of LLM (docs/python.md)",
+    "v1.sample": "a sampler may be a class in Python (docs/plugins/python.md)",
+    "v1.metrics": "`tenon serve` has metrics",
+    "multimodal": "only text is read",
+    "assets": "only text is read",
+    "model_executor": "a family of models is added in C++ (docs/adding-a-family.md)",
+    "entrypoints": "`tenon serve` is the server",
+    "benchmarks": "`tenon bench` and `tenon load` measure",
+    "": "what programs import is at the top of tenon",
+}
+# All whose names vLLM's programs import.
+_ROOTS = ("assets", "benchmarks", "beam_search", "compilation", "config", "connections", "core", "device_allocator",
+          "engine", "entrypoints", "env_override", "envs", "executor", "forward_context", "logger", "logging_utils", "logits_process",
+          "lora", "model_executor", "model_inspection", "multimodal", "parser", "platforms", "pooling_params", "profiler", "ray",
+          "reasoning", "renderers", "scalar_type", "sequence", "spec_decode", "tasks", "tokenizers", "tool_parsers",
+          "tracing", "transformers_utils", "triton_utils", "usage", "utils", "v1", "version", "worker")
 # Names that are imported from vLLM.
 NAMES = {
-    "AsyncEngineArgs": "AsyncLLM takes the settings itself",
-    "AsyncLLMEngine": "AsyncLLM does its work",
     "GuidedDecodingParams": "StructuredOutputsParams is its newer name",
     "PoolingParams": "embed takes pooling=… and normalise=…",
     "PoolingRequestOutput": "embed returns EmbeddingRequestOutput",
@@ -37,6 +73,17 @@ NAMES = {
 }
 
 
+class RefusedModules(importlib.abc.MetaPathFinder):
+    """Asked last, for `import tenon.NAME`. Raises ModuleNotFoundError, with what to use instead, for vLLM's modules."""
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
+        package, _, module = name.partition(".")
+        if package == __package__ and module.split(".")[0] in _ROOTS:
+            instead = max((known for known in MODULES if module.startswith(known)), key=len)
+            raise ModuleNotFoundError(f"Tenon has no counterpart of vLLM's module vllm.{module} – {MODULES[instead]}",
+                                      name=name)
+
+
 def refuse_name(name: str) -> None:
     """For `from tenon import NAME`. Raises ImportError for vLLM's names, and AttributeError for all others."""
     if name in NAMES:
@@ -44,12 +91,27 @@ def refuse_name(name: str) -> None:
     raise AttributeError(f"module 'tenon' has no attribute {name!r}")
 
 
-def refused(name: str):
-    """A method that says why it is none."""
+class MissingPartError(UnsupportedError, AttributeError):
+    """So that `hasattr` and `getattr` with a default know it is not there."""
 
+
+def refuse_part(owner: str, name: str) -> None:
+    """For an attribute that is missing. Raises MissingPartError for vLLM's, and AttributeError for all others."""
+    if name in PARTS:
+        raise MissingPartError(f"{owner}.{name} is vLLM's, and Tenon has no counterpart of it – {PARTS[name]}")
+    raise AttributeError(f"{owner!r} object has no attribute {name!r}")
+
+
+def refuse_methods(owner: type, names: dict[str, str]) -> None:
+    """Gives the class methods that say why they are none."""
+    for name, instead in names.items():
+        setattr(owner, name, _refused(owner.__name__, name, instead))
+
+
+def _refused(owner: str, name: str, instead: str):
     def method(self, *_: Any, **__: Any):
-        raise UnsupportedError(f"LLM.{name} is vLLM's, and Tenon has no counterpart of it – {METHODS[name]}")
+        raise UnsupportedError(f"{owner}.{name} is vLLM's, and Tenon has no counterpart of it – {instead}")
 
     method.__name__ = name
-    method.__doc__ = f"Refused: {METHODS[name]}."
+    method.__doc__ = f"Refused: {instead}."
     return method

@@ -6,7 +6,7 @@ import weakref
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
-from . import _tenon
+from . import _tenon, absent
 from .errors import BusyError
 from .llm import _embedding_settings
 from .open_model import OpenModel, Question, adapter_setting
@@ -49,6 +49,11 @@ class AsyncLLM(OpenModel):
         self._listeners: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
         self._running: dict[str, _tenon.Call] = {}
 
+    @classmethod
+    def from_engine_args(cls, engine_args: Any, *_: Any, **__: Any) -> "AsyncLLM":
+        """Of `AsyncEngineArgs`. What else vLLM has here, such as its usage context, changes nothing."""
+        return cls(**vars(engine_args))
+
     def generate(self, prompt: Any, sampling_params: SamplingParams | None = None, request_id: str | None = None, *,
                        lora_request: Any = None) -> AsyncIterator[RequestOutput]:
         """One prompt. Each output has all of the answers so far, or what `sampling_params.output_kind` says.
@@ -84,8 +89,12 @@ class AsyncLLM(OpenModel):
         if call is not None:
             call.cancel()
 
-    def shutdown(self) -> None:
-        """As `close`."""
+    async def check_health(self) -> None:
+        """Errors: `TenonError`, if it was closed."""
+        self.current_engine().facts()
+
+    def shutdown(self, timeout: float | None = None) -> None:
+        """As `close`; it cancels what runs, and takes no time worth a limit."""
         self.close()
 
     async def _answer(self, question: Question, params: SamplingParams | None,
@@ -178,6 +187,9 @@ class _Submission:
                 pass
             self._event.clear()
         self._earliest = self._loop.time() + _SHORTEST_GAP_S
+
+
+absent.refuse_methods(AsyncLLM, absent.METHODS | absent.COROUTINES)
 
 
 def _copy(one: CompletionOutput) -> CompletionOutput:

@@ -152,11 +152,6 @@ class LLM(OpenModel):
         return [PromptScore(self._next_id(), question.ids, call.values())
                 for question, call in self._values(prompts, _tenon.SCORE, [], use_tqdm, lora_request)]
 
-    def reset_prefix_cache(self) -> bool:
-        """Refused, since nothing depends on it: an answer is the same with a prompt that was computed before."""
-        raise UnsupportedError("reset_prefix_cache is vLLM's, and Tenon has no counterpart of it – a cached prompt changes no "
-                               "answer; open the model again to measure without it")
-
     def asked(self, prompt: Any, params: SamplingParams | None, lora: Any = None) -> Question:
         """For `tenon.engine`: one prompt as a request whose answer comes in pieces."""
         self._has_adapters([lora])
@@ -298,7 +293,6 @@ def _embedding_settings(pooling: str | None, normalise: bool | None) -> list[tup
     return made if normalise is None else made + [("normalise", "true" if normalise else "false")]
 
 
-for _name in absent.METHODS:
-    setattr(LLM, _name, absent.refused(_name))
+absent.refuse_methods(LLM, absent.METHODS)
 
 __all__ = ["LLM", "CompletionOutput", "LoRARequest", "Stream", "Tokenizer"]

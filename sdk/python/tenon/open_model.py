@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from . import _tenon, prompts
+from . import _tenon, absent, prompts
 from .errors import InvalidArgumentError, UnsupportedError
 from .opening import opening, overrides
 from .outputs import PromptLogprobs, RequestOutput, completion_of
@@ -35,9 +35,17 @@ class Tokenizer:
     def _engine(self) -> _tenon.Engine:
         return self._owner.current_engine()
 
-    def encode(self, text: str) -> list[int]:
-        """The tokens of a prompt, with what the model puts around it."""
-        return self._engine.encode(prompts.asked_for(text))
+    def encode(self, text: str, add_special_tokens: bool = True) -> list[int]:
+        """The tokens of a prompt, with what the model puts around it, or without."""
+        ids = self._engine.encode(prompts.asked_for(text))
+        if add_special_tokens:
+            return ids
+        # What it puts around nothing, of which some may come first, and some last.
+        around = self._engine.encode(prompts.asked_for(""))
+        first = next((place for place, (one, other) in enumerate(zip(around, ids)) if one != other),
+                     min(len(around), len(ids)))
+        last = len(around) - first
+        return ids[first:len(ids) - last]
 
     def decode(self, token_ids: Sequence[int], skip_special_tokens: bool = False) -> str:
         """Their text. What is no UTF-8 is shown as U+FFFD."""
@@ -111,6 +119,9 @@ class OpenModel:
     def close(self) -> None:
         """Cancels what has not ended, and frees the model. It may be called twice."""
         self.current_engine().close()
+
+    def __getattr__(self, name: str):
+        absent.refuse_part(type(self).__name__, name)
 
     def __reduce_ex__(self, _: Any):
         raise UnsupportedError(f"{type(self).__name__} cannot be copied or sent to another process – open one there")

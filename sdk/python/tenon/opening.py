@@ -32,14 +32,16 @@ _FIXED = {"tokenizer": (None,), "tokenizer_mode": ("auto", "hf"), "skip_tokenize
           "generation_config": ("auto",), "override_generation_config": (None, {}), "pooler_config": (None,),
           "logits_processors": (None, []), "kv_transfer_config": (None,), "kv_cache_memory_bytes": (None,),
           "num_gpu_blocks_override": (None,), "enable_prompt_embeds": (False,), "enable_sleep_mode": (False,),
-          "enable_return_routed_experts": (False,), "enable_expert_parallel": (False,), "disable_sliding_window": (False,),
+          "enable_return_routed_experts": (False,), "enable_return_last_hidden_states": (False,),
+          "enable_expert_parallel": (False,), "disable_sliding_window": (False,),
           "mm_processor_kwargs": (None, {}), "download_dir": (None,), "scheduling_policy": ("fcfs",)}
 # Names of vLLM that change nothing here, whatever they say.
 _WITHOUT_EFFECT = ("trust_remote_code", "gpu_memory_utilization", "swap_space", "cpu_offload_gb", "enforce_eager",
                    "disable_log_stats", "disable_custom_all_reduce", "compilation_config", "max_seq_len_to_capture",
                    "attention_config", "structured_outputs_config", "distributed_executor_backend", "async_scheduling",
                    "hf_token", "allowed_local_media_path", "allowed_media_domains", "limit_mm_per_prompt", "max_logprobs",
-                   "max_loras", "max_lora_rank", "max_cpu_loras", "fully_sharded_loras", "lora_dtype", "profiler_config")
+                   "max_loras", "max_lora_rank", "max_cpu_loras", "fully_sharded_loras", "lora_dtype", "profiler_config", "attention_backend",
+                   "enable_log_requests", "disable_log_requests")
 # What to write instead.
 _INSTEAD = {"speculative_config": "give a drafter, such as drafter='ngram'",
             "kv_cache_dtype": "give kv_cache={'dtype': 'i8'}",
@@ -60,7 +62,8 @@ def names_of_vllm() -> dict[str, type]:
         kinds[name] = str if values[0] is None else type(values[0])
     kinds.update({name: str for name in _WITHOUT_EFFECT})
     kinds.update({name: bool for name in ("trust_remote_code", "enforce_eager", "disable_log_stats",
-                                          "disable_custom_all_reduce", "async_scheduling", "fully_sharded_loras")})
+                                          "disable_custom_all_reduce", "async_scheduling", "fully_sharded_loras", "enable_log_requests",
+                                          "disable_log_requests")})
     return kinds
 
 

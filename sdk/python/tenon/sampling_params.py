@@ -85,6 +85,7 @@ _WITHOUT_COUNTERPART = {
     "logprob_token_ids": None, "prompt_logprob_token_ids": None, "prompt_logprob_start": None, "stream_interval": None,
     "skip_reading_prefix_cache": None, "thinking_token_budget": None, "repetition_detection": None,
     "routed_experts_prompt_start": 0, "trace_decode_token_ids": None, "skip_clone": False,
+    "return_last_hidden_states": False,
 }
 
 
@@ -133,6 +134,11 @@ class SamplingParams:
         self.extra_args = extra_args
         self.bad_words = list(bad_words or [])
         self.parameters = {name: value for name, value in parameters.items() if not _asks_nothing(name, value)}
+
+    @classmethod
+    def from_optional(cls, **given: Any) -> "SamplingParams":
+        """What is None is the default."""
+        return cls(**{name: value for name, value in given.items() if value is not None})
 
     def clone(self) -> "SamplingParams":
         return copy.deepcopy(self)

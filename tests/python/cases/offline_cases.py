@@ -1,6 +1,8 @@
 """Programs that are written for vLLM's offline API, as its examples are, with the import lines and the model's name changed:
 they run, or are refused by name. What is imported is where vLLM has it, and at the top level of the package."""
 
+import contextlib
+import io
 import json
 import pathlib
 import tempfile
@@ -13,12 +15,16 @@ import tenon
 from tenon import (LLM, AsyncLLM, BeamSearchParams, EngineArgs, FlexibleArgumentParser, LLMEngine, SamplingParams,
                    StructuredOutputsParams, UnsupportedError)
 from tenon.distributed import cleanup_dist_env_and_memory
+from tenon.engine.arg_utils import AsyncEngineArgs
 from tenon.engine.arg_utils import EngineArgs as EngineArgsThere
 from tenon.inputs import TextPrompt, TokensPrompt
 from tenon.lora.request import LoRARequest
 from tenon.opening import names_of_vllm
 from tenon.outputs import RequestOutput
+from tenon.sampling_params import RequestOutputKind
 from tenon.utils.argparse_utils import FlexibleArgumentParser as ParserThere
+from tenon.utils.print_utils import print_embeddings
+from tenon.v1.engine.async_llm import AsyncLLM as AsyncLLMThere
 
 MODEL = None  # the bundled one
 PROMPTS = ["The king said", "Once upon a time", "The old witch", "In the wood"]
@@ -196,6 +202,11 @@ class Offline(unittest.TestCase):
         with llm:
             vectors = [output.outputs.embedding for output in llm.embed(PROMPTS, use_tqdm=False)]
             self.assertEqual([len(vector) for vector in vectors], [256] * 4)
+            with contextlib.redirect_stdout(io.StringIO()) as told:
+                print_embeddings(vectors[0])
+                print_embeddings([0.5], prefix="One")
+            self.assertRegex(told.getvalue(), r"^Embeddings: \[-?[\d.e-]+(, -?[\d.e-]+){3}, \.\.\.\] \(size=256\)\n"
+                                              r"One: \[0\.5\] \(size=1\)\n$")
             scores = [output.outputs.score for output in llm.score(PROMPTS[0], PROMPTS, use_tqdm=False)]
             np.testing.assert_allclose(scores, [float(vectors[0] @ vector) for vector in vectors], atol=1e-5)
             pairs = llm.score(PROMPTS, PROMPTS, use_tqdm=False)
@@ -255,9 +266,26 @@ class Offline(unittest.TestCase):
         for name in ("classify", "encode", "reward", "apply_model", "collective_rpc", "sleep", "wake_up", "get_metrics"):
             with self.assertRaisesRegex(UnsupportedError, f"LLM.{name} is vLLM's"):
                 getattr(self.llm, name)(PROMPTS)
-        for name in ("PoolingParams", "AsyncLLMEngine", "ModelRegistry", "GuidedDecodingParams"):
+        for name in ("PoolingParams", "ModelRegistry", "GuidedDecodingParams"):
             with self.assertRaisesRegex(ImportError, name):
                 exec(f"from tenon import {name}")
+        for line, expected in [("from tenon.config import VllmConfig", "vllm.config – tables of a pipeline file"),
+                               ("from tenon.v1.sample.logits_processor import LogitsProcessor",
+                                r"vllm.v1.sample – a sampler may be a class in Python"),
+                               ("import tenon.assets.image", "vllm.assets – only text is read"),
+                               ("from tenon.utils.func import x", "vllm.utils.func – what programs import")]:
+            with self.assertRaisesRegex(ModuleNotFoundError, expected):
+                exec(line)
+        with self.assertRaisesRegex(ModuleNotFoundError, "^No module named 'tenon.nobodys'"):
+            exec("import tenon.nobodys")
+        self.assertIsNone(getattr(self.llm, "llm_engine", None))
+        with self.assertRaisesRegex(UnsupportedError, "LLM.renderer is vLLM's"):
+            self.llm.renderer.render_cmpl([])
+        with self.assertRaisesRegex(AttributeError, "'LLM' object has no attribute 'nobodys'"):
+            self.llm.nobodys()
+        for parameter in ("trace_decode_token_ids", "return_last_hidden_states"):
+            with self.assertRaisesRegex(tenon.TenonError, parameter):
+                self.llm.generate("a", SamplingParams(**{parameter: [1]}))
         with self.assertRaises(ImportError):
             exec("from tenon import Nobodys")
         self.assertFalse(hasattr(tenon, "nobodys"))
@@ -279,6 +307,27 @@ class Offline(unittest.TestCase):
 
 
 class OfflineCoroutines(unittest.IsolatedAsyncioTestCase):
+    async def test_streams_as_vllms_example_has_them(self):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            engine = AsyncLLMThere.from_engine_args(AsyncEngineArgs(model=MODEL, enforce_eager=True))
+        self.addCleanup(engine.shutdown)
+        self.assertIs(AsyncLLMThere, AsyncLLM)
+        self.assertIs(tenon.AsyncLLMEngine, AsyncLLM)
+        params = SamplingParams(max_tokens=40, temperature=0.8, top_p=0.95, seed=42, output_kind=RequestOutputKind.DELTA)
+        for number, prompt in enumerate(PROMPTS):
+            text, ids = "", []
+            async for output in engine.generate(request_id=f"stream-example-{number}", prompt=prompt, sampling_params=params):
+                text += output.outputs[0].text
+                ids += output.outputs[0].token_ids
+                if output.finished:
+                    break
+            self.assertEqual(len(ids), 40)
+            self.assertEqual(engine.get_tokenizer().decode(ids), text)
+        await engine.check_health()
+        with self.assertRaisesRegex(UnsupportedError, "AsyncLLM.pause_generation is vLLM's"):
+            await engine.pause_generation(mode="keep")
+
     async def test_an_adapter_comes_with_a_coroutine(self):
         params = SamplingParams(temperature=0, max_tokens=12)
         with tempfile.TemporaryDirectory() as folder:

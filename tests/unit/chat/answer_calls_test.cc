@@ -167,6 +167,111 @@ TEST(AnswerCalls, tags_of_every_family_are_calls) {
   check(cases);
 }
 
+TEST(AnswerCalls, attributes_say_what_is_a_text) {
+  const std::string begin = "<｜DSML｜function_calls>\n<｜DSML｜invoke name=\"weather\">\n";
+  const std::string end = "\n</｜DSML｜invoke>\n</｜DSML｜function_calls>";
+  const auto one = [&](const std::string& name, const std::string& attributes,
+                       const std::string& value) {
+    const std::string parameter = "<｜DSML｜parameter name=\"" + name + "\"" + attributes + ">";
+    return shown(begin + parameter + value + "</｜DSML｜parameter>" + end,
+                 answer_options(Calls::deepseek_v32));
+  };
+  const std::string text = " string=\"true\"", json = " string=\"false\"";
+  EXPECT_EQ(one("days", text, "3"), "weather{\"days\": \"3\"}");
+  EXPECT_EQ(one("days", json, "3"), "weather{\"days\": 3}");
+  EXPECT_EQ(one("days", "", "3"), "weather{\"days\": 3}");
+  EXPECT_EQ(one("city", "", "3"), "weather{\"city\": \"3\"}");
+  // The tool allows nothing but a text.
+  EXPECT_EQ(one("city", json, "3"), "weather{\"city\": \"3\"}");
+  EXPECT_EQ(one("more", text, "3"), "weather{\"more\": \"3\"}");
+  EXPECT_EQ(one("more", text, "null"), "weather{\"more\": \"null\"}");
+  EXPECT_EQ(one("more", json, "[1, {\"a\": null}]"), "weather{\"more\": [1, {\"a\": null}]}");
+  EXPECT_EQ(one("more", json, "\"a\""), "weather{\"more\": \"a\"}");
+  EXPECT_EQ(one("more", json, "plain"), "weather{\"more\": \"plain\"}");
+  EXPECT_EQ(one("city", text, "a\n\"b\" <c> </｜DSML｜parameter> d\n"),
+            "weather{\"city\": \"a\\n\\\"b\\\" <c> </｜DSML｜parameter> d\\n\"}");
+  const std::string two =
+      begin +
+      "<｜DSML｜parameter name=\"city\" string=\"true\">杭州</｜DSML｜parameter>\n"
+      "<｜DSML｜parameter name=\"days\" string=\"false\">2</｜DSML｜parameter>\n"
+      "</｜DSML｜invoke>\n<｜DSML｜invoke name=\"clock\">\n\n" +
+      end.substr(1);
+  EXPECT_EQ(shown("See.\n\n" + two, answer_options(Calls::deepseek_v32)),
+            "content{See.} weather{\"city\": \"杭州\", \"days\": 2} clock{}");
+  // Words of another version are no call.
+  EXPECT_THAT(shown(two, answer_options(Calls::deepseek_v41)), testing::StartsWith("content{"));
+}
+
+// Each "!" is the mark.
+std::string marked(std::string text) {
+  for (size_t at = 0; (at = text.find('!', at)) != std::string::npos;) {
+    text.replace(at, 1, "]<]minimax[>[");
+  }
+  return text;
+}
+
+TEST(AnswerCalls, parameters_may_be_elements_in_elements) {
+  AnswerOptions options = answer_options(Calls::minimax_m3);
+  options.tools = R"([{"name": "order", "parameters": {"type": "object", "$defs": {
+    "part": {"type": "object", "properties": {"sku": {"type": "string"}, "count": {"type": "integer"}}}},
+    "properties": {"note": {"type": "string"}, "user": {"type": "integer"}, "urgent": {"type": "boolean"},
+    "to": {"type": "object", "properties": {"city": {"type": "string"}, "tags": {"type": "array",
+    "items": {"type": "string"}}}}, "parts": {"type": "array", "items": {"$ref": "#/$defs/part"}},
+    "scores": {"type": "object", "additionalProperties": {"type": "integer"}}}}}])";
+  const auto read = [&](const std::string& inside) {
+    return shown(
+        marked("!<tool_call>\n!<invoke name=\"order\">" + inside + "!</invoke>\n!</tool_call>"),
+        options);
+  };
+  EXPECT_EQ(read(""), "order{}");
+  EXPECT_EQ(read("\n!<note>a <b> 12!</note>\n!<user>42!</user>!<urgent>true!</urgent>"),
+            R"(order{"note": "a <b> 12", "user": 42, "urgent": true})");
+  EXPECT_EQ(read("!<to>!<city>12!</city>!<tags>!<item>1!</item>!<item>two!</item>!</tags>!</to>"),
+            R"(order{"to": {"city": "12", "tags": ["1", "two"]}})");
+  EXPECT_EQ(read("!<parts>\n!<item>!<sku>1!</sku>!<count>2!</count>!</item>\n"
+                 "!<item>!<sku>x!</sku>!</item>!</parts>"),
+            R"(order{"parts": [{"sku": "1", "count": 2}, {"sku": "x"}]})");
+  EXPECT_EQ(read("!<scores>!<a>1!</a>!<item>2!</item>!</scores>"),
+            R"(order{"scores": {"a": 1, "item": 2}})");
+  // JSON instead of elements, and nothing at all.
+  EXPECT_EQ(read("!<parts>[{\"sku\": \"1\"}]!</parts>!<to>!</to>!<scores>!</scores>"),
+            R"(order{"parts": [{"sku": "1"}], "to": {}, "scores": {}})");
+  EXPECT_EQ(read("!<parts>!</parts>!<note>!</note>"), R"(order{"parts": [], "note": ""})");
+  // What the schema does not know: a list is known by its items' names.
+  EXPECT_EQ(read("!<x>!<item>1!</item>!<item>a!</item>!</x>!<y>!<k>1!</k>!<k>b!</k>!</y>"),
+            R"(order{"x": [1, "a"], "y": {"k": [1, "b"]}})");
+  EXPECT_EQ(read("!<y>before !<k>1!</k> after!</y>"),
+            R"(order{"y": {"k": 1, "$text": "before  after"}})");
+  // Closers that are missing.
+  EXPECT_EQ(read("!<to>!<city>Oslo!</to>!<user>1"), R"(order{"to": {"city": "Oslo"}, "user": 1})");
+  const std::string other = read("!<note>it is !important, !</b> and !<b>!</note>");
+  EXPECT_EQ(other, marked(R"(order{"note": "it is !important, !</b> and !<b>"})"));
+}
+
+TEST(AnswerCalls, elements_in_blocks_follow_each_other) {
+  const Case cases[] = {
+      {Calls::minimax_m3, "<tool_call>{\"name\": \"clock\"}",
+       "content{<tool_call>{\"name\": \"clock\"}}"},
+  };
+  check(cases);
+  const auto read = [](const std::string& text) {
+    return shown(marked(text), answer_options(Calls::minimax_m3, ReasoningFormat::minimax_m3));
+  };
+  const std::string clock = "!<invoke name=\"clock\">!</invoke>";
+  const std::string oslo = "!<invoke name='weather'>!<city>Oslo!</city>!</invoke>";
+  EXPECT_EQ(read("<mm:think>hm</mm:think>\nSee.\n!<tool_call>\n" + oslo + "\n" + clock +
+                 "\n!</tool_call> Done."),
+            "reasoning{hm} content{See.Done.} weather{\"city\": \"Oslo\"} clock{}");
+  EXPECT_EQ(read("</mm:think>\n" + clock), "clock{}");
+  EXPECT_EQ(read("!<tool_call>" + clock + " oops"), "content{oops} clock{}");
+  EXPECT_EQ(read("a ! b"), marked("content{a ! b}"));
+  EXPECT_EQ(read("!<tool_call>!<other>"), marked("content{!<tool_call>!<other>}"));
+  EXPECT_EQ(read("!<tool_call>!<invoke name=\"f\">text"),
+            marked("content{!<tool_call>!<invoke name=\"f\">text}"));
+  const std::string twice = "!<tool_call>!<invoke name=\"f\">!<a>1!</a>!<a>2!</a>";
+  EXPECT_EQ(read(twice), marked("content{" + twice + "}"));
+}
+
 TEST(AnswerCalls, gemma_4_writes_texts_between_quotes_of_its_own) {
   const Case cases[] = {
       {Calls::gemma4,

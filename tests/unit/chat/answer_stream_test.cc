@@ -54,6 +54,18 @@ constexpr std::string_view kParts[] = {
     "<minimax:tool_call>",
     "</minimax:tool_call>",
     "<invoke name=\"weather\">",
+    "]<]minimax[>[",
+    "]<]minimax[>[</city>",
+    "]<]minimax[>[<invoke name=\"weather\">",
+    "<city>",
+    "<｜DSML｜function_calls>",
+    "<｜DSML｜invoke name=\"weather\">",
+    "<｜DSML｜parameter name=\"city\" string=\"true\">",
+    "<｜DSML｜parameter name=\"days\">",
+    "</｜DSML｜parameter>",
+    "</｜DSML｜invoke>",
+    "<mm:think>",
+    "</mm:think>",
     "<parameter name=\"city\">",
     "</invoke>",
     "<|tool_call_begin|>",
@@ -105,6 +117,9 @@ constexpr std::string_view kCalls[] = {
     "</seed:tool_call>",
     "<minimax:tool_call><invoke name=\"weather\"><parameter name=\"city\">Oslo</parameter></invoke>"
     "</minimax:tool_call>",
+    "]<]minimax[>[<tool_call>]<]minimax[>[<invoke name=\"weather\">]<]minimax[>[<city>Oslo"
+    "]<]minimax[>[</city>]<]minimax[>[<o>]<]minimax[>[<item>1]<]minimax[>[</item>]<]minimax[>[</o>"
+    "]<]minimax[>[</invoke>]<]minimax[>[</tool_call>",
     "<tool_call>weather\n<arg_key>city</arg_key>\n<arg_value>Oslo</arg_value>\n</tool_call>",
     "{\"name\": \"clock\", \"parameters\": {\"a\": [1, {}]}}",
     "[weather(city='a', days=1), clock()]",
@@ -115,6 +130,12 @@ constexpr std::string_view kCalls[] = {
     "<|START_ACTION|>[{\"tool_name\": \"f\", \"parameters\": {}}]<|END_ACTION|>",
     "<｜tool▁call▁begin｜>function<｜tool▁sep｜>f\n```json\n{}\n```<｜tool▁call▁end｜>",
     "<｜tool▁call▁begin｜>f<｜tool▁sep｜>{}<｜tool▁call▁end｜>",
+    "<｜DSML｜function_calls><｜DSML｜invoke name=\"weather\"><｜DSML｜parameter name=\"city\" "
+    "string=\"true\">Oslo</｜DSML｜parameter></｜DSML｜invoke></｜DSML｜function_calls>",
+    "<｜DSML｜tool_calls><｜DSML｜invoke name=\"weather\"><｜DSML｜parameter name=\"days\" "
+    "string=\"false\">2</｜DSML｜parameter></｜DSML｜invoke></｜DSML｜tool_calls>",
+    "<｜DSML｜ calls><｜DSML｜ invoke name=\"weather\"><｜DSML｜ parameter name=\"city\" "
+    "string=\"true\">Oslo</｜DSML｜ parameter></｜DSML｜ invoke></｜DSML｜ calls>",
     "<|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{\"a\": 1}<|tool_call_end|>",
     "<TOOLCALL>[{\"name\": \"f\"}]</TOOLCALL>",
     "<function_calls>f(a=1)\ng()</function_calls>",
@@ -314,6 +335,19 @@ TEST(AnswerTokens, within_a_text_of_the_arguments_a_special_token_is_text) {
     EXPECT_EQ(shown(answer_of(*qwen, tagged, lag, answer_options(Calls::qwen3_coder))),
               "content{So.} weather{\"city\": \"a </tool_call> <tool_call>\"} "
               "weather{\"city\": \"b\"}");
+  }
+}
+
+TEST(AnswerTokens, marks_before_tags_may_be_special) {
+  const auto tokenizer = small_tokenizer({"]<]minimax[>[", "<tool_call>", "</tool_call>"});
+  const std::string mark = "]<]minimax[>[";
+  const std::string text = "So " + mark + "<tool_call>" + mark + "<invoke name=\"weather\">" +
+                           mark + "<city>a " + mark + mark + "x<tool_call> b" + mark + "</city>" +
+                           mark + "</invoke>" + mark + "</tool_call> Done.";
+  const auto tokens = must(tokenizer->encode(text));
+  for (const size_t lag : {0, 1, 3, 7}) {
+    EXPECT_EQ(shown(answer_of(*tokenizer, tokens, lag, answer_options(Calls::minimax_m3))),
+              "content{SoDone.} weather{\"city\": \"a " + mark + mark + "x<tool_call> b\"}");
   }
 }
 

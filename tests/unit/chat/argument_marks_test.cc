@@ -137,11 +137,17 @@ bool is_ambiguous(Calls format, const std::string& text) {
       "</parameter>\\s*</function>[^]*<tool_call>\\s*<function=");
   static const std::regex kInvoked(
       "</parameter>\\s*<parameter name=\"d\">|</parameter>\\s*</invoke>\\s*<invoke name=");
+  static const std::regex kDsml(
+      "</｜DSML｜parameter>\\s*<｜DSML｜parameter name=\"d\" string=\"true\">|"
+      "</｜DSML｜parameter>\\s*</｜DSML｜invoke>\\s*<｜DSML｜invoke name=");
+  static const std::regex kElements("\\]<\\]minimax\\[>\\[<[^<\n]*>");
   static const std::regex kKeys(
       "</arg_value>\\s*<arg_key>d</arg_key>\\s*<arg_value>|</arg_value>\\s*</"
       "tool_call>[^]*<tool_call>");
   if (format == Calls::minimax_m2) return std::regex_search(text, kInvoked);
   if (format == Calls::glm) return std::regex_search(text, kKeys);
+  if (format == Calls::deepseek_v32) return std::regex_search(text, kDsml);
+  if (format == Calls::minimax_m3) return std::regex_search(text, kElements);
   const bool in_lines = format == Calls::qwen3_coder || format == Calls::seed_oss;
   return in_lines && std::regex_search("\n" + text + "\n", kLines);
 }
@@ -161,6 +167,15 @@ std::string random_text(std::mt19937& random) {
                                          "</invoke>",
                                          "<invoke name=\"write\">",
                                          "<parameter name=\"d\">",
+                                         "]<]minimax[>[",
+                                         "]<]mini",
+                                         "</d>",
+                                         "</｜DSML｜parameter>",
+                                         "</｜DSML｜invoke>",
+                                         "<｜DSML｜invoke name=\"write\">",
+                                         "<｜DSML｜parameter name=\"d\" string=\"true\">",
+                                         "<｜DSML｜parameter name=\"",
+                                         "｜DSML｜",
                                          "<|tool_call_end|>",
                                          "<tool_call|>",
                                          "\n",
@@ -241,6 +256,24 @@ std::string call_with(Calls format, const std::string& text, std::mt19937& rando
     case Calls::minimax_m2:
       return "<minimax:tool_call>\n<invoke name=\"write\">\n<parameter name=\"c\">" + text +
              "</parameter>\n</invoke>\n</minimax:tool_call>";
+    case Calls::minimax_m3: {
+      const std::string mark = "]<]minimax[>[";
+      return mark + "<tool_call>\n" + mark + "<invoke name=\"write\">" + mark + "<c>" + text +
+             mark + "</c>" + mark + "</invoke>\n" + mark + "</tool_call>";
+    }
+    case Calls::deepseek_v32:
+      return "<｜DSML｜function_calls>\n<｜DSML｜invoke name=\"write\">\n<｜DSML｜parameter "
+             "name=\"c\" "
+             "string=\"true\">" +
+             text + "</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜function_calls>";
+    case Calls::deepseek_v4:
+      return "<｜DSML｜tool_calls>\n<｜DSML｜invoke name=\"write\">\n<｜DSML｜parameter name=\"o\" "
+             "string=\"false\">{\"c\": " +
+             json_of(text) + "}</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜tool_calls>";
+    case Calls::deepseek_v41:
+      return "<｜DSML｜ calls>\n<｜DSML｜ invoke name=\"write\">\n<｜DSML｜ parameter name=\"c\" "
+             "string=\"true\">" +
+             text + "</｜DSML｜ parameter>\n</｜DSML｜ invoke>\n</｜DSML｜ calls>";
     case Calls::glm:
       return "<tool_call>write\n<arg_key>c</arg_key>\n<arg_value>" + text +
              "</arg_value>\n</tool_call>";
@@ -295,7 +328,8 @@ TEST(ArgumentMarks, any_text_comes_through_every_format_whole) {
     const AnswerOptions options = writing_options(format);
     const Answer answer = must(parse_answer(written, options));
     ASSERT_EQ(answer.calls.size(), 1u) << name_of(format) << "\n" << written;
-    EXPECT_EQ(nlohmann::json::parse(answer.calls[0].arguments), nlohmann::json({{"c", text}}))
+    const nlohmann::json arguments = nlohmann::json::parse(answer.calls[0].arguments);
+    EXPECT_EQ(arguments.contains("o") ? arguments["o"] : arguments, nlohmann::json({{"c", text}}))
         << name_of(format) << "\n"
         << written;
     EXPECT_EQ(answer.content, "") << name_of(format) << "\n" << written;

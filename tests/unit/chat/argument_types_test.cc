@@ -189,10 +189,10 @@ TEST(ArgumentTypes, a_schema_that_takes_too_long_says_nothing) {
   definitions["D5000"] = {{"type", "string"}};
   const ordered_json schema = {{"properties", {{"v", {{"$ref", "#/$defs/D0"}}}}},
                                {"$defs", definitions}};
-  EXPECT_TRUE(chat::schema_of_parameter(schema, "v").values.is_anything());
+  EXPECT_TRUE(chat::schema_of_value(schema, {{"v"}}).values.is_anything());
   const ordered_json near = {{"properties", {{"v", {{"$ref", "#/$defs/D4950"}}}}},
                              {"$defs", definitions}};
-  EXPECT_TRUE(chat::schema_of_parameter(near, "v").values.is_text_or_null());
+  EXPECT_TRUE(chat::schema_of_value(near, {{"v"}}).values.is_text_or_null());
 }
 
 }  // namespace

@@ -196,6 +196,10 @@ TEST(Analysis, takes_no_luck_of_a_process_for_a_difference_where_arms_are_starte
   const ArmResult one = analyse(once.measured).arms[0];
   EXPECT_NE(one.find("throughput")->verdict, Verdict::inconclusive);
   EXPECT_THAT(one.notes, Contains(HasSubstr("--restart 1")));
+  // A simulation has no memory that lies anywhere.
+  World simulated = once;
+  simulated.measured.arms[1].plugins["executor"] = "sim";
+  EXPECT_THAT(analyse(simulated.measured).arms[0].notes, Not(Contains(HasSubstr("--restart"))));
 
   World anew;
   anew.spread = 0.002;

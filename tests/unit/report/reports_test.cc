@@ -1,6 +1,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
+#include "core/report/pages/charts.h"
 #include "core/report/pages/page.h"
 #include "core/report/pages/pictures.h"
 #include "core/report/pages/story.h"
@@ -217,6 +220,17 @@ TEST(Picture, has_room_for_long_names_and_wide_intervals) {
   ASSERT_EQ(pictures.size(), 8u);
   for (const Picture& picture : pictures) expect_whole_labels(picture);
   EXPECT_THAT(pictures[0].body, HasSubstr("<path d=\"M")) << "no arrow of an interval that goes on";
+}
+
+TEST(Picture, tells_a_dozen_arms_apart_and_the_base_from_all) {
+  std::set<std::string> colours;
+  for (size_t arm = 0; arm < 12; ++arm) colours.insert(arm_colour(arm));
+  EXPECT_EQ(colours.size(), 12u);
+  for (const std::string& colour : colours) {
+    const std::string name = colour.substr(std::string("var(").size(), colour.size() - 5);
+    EXPECT_EQ(count_of(palette_style(), " " + name + ":"), 2u) << colour;
+  }
+  for (size_t arm = 12; arm < 40; ++arm) EXPECT_NE(arm_colour(arm), arm_colour(0));
 }
 
 TEST(Picture, is_a_file_that_needs_no_page) {

@@ -3,7 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+#include <cmath>
 #include <nlohmann/json.hpp>
+#include <regex>
+#include <vector>
 
 #include "core/report/pages/sweep_chart.h"
 #include "core/report/sweep_json.h"
@@ -128,6 +132,28 @@ TEST(Sweep, a_chart_has_each_curve_with_its_knee) {
     EXPECT_THAT(picture.body, HasSubstr(">saturated 64<"));
     EXPECT_THAT(picture.body, HasSubstr("other &lt;server&gt;, concurrency 64: 77.6 tokens/s"));
     EXPECT_EQ(picture.legend.size(), 2u);
+  }
+}
+
+TEST(Sweep, words_of_marks_cover_no_others_and_are_not_cut) {
+  Sweep sweep = closed_loop();
+  for (SweepPoint& each : sweep.points) each.load *= 100'000;
+  const Picture picture = sweep_chart({sweep, sweep, sweep, sweep}, SweepLatency::latency);
+  const std::regex mark("<text x=\"([0-9.]+)\" y=\"([0-9.]+)\" class=\"mark\">([^<]+)<");
+  std::vector<std::array<double, 3>> places;  // x, y and width
+  for (std::sregex_iterator at(picture.body.begin(), picture.body.end(), mark), end; at != end;
+       ++at) {
+    places.push_back({std::stod((*at)[1]), std::stod((*at)[2]), text_width((*at)[3].str())});
+  }
+  ASSERT_GE(places.size(), 6u);
+  for (size_t i = 0; i < places.size(); ++i) {
+    const auto& [x, y, width] = places[i];
+    EXPECT_GE(x, 0);
+    EXPECT_LE(x + width, picture.width);
+    for (size_t j = 0; j < i; ++j) {
+      const auto& [other_x, other_y, other_width] = places[j];
+      EXPECT_TRUE(std::abs(y - other_y) > 11 || x >= other_x + other_width || other_x >= x + width);
+    }
   }
 }
 

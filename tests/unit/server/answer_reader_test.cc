@@ -95,6 +95,24 @@ TEST(AnswerReader, reads_a_call_that_was_forced_as_a_list_whatever_the_family_wr
                    {Kind::arguments, "{}"}}));
 }
 
+TEST(AnswerReader, delivers_a_call_that_was_forced_as_it_comes_and_cut_where_the_answer_is) {
+  api::ToolUse forced;
+  forced.choice = "function";
+  const api::GenerationCall call = call_with(forced);
+  const auto factory =
+      make_answer_reader({ToolCallFormat::hermes, ReasoningFormat::think}, nullptr);
+  const auto reader = factory({.call = call, .prompt_text = "hello", .prompt_ids = {}});
+  std::vector<AnswerPart> parts;
+  reader->push(R"([{"name": "weather", "arguments": {"city": "Os)", {}, parts);
+  ASSERT_EQ(parts.size(), 2u);
+  EXPECT_EQ(parts[0].kind, Kind::tool_call);
+  EXPECT_EQ(parts[1].text, R"({"city": "Os)");
+  reader->finish(parts);
+  EXPECT_EQ(parts.size(), 2u);
+  EXPECT_EQ(read(call, R"([{"name": "weather", "arguments": {"city": "Oslo"}})"),
+            (Parts{{Kind::tool_call, "weather"}, {Kind::arguments, R"({"city": "Oslo"})"}}));
+}
+
 TEST(AnswerReader, takes_an_answer_that_was_held_to_a_form_as_it_is) {
   api::GenerationCall call = call_with(api::ToolUse());
   call.form = api::AnswerForm{.form = "json_object", .definition = {}};

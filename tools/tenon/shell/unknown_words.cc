@@ -61,6 +61,9 @@ std::string unknown_command(const std::string& name, const CommandEntry& command
                             const CommandEntry& root) {
   const std::vector<std::string> known = names_of(command.commands);
   std::string meant = command_elsewhere(name, root);
+  if (meant.empty() && (name == "help" || name == "version")) {
+    meant = "; did you mean " + in_quotes(root.path + " --" + name) + "?";
+  }
   if (meant.empty()) meant = did_you_mean(name, known);
   return in_quotes(name) + " is no command of " + in_quotes(command.path) + meant +
          " – expected one of " + join(known);

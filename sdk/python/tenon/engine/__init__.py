@@ -6,7 +6,7 @@ import select
 from collections.abc import Mapping
 from typing import Any
 
-from .. import _tenon
+from .. import _tenon, absent
 from ..errors import InvalidArgumentError, UnsupportedError
 from ..llm import LLM, Question
 from ..opening import names_of_vllm
@@ -39,7 +39,11 @@ class EngineArgs:
         return cls(**{name: value for name, value in vars(args).items() if name in known})
 
     def __repr__(self) -> str:
-        return f"EngineArgs({', '.join(f'{name}={value!r}' for name, value in vars(self).items() if value is not None)})"
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in vars(self).items() if value is not None)})"
+
+
+class AsyncEngineArgs(EngineArgs):
+    """The same for `AsyncLLM.from_engine_args`."""
 
 
 class FlexibleArgumentParser(argparse.ArgumentParser):
@@ -130,4 +134,6 @@ class LLMEngine:
         return [RequestOutput(one.id, one.question.text, one.question.ids, None, answers, False, None, one.question.lora)]
 
 
-__all__ = ["EngineArgs", "FlexibleArgumentParser", "LLMEngine"]
+absent.refuse_methods(LLMEngine, absent.METHODS)
+
+__all__ = ["AsyncEngineArgs", "EngineArgs", "FlexibleArgumentParser", "LLMEngine"]

@@ -1,5 +1,5 @@
 """`from tenon.engine.arg_utils import EngineArgs`, where vLLM has it, too."""
 
-from . import EngineArgs
+from . import AsyncEngineArgs, EngineArgs
 
-__all__ = ["EngineArgs"]
+__all__ = ["AsyncEngineArgs", "EngineArgs"]
