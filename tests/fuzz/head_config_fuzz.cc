@@ -15,7 +15,9 @@ void require(bool condition) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  const auto config = tenon::parse_head_config(text, "config.json");
+  // The last byte tells what a folder's tensors would.
+  const bool normless_folder = size > 0 && data[size - 1] % 2 == 0;
+  const auto config = tenon::parse_head_config(text, "config.json", normless_folder);
   if (!config.ok()) return 0;
   require(!config->plan.layers.empty());
   require(config->draft_vocabulary >= 1 && config->draft_vocabulary <= config->plan.vocabulary);
@@ -28,8 +30,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   for (size_t i = 0; i < config->states.size(); ++i) {
     require(config->states[i] > (i == 0 ? 0 : config->states[i - 1]));
   }
-  for (const tenon::LayerPlan& layer : config->plan.layers) {
-    require(layer.attends() && layer.attention_norm && !layer.experts && !layer.latent);
+  const bool module = config->kind == tenon::HeadKind::mtp;
+  const bool normless = config->kind == tenon::HeadKind::eagle;
+  require(!module || config->plan.layers.size() == 1);
+  for (size_t i = 0; i < config->plan.layers.size(); ++i) {
+    const tenon::LayerPlan& layer = config->plan.layers[i];
+    require(layer.attends() && !layer.latent && (module || !layer.experts));
+    require(bool{layer.attention_norm} != (normless && i == 0));
   }
   return 0;
 }

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""Makes tests/golden/heads: small EAGLE-3 heads with random weights of a seed, and what they draft.
+"""Makes tests/golden/heads: small EAGLE heads with random weights of a seed, and what they draft.
 
 Usage: make_head_goldens.py [FOLDER]   (needs numpy alone)
 
 Each folder is a head as EAGLE or as speculators writes it, next to golden.safetensors:
   tokens [9]          t_0 to t_8
-  hidden [8, A * H]   the target's states at t_0 to t_7
+  hidden [8, A * H]   the target's states at t_0 to t_7; of EAGLE 1 that after the last norm
   logits [3, 8, D]    [s, c]: after t_1 to t_{c+1} with the target's states, then the s tokens
                       t_{c+2} ... with the head's own; rows whose tokens run past t_8 are zeros
-The arithmetic is written out here in float64, after the EAGLE-3 paper (arXiv:2503.01840).
+The arithmetic is written out here in float64, after the papers of EAGLE-3 (arXiv:2503.01840) and
+EAGLE (arXiv:2401.15077).
 """
 import json
 import pathlib
@@ -45,10 +46,11 @@ def rms(x, weight):
 
 
 def turn(x, positions):
-    """x [rows, heads, DIM], the halves turned."""
-    angles = positions[:, None] * THETA ** (-np.arange(DIM // 2) * 2 / DIM)
+    """x [rows, heads, width], the halves turned."""
+    half = x.shape[-1] // 2
+    angles = positions[:, None] * THETA ** (-np.arange(half) / half)
     cos, sin = np.cos(angles)[:, None], np.sin(angles)[:, None]
-    left, right = x[..., :DIM // 2], x[..., DIM // 2:]
+    left, right = x[..., :half], x[..., half:]
     return np.concatenate([left * cos - right * sin, right * cos + left * sin], -1)
 
 
@@ -126,6 +128,67 @@ def random_weights(rng, layers, draft_vocabulary, qk_norm):
     return weights
 
 
+class FirstEagle:
+    """EAGLE 1 and 2: no norm but the one before the MLP. One KV head."""
+    HIDDEN, HEADS, DIM, INNER, VOCABULARY = 8, 2, 4, 6, 16
+
+    def __init__(self, weights):
+        self.w = {name: value.astype(np.float64) for name, value in weights.items()}
+        self.k, self.v = [], []
+
+    def enter(self, state):
+        return state
+
+    def step(self, token, state):
+        w = lambda name: self.w["layers.0." + name + ".weight"]
+        x = self.w["fc.weight"] @ np.concatenate([self.w["embed_tokens.weight"][token], state])
+        x = x + self.w["fc.bias"]
+        position = np.array([len(self.k)])
+        q = turn((w("self_attn.q_proj") @ x).reshape(1, self.HEADS, self.DIM), position)[0]
+        self.k.append(turn((w("self_attn.k_proj") @ x).reshape(1, 1, self.DIM), position)[0, 0])
+        self.v.append(w("self_attn.v_proj") @ x)
+        scores = q @ np.stack(self.k).T / np.sqrt(self.DIM)
+        scores = np.exp(scores - scores.max(-1, keepdims=True))
+        scores /= scores.sum(-1, keepdims=True)
+        x = x + w("self_attn.o_proj") @ (scores @ np.stack(self.v)).reshape(-1)
+        inner = rms(x, w("post_attention_layernorm"))
+        gate = w("mlp.gate_proj") @ inner
+        x = x + w("mlp.down_proj") @ (gate / (1 + np.exp(-gate)) * (w("mlp.up_proj") @ inner))
+        return x, self.w["lm_head.weight"] @ x
+
+
+def make_first_eagle(folder, seed):
+    """As EAGLE's authors write it: the class is the target's, and the tensors tell."""
+    rng = np.random.default_rng(seed)
+    of = FirstEagle
+    sizes = {"embed_tokens": (of.VOCABULARY, of.HIDDEN), "lm_head": (of.VOCABULARY, of.HIDDEN),
+             "fc": (of.HIDDEN, 2 * of.HIDDEN),
+             "layers.0.self_attn.q_proj": (of.HEADS * of.DIM, of.HIDDEN),
+             "layers.0.self_attn.k_proj": (of.DIM, of.HIDDEN),
+             "layers.0.self_attn.v_proj": (of.DIM, of.HIDDEN),
+             "layers.0.self_attn.o_proj": (of.HIDDEN, of.HEADS * of.DIM),
+             "layers.0.mlp.gate_proj": (of.INNER, of.HIDDEN),
+             "layers.0.mlp.up_proj": (of.INNER, of.HIDDEN),
+             "layers.0.mlp.down_proj": (of.HIDDEN, of.INNER)}
+    weights = {name + ".weight": (rng.standard_normal(size) / np.sqrt(size[1])).astype(np.float32)
+               for name, size in sizes.items()}
+    weights["fc.bias"] = rng.standard_normal(of.HIDDEN).astype(np.float32)
+    weights["layers.0.post_attention_layernorm.weight"] = \
+        (1 + 0.2 * rng.standard_normal(of.HIDDEN)).astype(np.float32)
+    tokens = rng.integers(0, of.VOCABULARY, ROWS + 1)
+    hidden = rng.standard_normal((ROWS, of.HIDDEN)).astype(np.float32)
+    logits = chains(lambda: FirstEagle(weights), tokens, hidden.astype(np.float64), of.VOCABULARY)
+    config = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "rope_theta": THETA,
+              "bias": True, **LAYER, "hidden_size": of.HIDDEN, "num_attention_heads": of.HEADS,
+              "num_key_value_heads": 1, "head_dim": of.DIM, "intermediate_size": of.INNER,
+              "vocab_size": of.VOCABULARY}
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "config.json").write_text(json.dumps(config, indent=1) + "\n")
+    save(folder / "model.safetensors", weights)
+    save(folder / "golden.safetensors",
+         {"tokens": tokens.astype(np.int64), "hidden": hidden, "logits": logits})
+
+
 def chains(make_head, tokens, hidden, draft_vocabulary):
     logits = np.zeros((STEPS, ROWS, draft_vocabulary), np.float32)
     for column in range(ROWS):
@@ -186,6 +249,7 @@ def main(folder):
          ["layers.0.", "layers.1."], more={"input_norm.weight": STATES * H})
 
 
+    make_first_eagle(folder / "first_eagle", 5)
     # For tests/golden/models/llama_tied, whose embedding it borrows; no goldens.
     make_for_llama_tied(folder / "llama_tied")
 

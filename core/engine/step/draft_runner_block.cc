@@ -21,6 +21,25 @@ RunnerRow row_of(const RunnerBlock& block) {
   return {.seq = block.seq, .history = block.history, .hidden = block.hidden};
 }
 
+// What the tokens before add, each element times a number that the row's state, of `width` numbers,
+// lets through: [rows, rank].
+std::vector<float> gated(Executor& executor, const Head& head, std::vector<float> embedded,
+                         std::span<const float* const> hidden, size_t width) {
+  if (head.markov_gate.n_out == 0) return embedded;
+  const size_t rank = head.markov_in.k_in;
+  std::vector<float> read, gate;
+  for (size_t row = 0; row < hidden.size(); ++row) {
+    const auto own = embedded.begin() + static_cast<ptrdiff_t>(row * rank);
+    read.insert(read.end(), hidden[row], hidden[row] + width);
+    read.insert(read.end(), own, own + static_cast<ptrdiff_t>(rank));
+  }
+  multiply_rows(executor, head.markov_gate, read, gate);
+  for (size_t i = 0; i < embedded.size(); ++i) {
+    embedded[i] *= 1.0f / (1.0f + std::exp(-(gate[i] + head.markov_gate_bias[i % rank])));
+  }
+  return embedded;
+}
+
 size_t wanted_tokens(std::span<const RunnerBlock> blocks) {
   size_t count = 0;
   for (const RunnerBlock& block : blocks) count += block.tokens;
@@ -231,7 +250,8 @@ Status DraftRunner::follow(std::span<const TokenId> before, std::span<const floa
       logits[row] = &followed_[row * vocabulary()];
     }
     std::vector<float> made;
-    multiply_rows(*parts_.executor, head.markov_out, embedded, made);
+    multiply_rows(*parts_.executor, head.markov_out,
+                  gated(*parts_.executor, head, embedded, hidden, parts_.shape->hidden), made);
     const size_t columns = head.markov_out.n_out;
     for (size_t row = 0; row < rows; ++row) {
       for (size_t n = 0; n < columns; ++n) {

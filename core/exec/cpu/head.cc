@@ -11,7 +11,7 @@ namespace tenon {
 // Tokens → embedded; the states that rows continue from → hidden.
 void CpuWorker::enter_head() {
   const Head& head = *step_.head;
-  if (head.kind == HeadKind::mtp) return enter_mtp();
+  if (head.joins_halves()) return enter_mtp();
   if (head.kind == HeadKind::dflash) return enter_context();
   const TensorView& inputs = step_.batch->inputs;
   const CpuBuffers& b = step_.buffers;
@@ -95,7 +95,7 @@ void CpuWorker::store_context(uint32_t layer) {
   barrier();
 }
 
-// Both halves are normed and become one: tokens, states → joined → hidden.
+// Both halves are normed, if the head has norms, and become one: tokens, states → joined → hidden.
 void CpuWorker::enter_mtp() {
   const Head& head = *step_.head;
   const TensorView& inputs = step_.batch->inputs;
@@ -108,13 +108,18 @@ void CpuWorker::enter_mtp() {
     const float* state = static_cast<const float*>(inputs.data) + row * inputs.stride[0];
     float* first = b.joined.floats() + row * 2 * width;
     float* second = first + width;
+    if (head.kind == HeadKind::eagle) {
+      std::memcpy(first, b.embedded.floats() + row * width, width * sizeof(float));
+      std::memcpy(second, state, width * sizeof(float));
+      continue;
+    }
     norm_row(head.norm, b.embedded.floats() + row * width, head.token_norm.data(), nullptr, width,
              head.state_first ? second : first);
     norm_row(head.norm, state, head.state_norm.data(), nullptr, width,
              head.state_first ? first : second);
   }
   barrier();
-  const Product product{&step_.weights.front(), {}, b.hidden.floats()};
+  const Product product{&step_.weights.front(), head.fc_bias, b.hidden.floats()};
   multiply(b.joined.floats(), {&product, 1});
 }
 

@@ -144,8 +144,8 @@ void CpuWorker::hand_out(float* to, const float* from, std::span<const uint32_t>
 void CpuWorker::hand_out_final_rows() {
   float* to = step_.hidden_out.of_layer(static_cast<uint32_t>(plan().layers.size()));
   if (to != nullptr) {
-    norm(plan().final_norm, step_.model->final_norm, step_.model->final_norm_bias);
-    hand_out(to, normed(), step_.hidden_at);
+    norm_last();
+    hand_out(to, input(plan().final_norm), step_.hidden_at);
   }
   if (step_.logits_at.size() == rows_) return;
   barrier();
@@ -272,13 +272,18 @@ void CpuWorker::layer_done(uint32_t layer) {
            rows_are_kept_ ? step_.hidden_at : step_.batch->hidden_rows);
 }
 
+void CpuWorker::norm_last() {
+  const NormPlan& last = plan().final_norm;
+  if (last) norm(last, step_.model->final_norm, step_.model->final_norm_bias);
+}
+
 void CpuWorker::logits() {
   hand_out_final_rows();
   if (rows_ == 0) return;
-  norm(plan().final_norm, step_.model->final_norm, step_.model->final_norm_bias);
+  norm_last();
   float* logits = step_.buffers.logits.floats();
   const Product product{&step_.weights.head(), step_.model->head_bias, logits};
-  multiply(normed(), {&product, 1});
+  multiply(input(plan().final_norm), {&product, 1});
   if (plan().logit_scale == 1.0f && plan().logit_soft_cap == 0.0f) return;
   const Share mine = share_of(rows_, slice_);
   for (uint64_t row = mine.first; row < mine.last; ++row) {

@@ -143,6 +143,7 @@ class CpuWorker final : public CpuProducts, private DecoderOps {
   void keep_wanted_rows(uint32_t layer);
   void gather(std::span<const uint32_t> wanted, float* values, uint64_t width) const;
   void hand_out(float* to, const float* from, std::span<const uint32_t> rows) const;
+  void norm_last();
   void hand_out_final_rows();
 
   // attention.cc

@@ -187,7 +187,7 @@ Status check_setup(const ExecutorSetup& setup, const Head* head) {
   if (setup.model == nullptr || setup.shape == nullptr) {
     return internal("the executor 'cuda' was loaded without a model");
   }
-  if (head != nullptr && head->kind != HeadKind::eagle3 && head->kind != HeadKind::mtp) {
+  if (head != nullptr && head->kind != HeadKind::eagle3 && !head->joins_halves()) {
     return unsupported("a head of the kind " + in_quotes(head_kind_name(head->kind)) +
                        ", whose rows see rows behind them; the executor 'cuda' runs heads of the "
                        "kinds 'eagle3' and 'mtp'; choose [executor] plugin = \"cpu\"");

@@ -46,7 +46,7 @@ Status CudaStep::send_inputs(const BatchView& batch) {
 
 // embedded, states → hidden
 void CudaStep::enter_head() {
-  return setup_.head->kind == HeadKind::mtp ? enter_mtp() : enter_eagle3();
+  return setup_.head->joins_halves() ? enter_mtp() : enter_eagle3();
 }
 
 // The target's states are normed as the head says and become one; its own are taken as they are.
@@ -84,12 +84,17 @@ void CudaStep::enter_eagle3() {
   norm(head.norm, weights_.entrance.state_norm, nullptr, hidden_, rows_, hidden_, Input::f32);
 }
 
-// Both halves are normed and become one.
+// Both halves are normed, if the head has norms, and become one.
 void CudaStep::enter_mtp() {
   const Head& head = *setup_.head;
-  norm_half(head.norm, weights_.entrance.token_norm, embedded_, head.state_first);
-  norm_half(head.norm, weights_.entrance.state_norm, entering_, !head.state_first);
-  multiply(weights_.entrance.fc, nullptr, joined_, rows_, hidden_);
+  if (head.kind == HeadKind::eagle) {
+    take_half(embedded_, false);
+    take_half(entering_, true);
+  } else {
+    norm_half(head.norm, weights_.entrance.token_norm, embedded_, head.state_first);
+    norm_half(head.norm, weights_.entrance.state_norm, entering_, !head.state_first);
+  }
+  multiply(weights_.entrance.fc, weights_.entrance.fc_bias, joined_, rows_, hidden_);
 }
 
 // embedded, hidden → joined
@@ -99,8 +104,13 @@ void CudaStep::join_head() {
   if (head.norm_before_residual != 1) {
     return norm_half(head.norm, weights_.entrance.state_norm, hidden_, true);
   }
+  take_half(hidden_, true);
+}
+
+// x [rows, hidden] → a half of each row that the next product reads, as it is.
+void CudaStep::take_half(const float* x, bool second) {
   const uint32_t width = setup_.model->plan.hidden;
-  keep(launch_take_rows(driver_.stream(), hidden_, nullptr, half_of_joined(true), weights_.type(),
+  keep(launch_take_rows(driver_.stream(), x, nullptr, half_of_joined(second), weights_.type(),
                         rows_, static_cast<int>(width), DeviceWeights::input_stride(2 * width)),
        "a head's states");
 }

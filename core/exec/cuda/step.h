@@ -218,6 +218,7 @@ class CudaStep final : private DecoderOps {
   void enter_eagle3();
   void enter_mtp();
   void join_head();
+  void take_half(const float* x, bool second);
   void norm_half(const NormPlan& norm, const float* weight, const float* x, bool second);
   void* half_of_joined(bool second) const;
 

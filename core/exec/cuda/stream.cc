@@ -3,6 +3,7 @@
 
 namespace tenon::cuda {
 
+// Without a norm x is taken as it is.
 void CudaStep::norm(const NormPlan& norm, const float* weight, const float* bias, const float* x,
                     uint32_t rows, void* out, Input type) {
   const uint32_t width = setup_.model->plan.hidden;
@@ -10,6 +11,11 @@ void CudaStep::norm(const NormPlan& norm, const float* weight, const float* bias
   shape.rows = rows;
   shape.width = static_cast<int>(width);
   shape.out_stride = out == normed_ ? DeviceWeights::input_stride(width) : shape.width;
+  if (!norm) {
+    return keep(launch_take_rows(driver_.stream(), x, nullptr, out, type, rows, shape.width,
+                                 shape.out_stride),
+                "rows without a norm");
+  }
   shape.eps = norm.eps;
   shape.centered = norm.kind == NormKind::layer;
   keep(launch_norm(driver_.stream(), x, weight, bias, out, type, shape), "a norm");

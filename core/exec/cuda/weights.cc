@@ -209,6 +209,7 @@ Status load_layer(const Model& model, size_t index, Input type, WeightUpload& up
 
 Status load_head(const Head& head, WeightUpload& upload, DeviceHead& to) {
   TENON_ASSIGN_OR_RETURN(to.fc, upload.matrix(head.fc));
+  TENON_ASSIGN_OR_RETURN(to.fc_bias, upload.vector(head.fc_bias));
   TENON_ASSIGN_OR_RETURN(to.token_norm, upload.vector(head.token_norm));
   TENON_ASSIGN_OR_RETURN(to.features_norm, upload.vector(head.features_norm));
   TENON_ASSIGN_OR_RETURN(to.state_norm, upload.vector(head.state_norm));

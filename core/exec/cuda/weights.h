@@ -62,7 +62,7 @@ struct DeviceLayer {
 // What stands before a head's layers; null and empty where the head has none, or there is no head.
 struct DeviceHead {
   DeviceMatrix fc;
-  const float *token_norm, *features_norm, *state_norm;
+  const float *fc_bias, *token_norm, *features_norm, *state_norm;
 };
 
 struct DeviceArrays {

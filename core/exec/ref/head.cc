@@ -8,7 +8,7 @@ namespace tenon {
 
 // Tokens → embedded; the states that rows continue from → hidden.
 void RefStep::enter_head() {
-  if (head_->kind == HeadKind::mtp) return enter_mtp();
+  if (head_->joins_halves()) return enter_mtp();
   if (head_->kind == HeadKind::dflash) return enter_context();
   const TensorView& inputs = batch_->inputs;
   const size_t rows = batch_->rows, width = plan().hidden;
@@ -68,7 +68,7 @@ void RefStep::enter_context() {
   norm_rows(head_->norm, head_->state_norm, {});
 }
 
-// Both halves are normed and become one: tokens, states → joined → hidden.
+// Both halves are normed, if the head has norms, and become one: tokens, states → joined → hidden.
 void RefStep::enter_mtp() {
   const TensorView& inputs = batch_->inputs;
   const size_t width = plan().hidden;
@@ -79,11 +79,16 @@ void RefStep::enter_mtp() {
     const float* state = static_cast<const float*>(inputs.data) + row * inputs.stride[0];
     float* first = &joined_[2 * row * width];
     float* second = first + width;
+    if (head_->kind == HeadKind::eagle) {
+      std::copy_n(embedded.data(), width, first);
+      std::copy_n(state, width, second);
+      continue;
+    }
     apply_norm(head_->norm, embedded.data(), head_->token_norm, {},
                head_->state_first ? second : first);
     apply_norm(head_->norm, state, head_->state_norm, {}, head_->state_first ? first : second);
   }
-  multiply(head_->fc, {}, joined_.data(), hidden_.data());
+  multiply(head_->fc, head_->fc_bias, joined_.data(), hidden_.data());
 }
 
 // embedded, hidden → joined

@@ -94,13 +94,17 @@ void RefStep::logits() {
   const NormPlan& norm = plan().final_norm;
   const auto layers = static_cast<uint32_t>(plan().layers.size());
   if (kept_.of_layer(layers) != nullptr) {
-    norm_rows(norm, model_->final_norm, model_->final_norm_bias);
-    keep_hidden(layers, normed_);
+    if (norm) norm_rows(norm, model_->final_norm, model_->final_norm_bias);
+    keep_hidden(layers, norm ? normed_ : hidden_);
   }
   const size_t width = plan().hidden;
   for (size_t i = 0; i < batch_->logits_rows.size(); ++i) {
-    apply_norm(norm, &hidden_[batch_->logits_rows[i] * width], model_->final_norm,
-               model_->final_norm_bias, &normed_[i * width]);
+    const float* row = &hidden_[batch_->logits_rows[i] * width];
+    if (!norm) {
+      std::copy_n(row, width, &normed_[i * width]);
+    } else {
+      apply_norm(norm, row, model_->final_norm, model_->final_norm_bias, &normed_[i * width]);
+    }
   }
   multiply_(model_->head, model_->head_bias, normed_.data(),
             static_cast<uint32_t>(batch_->logits_rows.size()), logits_.data());

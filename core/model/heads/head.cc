@@ -21,34 +21,40 @@ namespace {
 
 constexpr size_t kMaxConfigBytes = size_t{1} << 20;
 constexpr std::string_view kModel = "model.", kFirst = "model.layers.0.";
+constexpr std::string_view kFc = "fc.", kFusion = "fusion_fc.";
 constexpr std::string_view kStateNorm = "model.layers.0.hidden_norm.weight";
 // Of heads whose states go past the layers: of no layer.
 constexpr std::string_view kStateNormOutside = "hidden_norm.weight";
 
 // The tensors of a head under the names that a model of its layers would have: "layers.0.x" is
-// "model.layers.0.x", and so is "midlayer.x".
+// "model.layers.0.x", and so are "midlayer.x" and speculators' "transformer.x" of EAGLE 1.
 class HeadCheckpoint final : public RenamedCheckpoint {
  public:
   explicit HeadCheckpoint(std::unique_ptr<Checkpoint> whole) : RenamedCheckpoint(std::move(whole)) {
     for (const std::string& name : this->whole().names()) {
-      if (name.starts_with(kMiddle)) has_middle_ = true;
+      for (const std::string_view layer :
+           {std::string_view("midlayer."), std::string_view("transformer.")}) {
+        if (name.starts_with(layer)) layer_ = layer;
+      }
+      if (name.starts_with(kFusion)) has_fusion_ = true;
     }
   }
 
  private:
-  static constexpr std::string_view kMiddle = "midlayer.";
-
   std::optional<std::string> in_whole(std::string_view name) const override {
-    if (has_middle_ && name.starts_with(kFirst)) {
-      return std::string(kMiddle).append(name.substr(kFirst.size()));
+    if (!layer_.empty() && name.starts_with(kFirst)) {
+      return std::string(layer_).append(name.substr(kFirst.size()));
+    }
+    if (has_fusion_ && name.starts_with(kFc)) {
+      return std::string(kFusion).append(name.substr(kFc.size()));
     }
     return std::string(name.starts_with(kModel) ? name.substr(kModel.size()) : name);
   }
   // Without the norm that stands before the layers, which no layer of a model has.
   std::optional<std::string> name_of(std::string_view stored) const override {
     std::string name(stored);
-    if (has_middle_ && stored.starts_with(kMiddle)) {
-      name = std::string(kFirst).append(stored.substr(kMiddle.size()));
+    if (!layer_.empty() && stored.starts_with(layer_)) {
+      name = std::string(kFirst).append(stored.substr(layer_.size()));
     } else if (stored.starts_with("layers.")) {
       name = std::string(kModel).append(stored);
     }
@@ -56,8 +62,22 @@ class HeadCheckpoint final : public RenamedCheckpoint {
     return name;
   }
 
-  bool has_middle_ = false;
+  std::string_view layer_;  // what the first layer is called; empty: as the others
+  bool has_fusion_ = false;
 };
+
+// Whether the tensors are those of a head, of whatever kind, and whether such a head has no norm of
+// states.
+bool has_heads_tensors(const Checkpoint& stored) {
+  const auto has = [&](const char* name) { return stored.find(name) != nullptr; };
+  return has("fc.weight") &&
+         (has("layers.0.self_attn.q_proj.weight") || has("midlayer.self_attn.q_proj.weight"));
+}
+bool is_normless(const Checkpoint& stored) {
+  return std::ranges::none_of(stored.names(), [](const std::string& name) {
+    return name.find("hidden_norm.") != std::string::npos;
+  });
+}
 
 std::string number(uint64_t value) {
   return std::to_string(value);
@@ -72,6 +92,11 @@ std::vector<uint32_t> usual_states(uint32_t layers) {
 
 Status choose_states(const HeadConfig& config, const Model& target, Head& head) {
   const auto layers = static_cast<uint32_t>(target.plan.layers.size());
+  head.features = target.plan.hidden;
+  if (config.kind == HeadKind::eagle) {
+    head.state_layers = {static_cast<LayerId>(layers)};
+    return {};
+  }
   const std::vector<uint32_t> states = config.states.empty() ? usual_states(layers) : config.states;
   if (states.empty()) {
     return invalid_argument(head.source + ": it does not say which states it reads, " +
@@ -92,6 +117,13 @@ Status choose_states(const HeadConfig& config, const Model& target, Head& head) 
   }
   for (const uint32_t state : states) head.state_layers.push_back(state - 1);
   head.features = static_cast<uint32_t>(states.size()) * target.plan.hidden;
+  // By their width rows of the target's states are told from those of the head's own.
+  if (config.kind == HeadKind::eagle3 && head.features == config.plan.hidden) {
+    return unsupported(head.source + ": its own states have as many numbers, " +
+                       number(head.features) +
+                       ", as all that it reads of the target; heads of "
+                       "another 'hidden_size' are built");
+  }
   return {};
 }
 
@@ -119,8 +151,9 @@ class HeadTaker {
         tensors_(model_) {}
 
   Status take() {
-    TENON_RETURN_IF_ERROR(check_fc());
     const uint32_t hidden = model_.plan.hidden;
+    const bool halves = head_.joins_halves();
+    TENON_RETURN_IF_ERROR(halves ? check_halves() : check_fc());
     for (TensorSpec& spec : list_tensors(model_.plan)) {
       if (spec.role == Role::embedding || spec.role == Role::head) continue;
       const bool reads_both =
@@ -128,8 +161,8 @@ class HeadTaker {
       if (spec.layer == 0 && reads_both && !spec.bias) spec.columns = 2 * uint64_t{hidden};
       tensors_.take(spec);
     }
-    head_.fc = tensors_.matrix("fc.weight", hidden, head_.features);
-    TENON_RETURN_IF_ERROR(take_norms());
+    head_.fc = tensors_.matrix("fc.weight", hidden, halves ? 2 * uint64_t{hidden} : head_.features);
+    TENON_RETURN_IF_ERROR(halves ? take_bias() : take_norms());
     take_embeddings();
     TENON_RETURN_IF_ERROR(take_ids());
     TENON_RETURN_IF_ERROR(take_block());
@@ -140,6 +173,19 @@ class HeadTaker {
   }
 
  private:
+  // Of embedding and state both halves have the target's width.
+  Status check_halves() const {
+    const uint32_t hidden = model_.plan.hidden;
+    if (hidden == target_.plan.hidden) return {};
+    return invalid_argument(model_.path + ": its states have " + number(hidden) +
+                            " numbers, but the target's have " + number(target_.plan.hidden) +
+                            "; it was made for another target");
+  }
+  Status take_bias() {
+    if (!tensors_.has("fc.bias")) return {};
+    TENON_ASSIGN_OR_RETURN(head_.fc_bias, vector("fc.bias", model_.plan.hidden));
+    return {};
+  }
   // The width of fc says of which target's states it is.
   Status check_fc() {
     const TensorView* fc = model_.checkpoint->find("fc.weight");
@@ -197,6 +243,11 @@ class HeadTaker {
           tensors_.matrix("markov_head.markov_w1.weight", model_.plan.vocabulary, rank);
       head_.markov_out =
           tensors_.matrix("markov_head.markov_w2.weight", config_.draft_vocabulary, rank);
+    }
+    if (config_.markov_kind == MarkovKind::gated) {
+      head_.markov_gate =
+          tensors_.matrix("markov_head.gate_proj.weight", rank, uint64_t{hidden} + rank);
+      TENON_ASSIGN_OR_RETURN(head_.markov_gate_bias, vector("markov_head.gate_proj.bias", rank));
     }
     if (!config_.confidence) return {};
     const uint32_t width = hidden + (config_.confidence_with_markov ? rank : 0);
@@ -273,7 +324,7 @@ class HeadTaker {
 }  // namespace
 
 std::string_view head_kind_name(HeadKind kind) {
-  constexpr std::string_view kNames[] = {"eagle3", "mtp", "dflash", "medusa"};
+  constexpr std::string_view kNames[] = {"eagle3", "mtp", "dflash", "medusa", "eagle3"};
   return kNames[static_cast<size_t>(kind)];
 }
 
@@ -282,7 +333,10 @@ bool is_head(const std::string& path) {
   const Result<std::string> text = read_text_file(path + "/config.json", kMaxConfigBytes);
   if (!text.ok()) return false;
   const Result<nlohmann::json> config = parse_json_object(*text);
-  return config.ok() && is_head_config(*config);
+  if (!config.ok()) return false;
+  if (is_head_config(*config)) return true;
+  const Result<std::unique_ptr<Checkpoint>> stored = open_safetensors_folder(path);
+  return stored.ok() && has_heads_tensors(**stored);
 }
 
 Status take_head(const HeadConfig& config, std::unique_ptr<Checkpoint> tensors, const Model& target,
@@ -311,9 +365,9 @@ Result<OpenedHead> open_head(const std::string& path, const Model& target) {
   head.source = path + "/config.json";
   TENON_ASSIGN_OR_RETURN(model.config_json, read_text_file(head.source, kMaxConfigBytes));
   if (is_medusa_config(model.config_json)) return open_medusa(path, target);
-  TENON_ASSIGN_OR_RETURN(const HeadConfig config,
-                         parse_head_config(model.config_json, head.source));
   TENON_ASSIGN_OR_RETURN(std::unique_ptr<Checkpoint> stored, open_safetensors_folder(path));
+  TENON_ASSIGN_OR_RETURN(const HeadConfig config,
+                         parse_head_config(model.config_json, head.source, is_normless(*stored)));
   if (config.kind == HeadKind::mtp) {
     TENON_RETURN_IF_ERROR(check_target(config, target, head.source));
     model.plan = config.plan;

@@ -15,6 +15,9 @@
 //   what enters the first layer is fc([token_norm(e), state_norm(g)]), or the other way round;
 //   after a draft g is the head's own state after its last norm
 //
+// EAGLE 1 and 2 (Li et al., 2024) are the same without any of those norms, and without one before
+// their first layer's attention or before the LM head.
+//
 // Row i of a head pairs token i + 1 with the states at token i: a head is given histories without
 // their first token.
 //
@@ -51,10 +54,14 @@ enum class FeatureNorm : uint8_t {
   each,   // a norm for each layer's (`fc_norm`)
 };
 
-enum class HeadKind : uint8_t { eagle3, mtp, dflash, medusa };
+enum class HeadKind : uint8_t { eagle3, mtp, dflash, medusa, eagle };
 
-// The word for it in messages and for drafters (kDraftHeadKind).
+// The word for it in messages and for drafters (kDraftHeadKind): all of EAGLE's are "eagle3".
 std::string_view head_kind_name(HeadKind kind);
+
+// What DSpark adds to the logits: of the token before alone, or of that times a gate that reads the
+// row's state as well.
+enum class MarkovKind : uint8_t { vanilla, gated };
 
 // Of heads that draft several tokens in one pass.
 struct BlockPlan {
@@ -89,14 +96,17 @@ struct Head {
   bool norm_output = false;  // what goes on to the next token is the state after the last norm
   bool state_first = false;  // of mtp: fc reads the state before the embedding
 
-  Weight fc;                         // [hidden, features]; of mtp [hidden, 2 · hidden]
+  Weight fc;                         // [hidden, features]; of mtp and eagle [hidden, 2 · hidden]
+  std::vector<float> fc_bias;        // [hidden] of eagle, or none
   std::vector<float> token_norm;     // [hidden], of mtp
   std::vector<float> features_norm;  // [features]
   std::vector<float> state_norm;     // [hidden]: hidden_norm, hnorm
   std::vector<TokenId> token_ids;    // [rows of the LM head] the target's; empty: the same ids
 
   BlockPlan block;
-  Weight markov_in, markov_out;   // [vocabulary, rank], [rows of the LM head, rank]; or none
+  Weight markov_in, markov_out;         // [vocabulary, rank], [rows of the LM head, rank]; or none
+  Weight markov_gate;                   // [rank, hidden + rank]; or none
+  std::vector<float> markov_gate_bias;  // [rank]
   std::vector<float> confidence;  // [hidden, or hidden + rank]; empty: the head says nothing of it
   float confidence_bias = 0.0f;
   std::vector<MedusaHead> medusa;  // of medusa: a token of the block each
@@ -110,6 +120,8 @@ struct Head {
   bool has_layers() const { return kind != HeadKind::medusa; }
   // Whether its rows have read the token after their own, besides the target's states.
   bool reads_tokens() const { return kind != HeadKind::dflash; }
+  // Whether embedding and state are two halves that one product makes the stream of.
+  bool joins_halves() const { return kind == HeadKind::mtp || kind == HeadKind::eagle; }
   // Whether rows of a batch are the target's states alone, of which layers keep K and V and make
   // nothing else.
   bool is_context(bool has_states) const { return kind == HeadKind::dflash && has_states; }
@@ -129,7 +141,7 @@ struct OpenedHead {
 // of a head alone.
 bool is_head(const std::string& path);
 
-// Opens the folder of an EAGLE-3, P-EAGLE, DFlash or DSpark head, as its authors write it or as
+// Opens the folder of an EAGLE, P-EAGLE, DFlash or DSpark head, as its authors write it or as
 // speculators does, or a GGUF file of an EAGLE-3 head or of a model's layers for drafts
 // (docs/formats/heads.md). Embedding and LM head are the target's where the folder has none, and
 // borrowed from it then. Errors: unsupported for other kinds of heads and for features of the

@@ -4,9 +4,11 @@
 #include <array>
 #include <iterator>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 
+#include "core/base/log.h"
 #include "core/base/quote.h"
 #include "core/base/text.h"
 #include "core/model/config/json_fields.h"
@@ -16,11 +18,12 @@ namespace tenon {
 namespace {
 
 using nlohmann::json;
+using Keys = std::set<std::string, std::less<>>;
 
 // What heads compute, by the names that speculators has for it; dspark is dflash with more.
-enum class Algorithm : uint8_t { eagle3, peagle, dflash, dspark, mtp };
-constexpr std::array<std::string_view, 5> kAlgorithms = {"eagle3", "peagle", "dflash", "dspark",
-                                                         "mtp"};
+enum class Algorithm : uint8_t { eagle3, peagle, dflash, dspark, mtp, eagle };
+constexpr std::array<std::string_view, 6> kAlgorithms = {"eagle3", "peagle", "dflash",
+                                                         "dspark", "mtp",    "eagle"};
 
 // What folders name as their class: EAGLE and SpecForge, the authors of DFlash and DSpark, older
 // and newer versions of speculators.
@@ -28,7 +31,11 @@ struct HeadClass {
   std::string_view name;
   Algorithm algorithm;
 };
-constexpr HeadClass kClasses[] = {{"LlamaForCausalLMEagle3", Algorithm::eagle3},
+constexpr HeadClass kClasses[] = {{"LlamaForCausalLMEagle", Algorithm::eagle},
+                                  {"Qwen2ForCausalLMEagle", Algorithm::eagle},
+                                  {"EagleLlamaForCausalLM", Algorithm::eagle},
+                                  {"EagleSpeculator", Algorithm::eagle},
+                                  {"LlamaForCausalLMEagle3", Algorithm::eagle3},
                                   {"Eagle3LlamaForCausalLM", Algorithm::eagle3},
                                   {"Eagle3Speculator", Algorithm::eagle3},
                                   {"Eagle3DraftModel", Algorithm::eagle3},
@@ -59,6 +66,7 @@ constexpr std::array kOwnKeys = {"draft_vocab_size",
                                  "eagle_config",
                                  "architectures",
                                  kStates,
+                                 "bias",
                                  "parallel_drafting",
                                  "ptd_token_id",
                                  "auto_map",
@@ -88,8 +96,13 @@ std::string in_words(std::span<const std::string_view> words) {
   return join_and(quoted);
 }
 
-// By speculators' name of it, and else by the class.
-Algorithm read_algorithm(const JsonFields& fields) {
+// EAGLE's own folders may have the class of the model whose layers they use.
+bool is_whole_models(const json& value) {
+  return value.is_string() && value.get_ref<const std::string&>().ends_with("ForCausalLM");
+}
+
+// By speculators' name of it, else by the class, else by the tensors.
+Algorithm read_algorithm(const JsonFields& fields, bool normless) {
   const json* classes = fields.find("architectures");
   const bool named = classes != nullptr && classes->is_array() && !classes->empty();
   const HeadClass* by_class = named ? class_of_head(classes->front()) : nullptr;
@@ -98,6 +111,9 @@ Algorithm read_algorithm(const JsonFields& fields) {
     fields.faults().unsupported("'" + std::string(kType) + "' is " + describe(*fields.find(kType)) +
                                 "; heads of the kinds " + in_words(kAlgorithms) + " are built");
     return Algorithm::eagle3;
+  }
+  if (!fields.has(kType) && named && by_class == nullptr && is_whole_models(classes->front())) {
+    return normless ? Algorithm::eagle : Algorithm::eagle3;
   }
   if (named && by_class == nullptr) {
     std::vector<std::string> names;
@@ -227,9 +243,10 @@ void read_block(const JsonFields& fields, Algorithm algorithm, HeadConfig& confi
   }
   config.markov_rank = where("markov_rank").count("markov_rank", 0, 0, 65'536);
   const std::string type = where("markov_head_type").text("markov_head_type", "vanilla");
-  if (config.markov_rank > 0 && type != "vanilla") {
+  if (config.markov_rank > 0 && type == "gated") config.markov_kind = MarkovKind::gated;
+  if (config.markov_rank > 0 && type != "vanilla" && type != "gated") {
     fields.faults().unsupported("'markov_head_type' is " + in_quotes(type) +
-                                "; heads of the type 'vanilla' are built");
+                                "; heads of the types 'vanilla' and 'gated' are built");
   }
   if (algorithm == Algorithm::dflash && config.markov_rank > 0) {
     fields.faults().unsupported("'markov_rank' is " + std::to_string(config.markov_rank) +
@@ -254,6 +271,61 @@ void refuse_windows(const json& layer, Faults& faults) {
   }
 }
 
+// EAGLE 1 and 2: only what is between embedding, state and LM head.
+void read_eagle(const JsonFields& fields, HeadConfig& config) {
+  config.kind = HeadKind::eagle;
+  config.norm_before_residual = 0;
+  if (fields.flag("layernorms", false)) {
+    fields.faults().unsupported(
+        "'layernorms' is true; heads of EAGLE 1 and 2 without norms of their own are built");
+  }
+  for (const char* key : {"norm_before_fc", "fc_norm", "norm_output"}) {
+    if (!fields.flag(key, false)) continue;
+    fields.faults().unsupported(fields.name(key) + " is true, which heads of EAGLE 1 and 2 lack");
+  }
+}
+
+// The layer of a module, where the config is that of the whole model that it is for: the last one
+// that attends, to the whole text if any does.
+void keep_modules_layer(ModelPlan& plan) {
+  const auto attends = [](const LayerPlan& layer) { return layer.attends() && !layer.recurrent; };
+  const auto everything = [&](const LayerPlan& layer) {
+    return attends(layer) && layer.attention.window_tokens == 0;
+  };
+  auto found = std::ranges::find_if(plan.layers.rbegin(), plan.layers.rend(), everything);
+  if (found == plan.layers.rend()) {
+    found = std::ranges::find_if(plan.layers.rbegin(), plan.layers.rend(), attends);
+  }
+  if (found == plan.layers.rend()) return plan.layers.clear();
+  plan.layers = {LayerPlan(*found)};
+}
+
+// Of folders that have the layers' keys apart: what stands next to them and nobody asked for.
+void tell_of_unread(const json& config, const Keys& asked, const std::string& name) {
+  constexpr std::string_view kBookkeeping[] = {"speculators_config",
+                                               "speculators_version",
+                                               "auto_map",
+                                               "dtype",
+                                               "torch_dtype",
+                                               "tie_word_embeddings",
+                                               "transformers_version",
+                                               "transformer_layer_architecture",
+                                               "embed_requires_grad",
+                                               "model_type",
+                                               "fusion_bias",
+                                               "num_nextn_predict_layers",
+                                               "sliding_window_non_causal"};
+  if (!config.contains(kLayer)) return;
+  std::vector<std::string> unread;
+  for (const auto& [key, value] : config.items()) {
+    const bool known =
+        key == kLayer || std::ranges::find(kBookkeeping, key) != std::end(kBookkeeping);
+    if (!known && !asked.contains(key) && !value.is_null()) unread.push_back(in_quotes(key));
+  }
+  if (unread.empty()) return;
+  log(LogLevel::warning, "model", name + ": " + join_and(unread) + " is not read");
+}
+
 bool is_medusa(const json& config) {
   const auto type = config.find("model_type");
   return config.contains("medusa_num_heads") || (type != config.end() && *type == "medusa");
@@ -274,12 +346,14 @@ bool is_head_config(const json& config) {
          class_of_head(classes->front()) != nullptr;
 }
 
-Result<HeadConfig> parse_head_config(std::string_view text, const std::string& name) {
+Result<HeadConfig> parse_head_config(std::string_view text, const std::string& name,
+                                     bool normless) {
   Result<json> parsed = parse_json_object(text);
   if (!parsed.ok()) return with_context(name, parsed.status());
   Faults faults;
-  const JsonFields fields(*parsed, faults);
-  const Algorithm algorithm = read_algorithm(fields);
+  Keys asked;
+  const JsonFields fields(*parsed, faults, "", &asked);
+  const Algorithm algorithm = read_algorithm(fields, normless);
   const bool blocks = algorithm == Algorithm::dflash || algorithm == Algorithm::dspark;
   HeadConfig config;
   if (blocks) config.kind = HeadKind::dflash;
@@ -291,6 +365,8 @@ Result<HeadConfig> parse_head_config(std::string_view text, const std::string& n
     config.norm_before_residual = 0;
   } else if (algorithm == Algorithm::mtp) {
     config.kind = HeadKind::mtp;
+  } else if (algorithm == Algorithm::eagle) {
+    read_eagle(fields, config);
   } else {
     read_parallel(fields, algorithm, config);
   }
@@ -298,15 +374,13 @@ Result<HeadConfig> parse_head_config(std::string_view text, const std::string& n
   TENON_ASSIGN_OR_RETURN(config.plan, parse_model_config(layer.dump(), name));
   config.draft_vocabulary =
       fields.count("draft_vocab_size", config.plan.vocabulary, 1, config.plan.vocabulary);
+  const bool module = config.kind == HeadKind::mtp;
+  if (module) keep_modules_layer(config.plan);
   const bool plain = std::ranges::all_of(config.plan.layers, [&](const LayerPlan& l) {
-    return l.attends() && !l.latent && !l.recurrent && !l.experts && !l.parallel && !l.input &&
+    return l.attends() && !l.latent && !l.recurrent && !l.parallel && !l.input &&
            l.attention_norm.kind == NormKind::rms &&
-           (!l.attention.output_gate || config.kind == HeadKind::mtp);
+           (module || (!l.attention.output_gate && !l.experts));
   });
-  if (config.kind == HeadKind::mtp && config.plan.layers.size() != 1) {
-    faults.unsupported("it has " + std::to_string(config.plan.layers.size()) +
-                       " layers; heads of the kind 'mtp' with one layer are built");
-  }
   if (!plain || config.plan.layers.empty() || config.plan.embedding_scale != 1.0f ||
       config.plan.learned_positions || config.plan.embedding_norm) {
     faults.unsupported("a head of layers of the family " + in_quotes(config.plan.architecture) +
@@ -318,6 +392,11 @@ Result<HeadConfig> parse_head_config(std::string_view text, const std::string& n
                    " tokens");
   }
   if (faults.any()) return faults.status(name);
+  tell_of_unread(*parsed, asked, name);
+  if (config.kind == HeadKind::eagle) {
+    config.plan.layers.front().attention_norm = {};
+    config.plan.final_norm = {};
+  }
   return config;
 }
 

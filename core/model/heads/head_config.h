@@ -27,6 +27,7 @@ struct HeadConfig {
   HeadKind kind = HeadKind::eagle3;
   BlockPlan block;           // without mask_state
   uint32_t markov_rank = 0;  // 0: there is none
+  MarkovKind markov_kind = MarkovKind::vanilla;
   bool confidence = false, confidence_with_markov = false;
 };
 
@@ -36,7 +37,10 @@ bool is_head_config(const nlohmann::json& config);
 // Whether the text of a config.json is that of Medusa heads.
 bool is_medusa_config(std::string_view json);
 
-// Reads the text of a config.json; `name`, its path, leads messages.
-Result<HeadConfig> parse_head_config(std::string_view json, const std::string& name);
+// Reads the text of a config.json; `name`, its path, leads messages. `normless`: the folder's
+// tensors have no norm of states, by which heads of EAGLE 1 and 3 are told apart where the class is
+// that of a whole model.
+Result<HeadConfig> parse_head_config(std::string_view json, const std::string& name,
+                                     bool normless = false);
 
 }  // namespace tenon

@@ -45,7 +45,7 @@ Status check_head_numbers(const Model& model, const Head& head) {
                             " has values that are no finite numbers; the head can draft nothing");
   };
   std::vector<const Weight*> matrices = {&head.fc, &model.embedding, &model.head};
-  for (const Weight* weight : {&head.markov_in, &head.markov_out}) {
+  for (const Weight* weight : {&head.markov_in, &head.markov_out, &head.markov_gate}) {
     if (weight->n_out > 0) matrices.push_back(weight);
   }
   for (const LayerWeights& layer : model.layers) {
@@ -54,9 +54,9 @@ Status check_head_numbers(const Model& model, const Head& head) {
   for (const Weight* weight : matrices) {
     if (!is_finite(*weight, {})) return strange(weight->name);
   }
-  std::vector<const std::vector<float>*> norms = {&head.features_norm,    &head.token_norm,
-                                                  &head.state_norm,       &head.confidence,
-                                                  &head.block.mask_state, &model.final_norm};
+  std::vector<const std::vector<float>*> norms = {
+      &head.features_norm,    &head.token_norm,  &head.state_norm, &head.confidence,
+      &head.block.mask_state, &model.final_norm, &head.fc_bias,    &head.markov_gate_bias};
   for (const LayerWeights& layer : model.layers) {
     for (const auto* norm : {&layer.attention_norm, &layer.mlp_norm, &layer.q_norm, &layer.k_norm})
       norms.push_back(norm);

@@ -15,13 +15,13 @@ namespace {
 constexpr uint32_t kMaxModuleLayers = 16;
 
 // What comes before a layer's number.
-std::string layers_prefix(const Model& target) {
-  const FamilyTensors& tensors = family_of(target.plan).tensors;
+std::string layers_prefix(const ModelPlan& plan) {
+  const FamilyTensors& tensors = family_of(plan).tensors;
   return std::string(tensors.base).append(tensors.layers);
 }
 
-std::string final_norm_of(const Model& target) {
-  return TensorNames(target.plan).full(Role::final_norm, -1, false);
+std::string final_norm_of(const ModelPlan& plan) {
+  return TensorNames(plan).full(Role::final_norm, -1, false);
 }
 
 ModuleLayout layout_in(const std::string& layer, const std::string& next) {
@@ -147,7 +147,7 @@ ModuleLayout gguf_layout(const Model& target, const Checkpoint& stored, const st
   layout.embedding = layer + "nextn.embed_tokens.weight";
   layout.head = layer + "nextn.shared_head_head.weight";
   // Converters leave out a norm that is the model's, and call MiMo-V2's by another name.
-  for (const std::string& name : {layer + "layer_output_norm.weight", final_norm_of(target)}) {
+  for (const std::string& name : {layer + "layer_output_norm.weight", final_norm_of(target.plan)}) {
     if (stored.find(layout.final_norm) == nullptr) layout.final_norm = name;
   }
   if (target.plan.architecture == "mimo_v2_flash") layout.slides = true;
@@ -163,7 +163,7 @@ ModuleLayout gguf_layout(const Model& target, const Checkpoint& stored, const st
 std::vector<ModuleLayout> layouts(const Model& target, const Checkpoint& stored) {
   const auto count = static_cast<uint32_t>(target.plan.layers.size());
   const auto number = [&](uint32_t layer) {
-    return layers_prefix(target) + std::to_string(layer) + ".";
+    return layers_prefix(target.plan) + std::to_string(layer) + ".";
   };
   const std::string layer = number(count), next = number(count + 1);
   if (is_model_file(target.path) || stored.find(layer + "nextn.enorm.weight") != nullptr) {
@@ -171,9 +171,10 @@ std::vector<ModuleLayout> layouts(const Model& target, const Checkpoint& stored)
   }
   ModuleLayout mimo = mimo_layout("model.mtp_layers.0.", "model.mtp_layers.1.");
   mimo.state_first = true;
-  std::vector<ModuleLayout> all = {qwen_layout(),           mimo,
-                                   mimo_v2_layout(),        longcat_layout(),
-                                   nemotron_layout(stored), ernie_layout(final_norm_of(target))};
+  std::vector<ModuleLayout> all = {
+      qwen_layout(),           mimo,
+      mimo_v2_layout(),        longcat_layout(),
+      nemotron_layout(stored), ernie_layout(final_norm_of(target.plan))};
   for (ModuleLayout& appended : appended_layouts(layer, next)) all.push_back(std::move(appended));
   return all;
 }
@@ -278,14 +279,14 @@ ModuleLayout speculators_layout() {
 
 std::string module_names(const Model& target) {
   const std::string layer =
-      layers_prefix(target) + std::to_string(target.plan.layers.size()) + ".enorm";
+      layers_prefix(target.plan) + std::to_string(target.plan.layers.size()) + ".enorm";
   return "'mtp.…', 'model.mtp.…', 'model.mtp_…' or '" + layer + "'";
 }
 
 std::unique_ptr<Checkpoint> module_checkpoint(std::unique_ptr<Checkpoint> stored,
-                                              ModuleLayout layout, const Model& target) {
+                                              ModuleLayout layout, const ModelPlan& plan) {
   return std::make_unique<ModuleCheckpoint>(std::move(stored), std::move(layout),
-                                            layers_prefix(target), final_norm_of(target));
+                                            layers_prefix(plan), final_norm_of(plan));
 }
 
 }  // namespace tenon

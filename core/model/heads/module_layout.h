@@ -50,10 +50,10 @@ ModuleLayout speculators_layout();
 // What the tensors of modules may be called, for a message that there is none.
 std::string module_names(const Model& target);
 
-// The tensors of the first module under the names that a model of its layers would have. `target`
-// is read while it is made.
+// The tensors of the first module under the names that a model of its layers would have, by the
+// family of `plan`, which is read while it is made.
 std::unique_ptr<Checkpoint> module_checkpoint(std::unique_ptr<Checkpoint> stored,
-                                              ModuleLayout layout, const Model& target);
+                                              ModuleLayout layout, const ModelPlan& plan);
 
 // The target's plan with the module's layers alone, by the tensors that `module` has of each: the
 // last layer of the target that attends, with experts or a plain MLP. Errors: unsupported for

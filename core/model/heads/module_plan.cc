@@ -97,8 +97,6 @@ class ModulePlanner {
       if (own.attends() && !own.recurrent) all.push_back(&own);
     }
     if (all.empty()) return not_built(target_, "no layer of its own attends");
-    // Those that read another layer's index.
-    prefer(all, [](const LayerPlan* own) { return !own->index || own->index.heads > 0; });
     const auto slides = [](const LayerPlan* own) { return own->attention.window_tokens > 0; };
     const std::optional<bool> said = layout_.slides ? layout_.slides : said_to_slide(target_);
     if (said) prefer(all, [&](const LayerPlan* own) { return slides(own) == *said; });

@@ -87,7 +87,7 @@ Status take_module(std::unique_ptr<Checkpoint> stored, const ModuleLayout& layou
   head.norm_before_residual = 0;
   head.norm_output = !layout.raw_state;
   head.state_first = layout.state_first;
-  model.checkpoint = module_checkpoint(std::move(stored), layout, target);
+  model.checkpoint = module_checkpoint(std::move(stored), layout, model.plan);
   return ModuleTaker(opened, target).take();
 }
 
@@ -119,7 +119,8 @@ Result<OpenedHead> open_own_head(const Model& target, const std::string& path) {
   TENON_ASSIGN_OR_RETURN(std::unique_ptr<Checkpoint> stored, open_all(target, path, both));
   const std::optional<ModuleLayout> layout = module_layout(target, *stored);
   if (!layout) return no_module(target, path);
-  const std::unique_ptr<Checkpoint> module = module_checkpoint(std::move(stored), *layout, target);
+  const std::unique_ptr<Checkpoint> module =
+      module_checkpoint(std::move(stored), *layout, target.plan);
   TENON_ASSIGN_OR_RETURN(model.plan, plan_of_module(target, *layout, *module));
   both.layers.back() = model.plan.layers.front();
   TENON_ASSIGN_OR_RETURN(stored, open_all(target, path, both));

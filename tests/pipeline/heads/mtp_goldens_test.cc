@@ -2,7 +2,13 @@
 // they draft is what tests/golden/make_mtp_goldens.py and make_module_goldens.py computed.
 #include <gmock/gmock.h>
 
+#include <cstring>
+#include <fstream>
+#include <iterator>
+
 #include "tests/pipeline/heads/head_driver.h"
+#include "tests/support/model_folder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace tenon::test {
 namespace {
@@ -42,6 +48,46 @@ TEST_P(MtpGgufGolden, files_of_converters_draft_the_same) {
 
 INSTANTIATE_TEST_SUITE_P(Executors, MtpGgufGolden, testing::ValuesIn(executor_cases()),
                          [](const auto& one) { return one.param.name(); });
+
+std::string read(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// As speculators takes the module out of a model: under names of its own, next to the config of the
+// whole model, whose layers are not the module's.
+TEST(MtpGolden, a_folder_that_speculators_made_of_the_model_drafts_the_same) {
+  const std::string of = golden_models() + "../mtp/qwen3_5";
+  const std::string file = read(of + "/model.safetensors");
+  uint64_t length = 0;
+  std::memcpy(&length, file.data(), sizeof(length));
+  std::string header = file.substr(sizeof(length), length);
+  const std::pair<std::string, std::string> names[] = {
+      {"\"mtp.fc.", "\"mtp_layers.0.input_proj."},
+      {"\"mtp.norm.", "\"mtp_layers.0.final_layernorm."},
+      {"\"mtp.pre_fc_norm_hidden.", "\"mtp_layers.0.hidden_layernorm."},
+      {"\"mtp.pre_fc_norm_embedding.", "\"mtp_layers.0.token_layernorm."},
+      {"\"mtp.layers.0.", "\"mtp_layers.0."}};
+  for (const auto& [from, to] : names) {
+    ASSERT_NE(header.find(from), std::string::npos) << from;
+    for (size_t at = 0; (at = header.find(from, at)) != std::string::npos;) {
+      header.replace(at, from.size(), to);
+    }
+  }
+  TemporaryFolder folder;
+  folder.write_file("model.safetensors",
+                    safetensors_file(header, file.substr(sizeof(length) + length)));
+  folder.write_file("config.json",
+                    R"({"speculators_model_type": "mtp", "architectures": ["MTPDraftModel"],)"
+                    R"( "num_nextn_predict_layers": 1, "transformer_layer_config": )" +
+                        read(of + "/config.json") + "}");
+  const auto target = open_model(of);
+  ASSERT_TRUE(target.ok()) << target.status().message();
+  const auto head = open_head(folder.path(), **target);
+  ASSERT_TRUE(head.ok()) << head.status().message();
+  const Golden golden = read_golden(source_folder() + "/tests/golden/mtp/qwen3_5");
+  EXPECT_LE(worst_of_chains(executor_cases().front(), *head, golden), 1e-4f);
+}
 
 // Any of these would only show in fewer drafts that are kept.
 TEST(MtpGolden, differ_where_a_norm_an_order_or_an_embedding_is_another) {
