@@ -16,6 +16,17 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 
+ExperimentOptions simulated() {
+  ExperimentOptions options;
+  options.simulated = true;
+  return options;
+}
+ExperimentOptions of_rows(size_t most) {
+  ExperimentOptions options;
+  options.most_rows = most;
+  return options;
+}
+
 TEST_F(ExperimentTest, it_ends_once_the_verdict_is_in) {
   lab_.behaviours["b"].seconds = 0.5;
   lab_.behaviours["a"].spread = lab_.behaviours["b"].spread = 0.01;
@@ -38,7 +49,7 @@ TEST_F(ExperimentTest, what_stays_uncertain_runs_all_pairs) {
 
 TEST_F(ExperimentTest, a_simulation_that_repeats_itself_is_not_run_again) {
   comparison_.pairs = 4;
-  ASSERT_TRUE(run({.simulated = true}).ok());
+  ASSERT_TRUE(run(simulated()).ok());
   EXPECT_EQ(lab_.orders.size(), 4u);  // two arms, each to begin with and once more
   ASSERT_EQ(arms_of(PieceKind::measured).size(), 8u);
   for (const MeasuredPiece& piece : measured_.pieces) EXPECT_EQ(piece.requests.size(), 12u);
@@ -46,13 +57,13 @@ TEST_F(ExperimentTest, a_simulation_that_repeats_itself_is_not_run_again) {
   // A plugin that goes on from what it learnt, or arrivals of each block's own.
   lab_.orders.clear();
   lab_.behaviours["b"].spread = 0.1;
-  ASSERT_TRUE(run_in(parent_.path("learns"), {.simulated = true}).ok());
+  ASSERT_TRUE(run_in(parent_.path("learns"), simulated()).ok());
   EXPECT_EQ(lab_.orders.size(), 10u);
   lab_.orders.clear();
   lab_.behaviours["b"].spread = 0;
   comparison_.in_flight = 0;
   comparison_.rate = 3;
-  ASSERT_TRUE(run_in(parent_.path("drawn"), {.simulated = true}).ok());
+  ASSERT_TRUE(run_in(parent_.path("drawn"), simulated()).ok());
   EXPECT_EQ(lab_.orders.size(), 10u);
 }
 
@@ -62,7 +73,7 @@ TEST_F(ExperimentTest, pieces_of_very_many_requests_say_the_same_as_their_rows) 
   comparison_.pairs = 6;
   ASSERT_TRUE(run_in(parent_.path("rows")).ok());
   const Json rows = analysis_json(measured_, analyse(measured_));
-  ASSERT_TRUE(run_in(parent_.path("summary"), {.most_rows = 3}).ok());
+  ASSERT_TRUE(run_in(parent_.path("summary"), of_rows(3)).ok());
   EXPECT_NE(measured_.pieces.front().summary, nullptr);
   EXPECT_EQ(analysis_json(measured_, analyse(measured_)).dump(), rows.dump());
   std::vector<std::string> notes;
