@@ -84,9 +84,9 @@ void expect_same_weights(const Model& a, const Model& b) {
 }
 
 // Layers that rotate or scale otherwise than their architecture has it in such files, embeddings
-// without a factor, caps on a router's scores, limits of steps, factors on products, other
-// activations, tables of more tokens than the vocabulary has, and dense layers between those with
-// experts.
+// without a factor, caps on a router's scores, limits of steps, factors on products, a scale of
+// scores that stretches, other activations, tables of more tokens than the vocabulary has, and
+// dense layers between those with experts.
 bool has_no_gguf_keys(const std::string& name) {
   return name == "smollm3_window" || name == "gpt2_scaled" || name == "starcoder2_plain" ||
          name == "gpt_neox_serial" || name == "mpt_scaled" || name == "falcon_one_norm" ||
@@ -96,8 +96,8 @@ bool has_no_gguf_keys(const std::string& name) {
          name == "kimi_linear_ranks" || name == "nemotron_h" || name == "falcon_h1" ||
          name == "gemma3n_active" || name == "bitnet_tied" || name == "falcon_h1_norms" ||
          name == "granite_swa" || name == "granitemoe_swa" || name == "afmoe_stacked" ||
-         name == "laguna_stacked" || name == "step3p7_stacked" || name == "cohere2_moe_sum" ||
-         name.starts_with("llama_shared_kv");
+         name == "laguna_stacked" || name == "bailing_hybrid" || name == "step3p7_stacked" ||
+         name == "cohere2_moe_sum" || name.starts_with("llama_shared_kv");
 }
 
 // What a model is to readers of GGUF files, where families share a name: a Mistral without windows
