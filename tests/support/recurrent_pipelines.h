@@ -38,11 +38,13 @@ class RecurrentPipelinesOn : public testing::TestWithParam<const char*> {
     registry_ = std::make_unique<PluginRegistry>(*std::move(opened));
   }
 
+  virtual std::string model_path() const { return golden_models() + GetParam(); }
+
   Result<std::unique_ptr<Pipeline>> build(Overrides overrides) {
     overrides.insert(overrides.begin(), always_.begin(), always_.end());
-    overrides.push_back("model.path=" + golden_models() + GetParam());
+    overrides.insert(overrides.begin(), "limits.max_batch_tokens=64");
+    overrides.push_back("model.path=" + model_path());
     overrides.push_back("limits.context_tokens=96");
-    overrides.push_back("limits.max_batch_tokens=64");
     auto config = parse_pipeline_config("format = 1\n", "p.toml", "/", overrides);
     if (!config.ok()) return config.take_status();
     PipelineRequest request;
@@ -136,10 +138,13 @@ class RecurrentPipelinesOn : public testing::TestWithParam<const char*> {
     }
     return bytes;
   }
-  // Memory for so many slots and tokens; of what tokens take, slots get no more than half.
-  std::string memory_for(uint64_t slots, uint64_t tokens) {
-    auto pipeline = build({"kv_cache.block_tokens=4"});
+  // Memory for so many slots and tokens of a pipeline; of what tokens take, slots get no more than
+  // half.
+  std::string memory_for(uint64_t slots, uint64_t tokens,
+                         const Overrides& of = {"kv_cache.block_tokens=4"}) {
+    auto pipeline = build(of);
     EXPECT_TRUE(pipeline.ok()) << pipeline.status().message();
+    if (!pipeline.ok()) return "";
     uint64_t bytes = slots * slot_bytes();
     for (const KvGroupGeometry& group : (*pipeline)->group_geometry) {
       if (group.dtype != DType::u8) bytes += tokens * group.bytes_per_token;
