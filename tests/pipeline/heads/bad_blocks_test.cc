@@ -87,9 +87,9 @@ TEST_F(BadBlocks, whose_blocks_have_no_masks) {
 }
 
 TEST_F(BadBlocks, that_are_not_built) {
-  in_config("\"vanilla\"", "\"gated\"");
-  EXPECT_THAT(refusal(), HasSubstr("'markov_head_type' is 'gated'"));
-  in_config("\"gated\"", "\"vanilla\"");
+  in_config("\"vanilla\"", "\"rnn\"");
+  EXPECT_THAT(refusal(), HasSubstr("'markov_head_type' is 'rnn'"));
+  in_config("\"rnn\"", "\"vanilla\"");
   in_config("\"block_size\"", "\"layer_types\": [\"sliding_attention\"], \"block_size\"");
   EXPECT_THAT(refusal(), HasSubstr("'layer_types' has 'sliding_attention'"));
 }
