@@ -58,7 +58,7 @@ std::string PromptScores::fault_of(std::span<const SampleRow> rows,
 void PromptScores::add_rows(const Step& step, Share& share) {
   const Sequence& sequence = *share.sequence;
   for (uint32_t i = 0; i < share.score_rows; ++i) {
-    const uint32_t position = sequence.scored + i;
+    const uint32_t position = share.score_from + i;
     SampleRow row;
     row.seq = sequence.id;
     row.logits = step.output.logits + (share.first_score + i) * step.output.vocabulary;
@@ -71,17 +71,20 @@ void PromptScores::add_rows(const Step& step, Share& share) {
   }
 }
 
-void PromptScores::deliver(Share& share, std::span<const SampleResult> results) {
-  Sequence& sequence = *share.sequence;
+// What another sample of the request, or the step before this one, delivered is not said again.
+void PromptScores::deliver(const Share& share, std::span<const SampleResult> results) {
+  RequestState& state = *share.sequence->request;
+  const uint32_t known = std::max(state.scored, share.score_from) - share.score_from;
+  if (known >= results.size()) return;
+  results = results.subspan(known);
   tokens_.clear();
   for (const SampleResult& result : results) {
     tokens_.push_back({result.token, result.logprob, result.rank,
                        result.top.first(std::min<size_t>(result.top_count, result.top.size()))});
   }
-  if (RequestSink* sink = sequence.request->request.sink.get()) {
-    sink->on_prompt({sequence.request->id, sequence.scored, tokens_});
-  }
-  sequence.scored += share.score_rows;
+  const uint32_t first = share.score_from + known;
+  if (RequestSink* sink = state.request.sink.get()) sink->on_prompt({state.id, first, tokens_});
+  state.scored = share.score_from + share.score_rows;
 }
 
 }  // namespace tenon

@@ -23,7 +23,7 @@ class PromptScores {
   void add_rows(const Step& step, Share& share);
   std::string fault_of(std::span<const SampleRow> rows,
                        std::span<const SampleResult> results) const;
-  void deliver(Share& share, std::span<const SampleResult> results);
+  void deliver(const Share& share, std::span<const SampleResult> results);
 
   EngineContext& context_;
   ParallelSampler& sampler_;

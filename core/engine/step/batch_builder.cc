@@ -92,7 +92,9 @@ void BatchBuilder::add_rows(Share& share) {
   share.score_rows = share.logits_rows = share.hidden_rows = 0;
   for (uint32_t i = 0; i < share.rows(); ++i) {
     const uint32_t position = share.base + i;
-    want(share, sequence.answer->use_of(position));
+    const RowUse use = sequence.answer->use_of(position);
+    if (use == RowUse::scored && share.score_rows == 0) share.score_from = position + 1;
+    want(share, use);
     tokens_.push_back(position < sequence.tokens.size() ? sequence.tokens[position] : kNoToken);
     const bool in_tree = i >= share.tokens && !share.parents.empty();
     if (!in_tree) add_positions(position);

@@ -235,7 +235,6 @@ Sequence* BeamGroups::fork(const Sequence& parent) {
   child.tokens = parent.tokens;
   child.known = parent.known;
   child.furthest = parent.furthest;
-  child.scored = parent.scored;
   child.digest = parent.digest;
   child.record = parent.record;
   child.answer = std::make_unique<BeamAnswer>(context_, child, path_of(parent));
