@@ -126,10 +126,12 @@ class GgufCheckpoint final : public Checkpoint {
  public:
   GgufCheckpoint(GgufParts files, std::string path, const ModelPlan& plan)
       : files_(std::move(files)), path_(std::move(path)), names_(plan) {
+    std::set<std::string> needed;
+    for (const TensorSpec& spec : list_tensors(plan)) needed.insert(spec.name);
     for (const GgufTensor& tensor : files_.file().tensors()) {
       Entry entry = make_entry(tensor, files_.bytes_of(tensor).data());
       if (is_single_row(tensor)) set_shape(entry.view, std::array{uint64_t{1}, tensor.extents[0]});
-      entries_.emplace(name_of_stored(tensor.name), std::move(entry));
+      entries_.emplace(name_of_stored(tensor.name, needed), std::move(entry));
     }
   }
 
@@ -231,16 +233,20 @@ class GgufCheckpoint final : public Checkpoint {
 
  private:
   // llama.cpp leaves out what kind two tensors are, in files of two architectures; both spellings
-  // are read in all.
-  std::string name_of_stored(const std::string& stored) const {
-    const size_t dot = stored.find('.', stored.starts_with("blk.") ? 4 : stored.size());
+  // are read in all. `needed`: the names of the model's tensors.
+  std::string name_of_stored(const std::string& stored, const std::set<std::string>& needed) const {
     const std::string own = names_.name_of_stored(stored);
-    if (dot == stored.npos || !own.ends_with(std::string_view(stored).substr(dot))) return own;
+    if (needed.contains(own)) return own;
     for (const auto& [stem, kind] :
          {std::pair<std::string, std::string>(".ffn_norm", ".weight"), {".exp_probs_b", ".bias"}}) {
-      if (stored.ends_with(stem)) return names_.name_of_stored(stored + kind);
-      if (!stored.ends_with(stem + kind)) continue;
-      return names_.name_of_stored(stored.substr(0, stored.size() - kind.size()));
+      std::string other = stored + kind;
+      if (stored.ends_with(stem + kind)) {
+        other = stored.substr(0, stored.size() - kind.size());
+      } else if (!stored.ends_with(stem)) {
+        continue;
+      }
+      std::string name = names_.name_of_stored(other);
+      if (needed.contains(name)) return name;
     }
     return own;
   }

@@ -142,7 +142,7 @@ TEST(SideBySide, tensors_have_their_names_in_gguf_files) {
       {find_family("falcon_h1"),
        {{"self_attn.q_proj.weight", "attn_q.weight"},
         {"input_layernorm.weight", "attn_norm.weight"},
-        {"pre_ff_layernorm.weight", "ffn_norm.weight"},
+        {"pre_ff_layernorm.weight", "ffn_norm"},
         {"feed_forward.down_proj.weight", "ffn_down.weight"},
         {"mamba.in_proj.weight", "ssm_in.weight"},
         {"mamba.norm.weight", "ssm_norm.weight"},
