@@ -1,5 +1,5 @@
-// The log probabilities of a prompt are said once, whichever of a request's samples computes it, how
-// often its memory is taken away, and whether a step is planned while another one runs.
+// The log probabilities of a prompt are said once, whichever of a request's samples computes it,
+// how often its memory is taken away, and whether a step is planned while another one runs.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -72,8 +72,8 @@ TEST_P(PromptScores, are_said_once) {
       for (const char* ahead : {"0", "1"}) {
         Overrides overrides = {std::string("scheduler.plugin=") + scheduler,
                                std::string("kv_cache.plugin=") + manager,
-                               std::string("engine.plan_ahead=") + ahead,
-                               "kv_cache.block_tokens=2", "limits.max_sequences=6"};
+                               std::string("engine.plan_ahead=") + ahead, "kv_cache.block_tokens=2",
+                               "limits.max_sequences=6"};
         overrides.push_back(memory_for(6, 160, {"kv_cache.block_tokens=2"}));
         SCOPED_TRACE(overrides[0] + " " + overrides[1] + " " + overrides[2]);
         const Said now = said(overrides);
