@@ -235,7 +235,7 @@ class GgufCheckpoint final : public Checkpoint {
   // llama.cpp leaves out what kind two tensors are, in files of two architectures; both spellings
   // are read in all. `needed`: the names of the model's tensors.
   std::string name_of_stored(const std::string& stored, const std::set<std::string>& needed) const {
-    const std::string own = names_.name_of_stored(stored);
+    std::string own = names_.name_of_stored(stored);
     if (needed.contains(own)) return own;
     for (const auto& [stem, kind] :
          {std::pair<std::string, std::string>(".ffn_norm", ".weight"), {".exp_probs_b", ".bias"}}) {

@@ -74,8 +74,7 @@ std::string GgufPlanner::stored_name(const TensorSpec& spec) const {
   const TensorName* const name = names_.find(spec.role);
   if (name != nullptr && spec.layer >= 0) {
     const char* kind = name->whole ? "" : spec.bias ? ".bias" : ".weight";
-    const std::string own =
-        "blk." + std::to_string(spec.layer) + "." + std::string(name->stored) + kind;
+    std::string own = "blk." + std::to_string(spec.layer) + "." + std::string(name->stored) + kind;
     if (names_.name_of_stored(own) == spec.name) return own;
   }
   return names_.stored(spec.name);
