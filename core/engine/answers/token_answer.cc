@@ -11,8 +11,8 @@ namespace tenon {
 RowUse TokenAnswer::use_of(uint32_t position) const {
   const uint32_t next = position + 1;
   if (next >= sequence_.known + sequence_.undrawn) return RowUse::drawn;
-  const bool scored = sequence_.request->request.prompt_logprobs && next >= sequence_.request->scored &&
-                      next < sequence_.prompt_tokens;
+  const bool scored = sequence_.request->request.prompt_logprobs &&
+                      next >= sequence_.request->scored && next < sequence_.prompt_tokens;
   return scored ? RowUse::scored : RowUse::none;
 }
 

@@ -26,10 +26,10 @@ struct RequestState {
 
   RequestId id = 0;
   Request request;
-  uint64_t adapter = 0;                // as BatchSequence has it
-  uint32_t limit_tokens = 0;           // known tokens of a sample never exceed it
-  uint32_t forked_samples = 1;         // that have a sequence, or had one
-  uint32_t live_samples = 0;           // not ended, those still to be forked included
+  uint64_t adapter = 0;         // as BatchSequence has it
+  uint32_t limit_tokens = 0;    // known tokens of a sample never exceed it
+  uint32_t forked_samples = 1;  // that have a sequence, or had one
+  uint32_t live_samples = 0;    // not ended, those still to be forked included
   uint32_t scored = 1;  // prompt tokens whose log probabilities were delivered, or have none
   std::vector<TokenId> ending_tokens;  // sorted: end of text (unless ignored) and stop tokens
   // [ceil(vocabulary/64)] all tokens but the ending ones; empty unless min_tokens asks for it.
@@ -117,7 +117,7 @@ struct Share {
   uint32_t logits_rows = 0;   // 0 = not sampled
   uint32_t first_score = 0;   // rows of the prompt that are scored, before the sampled ones
   uint32_t score_rows = 0;
-  uint32_t score_from = 0;  // the position of the token that the first of them scores
+  uint32_t score_from = 0;    // the position of the token that the first of them scores
   uint32_t first_hidden = 0;  // in the output's hidden states: its last rows
   uint32_t hidden_rows = 0;
 
