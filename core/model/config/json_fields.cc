@@ -182,6 +182,10 @@ bool JsonFields::flag(const char* key, bool fallback) const {
   return fallback;
 }
 
+bool JsonFields::truth(const char* key, bool fallback) const {
+  return !is_null(key) && flag(key, fallback);
+}
+
 std::string JsonFields::text(const char* key, std::string_view fallback) const {
   const json* value = find(key);
   if (value == nullptr) return std::string(fallback);

@@ -62,6 +62,7 @@ class JsonFields {
   uint32_t count(const char* key, uint32_t fallback, uint32_t min, uint32_t max) const;
   double number(const char* key, double fallback) const;  // finite
   bool flag(const char* key, bool fallback) const;
+  bool truth(const char* key, bool fallback) const;  // the same, where a null means no
   std::string text(const char* key, std::string_view fallback) const;
   std::optional<JsonFields> object(const char* key) const;
   // A list of as many flags; 0 and 1 count. Empty: not there, or a fault.

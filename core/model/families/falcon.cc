@@ -22,7 +22,7 @@ constexpr TensorName kTwoNormNames[] = {
 // Which norms a layer has, where its halves run in parallel. What transformers itself cannot run
 // is refused.
 void read_norms(const JsonFields& config, bool grouped, LayerPlan& layer) {
-  layer.parallel = !config.is_null("parallel_attn") && config.flag("parallel_attn", true);
+  layer.parallel = config.truth("parallel_attn", true);
   const char* key = "num_ln_in_parallel_attn";
   const uint32_t norms = config.count(key, grouped ? 2 : 1, 1, 2);
   if (layer.parallel && norms == 1) layer.mlp_norm = {};
@@ -39,7 +39,7 @@ void read_norms(const JsonFields& config, bool grouped, LayerPlan& layer) {
 // The KV heads that count.
 uint32_t read_kv_heads(const JsonFields& config, bool grouped, uint32_t heads) {
   const uint32_t given = config.count("num_kv_heads", heads, 1, kMaxWidth);
-  const bool single = !config.is_null("multi_query") && config.flag("multi_query", true);
+  const bool single = config.truth("multi_query", true);
   if (grouped && heads % given == 0) return given;
   if (grouped) {
     config.faults().invalid("'num_attention_heads' " + std::to_string(heads) +

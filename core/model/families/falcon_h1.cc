@@ -56,8 +56,7 @@ void refuse_bias(const JsonFields& config, const char* bias, const char* factor)
 
 RecurrentPlan read_mixer(const JsonFields& config, uint32_t hidden, float eps) {
   RecurrentPlan mamba = read_mamba2(config, hidden, eps, kDefaults, kKeys);
-  const char* order = "mamba_norm_before_gate";
-  mamba.norm_first = !config.is_null(order) && config.flag(order, true);
+  mamba.norm_first = config.truth("mamba_norm_before_gate", true);
   if (!config.flag("mamba_rms_norm", false)) {
     mamba.gate_norm = {};
     mamba.norm_first = false;

@@ -92,8 +92,7 @@ ExpertsPlan read_small_experts(const JsonFields& config) {
   experts.group_score = GroupScore::best_two;
   experts.groups = config.count("n_group", 1, 1, kMaxWidth);
   experts.groups_chosen = config.count("topk_group", 1, 1, kMaxWidth);
-  const char* norm = "norm_topk_prob";
-  experts.normalised = !config.is_null(norm) && config.flag(norm, true);
+  experts.normalised = config.truth("norm_topk_prob", true);
   experts.scale = static_cast<float>(config.number("routed_scaling_factor", 1.0));
   read_shared_experts(config, "n_shared_experts", 1, experts);
   return experts;

@@ -86,8 +86,7 @@ ExpertsPlan read_sigmoid_router(const JsonFields& config, const RouterDefaults& 
   experts.groups = config.count("n_group", defaults.groups, 1, kMaxWidth);
   experts.groups_chosen = config.count("topk_group", defaults.groups_chosen, 1, kMaxWidth);
   // transformers takes a null for no.
-  const char* norm = "norm_topk_prob";
-  experts.normalised = !config.is_null(norm) && config.flag(norm, defaults.normalised);
+  experts.normalised = config.truth("norm_topk_prob", defaults.normalised);
   experts.scale = static_cast<float>(config.number(defaults.scale_key, defaults.scale));
   read_shared_experts(config, defaults.shared_key, defaults.shared, experts);
   return experts;

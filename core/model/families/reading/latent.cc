@@ -111,8 +111,7 @@ void set_latent(const LatentAttentionPlan& latent, float scale, LayerPlan& layer
 }
 
 bool read_interleave(const JsonFields& config) {
-  const char* key = "rope_interleave";
-  return !config.is_null(key) && config.flag(key, true);
+  return config.truth("rope_interleave", true);
 }
 
 // The context's stretch raises the scale, where the settings say by how much (arXiv:2309.00071).

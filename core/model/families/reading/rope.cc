@@ -165,7 +165,7 @@ void round_up_odd(const JsonFields& rope, RopePlan& out) {
 }  // namespace
 
 bool truncates(const JsonFields& rope) {
-  return !rope.is_null("truncate") && rope.flag("truncate", true);
+  return rope.truth("truncate", true);
 }
 
 // Frequencies of a head's first part, spread over all of it; the others are 0.
