@@ -22,10 +22,6 @@ namespace fs = std::filesystem;
 constexpr const char* kPiecesFile = "pieces.jsonl";
 constexpr const char* kRowsFile = "requests.jsonl";
 
-std::string line_of(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
-}
-
 std::string line_name(const std::string& path, size_t line) {
   return path + ":" + std::to_string(line);
 }

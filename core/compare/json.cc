@@ -176,6 +176,10 @@ Result<RequestRow> row_of(const Json& json) {
   });
 }
 
+std::string line_of(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
 Json piece_json(const MeasuredPiece& piece) {
   Json turns = Json::array();
   for (const PieceTurn& turn : piece.turns) turns.push_back({turn.seconds, turn.cpu_seconds});

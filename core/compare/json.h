@@ -2,6 +2,7 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <string>
 
 #include "core/base/result.h"
 #include "core/report/statistics/analysis.h"
@@ -10,6 +11,8 @@
 namespace tenon::compare {
 
 using Json = nlohmann::ordered_json;
+
+std::string line_of(const Json& json);  // on one line, with its end
 
 Json piece_json(const MeasuredPiece& piece);  // without its requests
 Json row_json(const RequestRow& row);

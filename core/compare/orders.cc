@@ -7,10 +7,6 @@ namespace {
 
 constexpr size_t kRowsOfLine = 1000;
 
-std::string line_of(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
-}
-
 }  // namespace
 
 std::string ready_line() {
