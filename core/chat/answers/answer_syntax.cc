@@ -71,22 +71,25 @@ constexpr TagWords kGlmTags = {.call_open = "",
                                .key_end = {"</arg_key>", "<arg_value>"},
                                .parameter_close = "</arg_value>"};
 
-const TagWords& tag_words(ToolCallFormat format) {
+// Null: calls of the format have no tags.
+const TagWords* tag_words(ToolCallFormat format) {
   switch (format) {
+    case ToolCallFormat::qwen3_coder:
+      return &kQwenTags;
     case ToolCallFormat::seed_oss:
-      return kSeedTags;
+      return &kSeedTags;
     case ToolCallFormat::minimax_m2:
-      return kMinimaxTags;
+      return &kMinimaxTags;
     case ToolCallFormat::deepseek_v32:
-      return kDeepseekV32Tags;
+      return &kDeepseekV32Tags;
     case ToolCallFormat::deepseek_v4:
-      return kDeepseekV4Tags;
+      return &kDeepseekV4Tags;
     case ToolCallFormat::deepseek_v41:
-      return kDeepseekV41Tags;
+      return &kDeepseekV41Tags;
     case ToolCallFormat::glm:
-      return kGlmTags;
+      return &kGlmTags;
     default:
-      return kQwenTags;
+      return nullptr;
   }
 }
 
@@ -115,7 +118,7 @@ CallSyntax call_syntax(ToolCallFormat format) {
     case ToolCallFormat::deepseek_v4:
     case ToolCallFormat::deepseek_v41:
     case ToolCallFormat::glm: {
-      const TagWords& words = tag_words(format);
+      const TagWords& words = *tag_words(format);
       syntax.opens = {words.function_open};
       if (!words.call_open.empty()) {
         syntax.opens.push_back(words.call_open);
@@ -237,19 +240,12 @@ MarkerTexts harmony_markers() {
 
 std::unique_ptr<CallReader> read_call(ToolCallFormat format, std::string_view open,
                                       const Tools& tools, const MarkerTexts& texts) {
+  if (const TagWords* words = tag_words(format)) {
+    return read_tagged_call(*words, tools, open == words->function_open);
+  }
   NamedCallStyle named;
   named.texts = texts;
   switch (format) {
-    case ToolCallFormat::qwen3_coder:
-    case ToolCallFormat::seed_oss:
-    case ToolCallFormat::minimax_m2:
-    case ToolCallFormat::deepseek_v32:
-    case ToolCallFormat::deepseek_v4:
-    case ToolCallFormat::deepseek_v41:
-    case ToolCallFormat::glm: {
-      const TagWords& words = tag_words(format);
-      return read_tagged_call(words, tools, open == words.function_open);
-    }
     case ToolCallFormat::kimi_k2:
       named.name_end = kKimiArguments;
       named.numbered = true;
