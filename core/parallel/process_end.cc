@@ -1,6 +1,8 @@
 #include "core/parallel/process_end.h"
 
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -8,7 +10,6 @@
 
 #include <cstdlib>
 #include <fstream>
-#include <iterator>
 #include <utility>
 
 namespace tenon {
@@ -24,11 +25,6 @@ struct PidfdInfo {
 constexpr uint64_t kHasExitCode = 1 << 3;
 constexpr unsigned long kGetInfo = _IOWR(0xFF, 11, PidfdInfo);
 static_assert(sizeof(PidfdInfo) == 64, "the first version of the kernel's structure");
-
-std::string text_of(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
 
 std::string name_of_signal(int number) {
   constexpr std::pair<int, const char*> kNames[] = {
@@ -50,21 +46,57 @@ bool is_crash(int number) {
 
 }  // namespace
 
+// Not by std::ifstream, which throws where reading fails (ESRCH).
+std::string text_of_process(int64_t process, std::string_view name) {
+  const std::string path = "/proc/" + std::to_string(process) + "/" + std::string(name);
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return {};
+  std::string text;
+  char part[4096];
+  for (ssize_t bytes; (bytes = read(file, part, sizeof(part))) > 0;) {
+    text.append(part, static_cast<size_t>(bytes));
+  }
+  close(file);
+  return text;
+}
+
+std::string stat_of_process(int64_t process) {
+  const std::string stat = text_of_process(process, "stat");
+  // They follow a name in brackets, which may hold anything itself.
+  const size_t bracket = stat.rfind(')');
+  return bracket == stat.npos || bracket + 2 >= stat.size() ? "" : stat.substr(bracket + 2);
+}
+
 int process_descriptor(int64_t process) {
   return static_cast<int>(syscall(SYS_pidfd_open, static_cast<pid_t>(process), 0));
 }
 
 std::optional<int> wait_status_of(int descriptor, int64_t process) {
-  // Last of its fields, after a name in brackets that may hold anything itself.
-  const std::string stat = text_of("/proc/" + std::to_string(process) + "/stat");
-  const size_t bracket = stat.rfind(')');
-  if (bracket != stat.npos && bracket + 2 < stat.size() && stat[bracket + 2] == 'Z') {
-    return std::atoi(stat.c_str() + stat.rfind(' '));
-  }
+  const std::string stat = stat_of_process(process);
+  if (stat.starts_with('Z')) return std::atoi(stat.c_str() + stat.rfind(' '));  // the last field
   PidfdInfo info{.mask = kHasExitCode};
   if (descriptor < 0 || ioctl(descriptor, kGetInfo, &info) != 0) return std::nullopt;
   if ((info.mask & kHasExitCode) == 0) return std::nullopt;
   return info.exit_code;
+}
+
+ProcessEnds::ProcessEnds() : descriptor_(epoll_create1(EPOLL_CLOEXEC)) {}
+
+ProcessEnds::~ProcessEnds() {
+  if (descriptor_ >= 0) close(descriptor_);
+}
+
+void ProcessEnds::add(int process, uint64_t key) {
+  epoll_event end{.events = EPOLLIN | EPOLLONESHOT, .data = {.u64 = key}};
+  epoll_ctl(descriptor_, EPOLL_CTL_ADD, process, &end);
+}
+
+// Linux keeps what is ready in the order in which it became so.
+std::optional<uint64_t> ProcessEnds::next() {
+  epoll_event end;
+  if (epoll_wait(descriptor_, &end, 1, 0) < 1) return std::nullopt;
+  const uint64_t key = end.data.u64;  // packed: no reference can be had to it
+  return key;
 }
 
 bool is_violent(int wait_status) {

@@ -115,10 +115,16 @@ bool RankWatch::report(const std::string& fault) const {
 void RankWatch::watch(const std::stop_token& stop) {
   SharedHeader& header = memory_->header();
   std::vector<Seen> seen(places_.size());
+  std::vector<uint32_t> others;  // those that have ended first, in the order of their ends
+  size_t ended = 0;
+  ProcessEnds ends;
   int64_t last_ns = monotonic_ns();
   for (uint32_t rank = 0; rank < seen.size(); ++rank) {
     seen[rank].changed_ns = last_ns;
-    if (rank != rank_) seen[rank].descriptor = process_descriptor(places_[rank].process);
+    if (rank == rank_) continue;
+    others.push_back(rank);
+    seen[rank].descriptor = process_descriptor(places_[rank].process);
+    if (seen[rank].descriptor >= 0) ends.add(seen[rank].descriptor, rank);
   }
   while (!stop.stop_requested()) {
     header.ranks[rank_].beats.fetch_add(1);
@@ -127,9 +133,13 @@ void RankWatch::watch(const std::stop_token& stop) {
       for (Seen& other : seen) other.changed_ns = now;
     }
     last_ns = now;
+    while (const std::optional<uint64_t> rank = ends.next()) {
+      const auto place = std::ranges::find(others, *rank);
+      std::rotate(others.begin() + static_cast<ptrdiff_t>(ended++), place, place + 1);
+    }
     bool speaks = false;
-    for (uint32_t rank = 0; rank < seen.size() && !speaks; ++rank) {
-      if (rank == rank_) continue;
+    for (const uint32_t rank : others) {
+      if (speaks) break;
       const std::string fault = fault_of(rank, seen[rank], now);
       speaks = !fault.empty() && report(fault);
       if (speaks) end_silent(seen[rank].descriptor, places_[rank].process);

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <optional>
 
+#include "core/parallel/mpi/launch_witness.h"
 #include "core/parallel/mpi/launched_processes.h"
 #include "core/parallel/process_end.h"
 
@@ -26,8 +27,9 @@ int64_t monotonic_ns() {
 
 }  // namespace
 
-JoinWatch::JoinWatch(uint32_t own_rank, RankWatch::OnFault on_fault)
+JoinWatch::JoinWatch(uint32_t own_rank, uint32_t ranks, RankWatch::OnFault on_fault)
     : own_rank_(own_rank),
+      ranks_(ranks),
       killed_before_(killed_for_memory()),
       on_fault_(std::move(on_fault)),
       thread_([this](const std::stop_token& stop) { watch(stop); }) {}
@@ -45,7 +47,14 @@ void JoinWatch::look_around() {
     const std::optional<uint32_t> rank = rank_of_process(process);
     if (!rank || *rank == own_rank_) continue;
     const int descriptor = process_descriptor(process);
-    if (descriptor >= 0) siblings_.push_back({*rank, process, descriptor, 0});
+    if (descriptor < 0) continue;
+    siblings_.push_back({*rank, process, descriptor, 0});
+    ends_.add(descriptor, static_cast<uint64_t>(process));
+  }
+  while (const std::optional<uint64_t> process = ends_.next()) {
+    const auto ended =
+        std::ranges::find(siblings_, static_cast<int64_t>(*process), &Sibling::process);
+    std::rotate(siblings_.begin() + static_cast<ptrdiff_t>(ended_++), ended, ended + 1);
   }
   found_ = static_cast<uint32_t>(siblings_.size());
 }
@@ -68,6 +77,10 @@ std::string JoinWatch::fault_of(Sibling& sibling, int64_t now_ns) const {
          (met_ ? " s" : " s, before the ranks had met") + ": it is stopped";
 }
 
+bool JoinWatch::is_left_to_witness() const {
+  return !met_ && siblings_.size() + 1 < ranks_ && has_witness();
+}
+
 // Until the next look, or until one of the processes ends.
 void JoinWatch::wait() const {
   std::vector<pollfd> asked;
@@ -84,6 +97,7 @@ void JoinWatch::watch(const std::stop_token& stop) {
     for (Sibling& sibling : siblings_) {
       const std::string fault = fault_of(sibling, now_ns);
       if (fault.empty()) continue;
+      if (is_left_to_witness()) return on_fault_({}, false);
       const bool speaks = std::ranges::none_of(siblings_, [&](const Sibling& other) {
         return other.rank < own_rank_ && other.rank != sibling.rank &&
                state_of_process(other.process) != 'T';

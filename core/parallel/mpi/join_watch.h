@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/parallel/process_end.h"
 #include "core/parallel/rank_watch.h"
 
 namespace tenon {
@@ -19,8 +20,9 @@ namespace tenon {
 class JoinWatch {
  public:
   // `on_fault` as RankWatch's: the lowest of those that are left speaks, the others hear of it a
-  // little later.
-  JoinWatch(uint32_t own_rank, RankWatch::OnFault on_fault);
+  // little later. Where not all `ranks` of this host have been seen, so that another one may have
+  // been lost before, and a witness knows better, it is called with an empty fault.
+  JoinWatch(uint32_t own_rank, uint32_t ranks, RankWatch::OnFault on_fault);
   ~JoinWatch();
   JoinWatch(const JoinWatch&) = delete;
   JoinWatch& operator=(const JoinWatch&) = delete;
@@ -43,11 +45,14 @@ class JoinWatch {
   void wait() const;
   // What is wrong with it; empty: nothing.
   std::string fault_of(Sibling& sibling, int64_t now_ns) const;
+  bool is_left_to_witness() const;
 
-  const uint32_t own_rank_;
+  const uint32_t own_rank_, ranks_;
   const uint64_t killed_before_;  // for want of memory, by the system
   const RankWatch::OnFault on_fault_;
-  std::vector<Sibling> siblings_;
+  std::vector<Sibling> siblings_;  // those that have ended first, in the order of their ends
+  ProcessEnds ends_;               // of them, by their processes
+  size_t ended_ = 0;
   std::atomic<uint32_t> found_ = 0;  // of them
   std::atomic<bool> met_ = false;
   std::jthread thread_;

@@ -15,6 +15,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -79,7 +80,8 @@ class Witness {
     uint32_t rank = 0;
     int64_t process = 0;
     int descriptor = -1;
-    int64_t ended_ns = 0;  // 0: it runs
+    int64_t ended_ns = 0;    // 0: it runs
+    uint32_t ended_nth = 0;  // 1: it was the first to end
     std::optional<int> status;
   };
 
@@ -93,34 +95,30 @@ class Witness {
       if (std::ranges::find(seen_, process, &Seen::process) != seen_.end()) continue;
       const std::optional<uint32_t> rank = rank_of_process(process);
       const int descriptor = rank ? process_descriptor(process) : -1;
-      if (descriptor >= 0) seen_.push_back({*rank, process, descriptor, 0, {}});
+      if (descriptor < 0) continue;
+      ends_.add(descriptor, seen_.size());
+      seen_.push_back({*rank, process, descriptor, 0, 0, {}});
     }
   }
 
   void note_ends(int64_t now) {
-    for (Seen& each : seen_) {
-      if (each.ended_ns != 0 || !has_ended(each.descriptor)) continue;
+    while (const std::optional<uint64_t> next = ends_.next()) {
+      Seen& each = seen_[*next];
       each.ended_ns = last_end_ns_ = now;
+      each.ended_nth = ++ended_;
       each.status = wait_status_of(each.descriptor, each.process);
       close(each.descriptor);
     }
   }
 
-  bool all_ended() const {
-    return !seen_.empty() &&
-           std::ranges::none_of(seen_, [](const Seen& each) { return each.ended_ns == 0; });
-  }
+  bool all_ended() const { return !seen_.empty() && ended_ == seen_.size(); }
 
   // Until something ends, or the next look.
   void wait(int look_ms) const {
-    std::vector<pollfd> asked = {{.fd = descriptor_, .events = POLLIN, .revents = 0}};
-    for (const Seen& each : seen_) {
-      if (each.ended_ns == 0)
-        asked.push_back({.fd = each.descriptor, .events = POLLIN, .revents = 0});
-    }
+    pollfd asked[] = {{.fd = descriptor_, .events = POLLIN, .revents = 0},
+                      {.fd = ends_.descriptor(), .events = POLLIN, .revents = 0}};
     const bool complete = seen_.size() == ranks_;
-    const bool waits_for_launcher = asked.size() == 1 && !seen_.empty();
-    poll(asked.data(), asked.size(), waits_for_launcher ? kLaterMs : complete ? -1 : look_ms);
+    poll(asked, std::size(asked), all_ended() ? kLaterMs : complete ? -1 : look_ms);
   }
 
   // "rank 0 on alpha (process 4711) has ended …"; empty: nothing that needs to be said.
@@ -131,16 +129,17 @@ class Witness {
              ") has ended: " + how_it_ended(launcher, killed_before_);
     }
     if (launcher && WEXITSTATUS(*launcher) <= kShellsSignal) return {};
-    const auto first = std::ranges::min_element(
-        seen_, {}, [](const Seen& each) { return each.ended_ns == 0 ? INT64_MAX : each.ended_ns; });
-    if (seen_.size() < ranks_ || first->ended_ns == 0) return missing(launcher);
+    const auto first = std::ranges::find(seen_, 1u, &Seen::ended_nth);
+    if (seen_.size() < ranks_ || first == seen_.end()) return missing(launcher);
     const bool together = std::ranges::all_of(seen_, [&](const Seen& each) {
       return each.ended_ns != 0 && each.ended_ns - first->ended_ns < kTogetherNs &&
-             each.status == first->status;
+             each.status == first->status && !(each.status && is_violent(*each.status));
     });
     if (together) return {};  // it was told to end, and ended all of them
     return name_of_local_rank(first->rank, first->process) +
-           " has ended before the ranks had met: " + how_it_ended(first->status, killed_before_);
+           " has ended before the ranks had met: " +
+           how_it_ended(first->status || !launcher ? first->status : first_signal(*launcher),
+                        killed_before_);
   }
 
   // A rank that ended before it was seen.
@@ -151,9 +150,13 @@ class Witness {
       if (std::ranges::find(seen_, rank, &Seen::rank) != seen_.end()) continue;
       names += (names.empty() ? "rank " : " or rank ") + std::to_string(rank);
     }
-    return names + " has ended as it began: " +
-           how_it_ended(WEXITSTATUS(*launcher) - kShellsSignal, killed_before_);
+    if (names.empty()) return {};
+    return names +
+           " has ended as it began: " + how_it_ended(first_signal(*launcher), killed_before_);
   }
+
+  // A launcher ends with the status of the rank that ended first.
+  static int first_signal(int launcher) { return WEXITSTATUS(launcher) - kShellsSignal; }
 
   static void say(const std::string& fault) {
     if (fault.empty()) return;
@@ -166,12 +169,8 @@ class Witness {
     const int64_t until = monotonic_ns() + kPatienceNs;
     while (!all_ended() && !seen_.empty() && monotonic_ns() < until) {
       note_ends(monotonic_ns());
-      std::vector<pollfd> asked;
-      for (const Seen& each : seen_) {
-        if (each.ended_ns == 0)
-          asked.push_back({.fd = each.descriptor, .events = POLLIN, .revents = 0});
-      }
-      poll(asked.data(), asked.size(), kLaterMs);
+      pollfd asked{.fd = ends_.descriptor(), .events = POLLIN, .revents = 0};
+      if (!all_ended()) poll(&asked, 1, kLaterMs);
     }
     for (const Seen& each : seen_) {
       if (each.ended_ns == 0) kill_by(each.descriptor);
@@ -183,7 +182,9 @@ class Witness {
   const uint32_t ranks_;
   Word& word_;
   const uint64_t killed_before_ = killed_for_memory();
+  ProcessEnds ends_;
   std::vector<Seen> seen_;
+  uint32_t ended_ = 0;
   int64_t last_end_ns_ = 0;
 };
 
@@ -238,6 +239,10 @@ void remember_witness() {
 std::optional<bool> claim_last_word() {
   if (word_of_witness() == nullptr) return std::nullopt;
   return word_of_witness()->exchange(Claim::claimed) != Claim::claimed;
+}
+
+bool has_witness() {
+  return word_of_witness() != nullptr;
 }
 
 void expect_end() {

@@ -17,6 +17,8 @@ void start_launch_witness(uint32_t ranks);
 // Of a rank: claims to be the one that says why the run ends. True for the first one; nothing where
 // no witness is there to know. [any thread]
 std::optional<bool> claim_last_word();
+// Of a rank: whether a witness sees what happens to the others. [any thread]
+bool has_witness();
 // Of a rank: the run was told to end, so that nobody need say why, unless something else happens.
 void expect_end();
 // Takes what a launcher's environment says of the witness; processes that this one starts do not

@@ -9,9 +9,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
-#include <fstream>
-#include <iterator>
 #include <sstream>
+#include <string>
 #include <string_view>
 
 #include "core/parallel/collective.h"
@@ -25,15 +24,6 @@ constexpr std::string_view kLauncherNames[] = {"mpirun", "mpiexec", "orterun",
 constexpr int kLauncherPatienceMs = 3000;
 constexpr std::string_view kRankNames[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK"};
 
-std::string text_of(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
-
-std::string place_of(int64_t process) {
-  return "/proc/" + std::to_string(process);
-}
-
 void close_range_of(unsigned first, unsigned last) {
   if (first > last || syscall(SYS_close_range, first, last, 0u) == 0) return;
   constexpr unsigned kUsual = 1024;
@@ -43,7 +33,7 @@ void close_range_of(unsigned first, unsigned last) {
 }  // namespace
 
 std::optional<uint32_t> rank_of_process(int64_t process) {
-  std::istringstream environment(text_of(place_of(process) + "/environ"));
+  std::istringstream environment(text_of_process(process, "environ"));
   for (std::string entry; std::getline(environment, entry, '\0');) {
     for (const std::string_view name : kRankNames) {
       if (entry.starts_with(name) && entry.size() > name.size() && entry[name.size()] == '=') {
@@ -61,21 +51,25 @@ int64_t own_launched_rank() {
   return -1;
 }
 
-// The letter after the name in brackets, which may hold anything itself.
+uint32_t own_launched_ranks() {
+  const char* value = std::getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
+  return value == nullptr ? 0 : static_cast<uint32_t>(std::strtoul(value, nullptr, 10));
+}
+
 char state_of_process(int64_t process) {
-  const std::string stat = text_of(place_of(process) + "/stat");
-  const size_t bracket = stat.rfind(')');
-  return bracket == stat.npos || bracket + 2 >= stat.size() ? '?' : stat[bracket + 2];
+  const std::string stat = stat_of_process(process);
+  return stat.empty() ? '?' : stat.front();
 }
 
 // Each thread of a process lists those that it started.
 std::vector<int64_t> children_of_process(int64_t process) {
   std::vector<int64_t> children;
-  const std::string threads = place_of(process) + "/task";
+  const std::string threads = "/proc/" + std::to_string(process) + "/task";
   DIR* folder = opendir(threads.c_str());
   if (folder == nullptr) return children;
   while (const dirent* thread = readdir(folder)) {
-    std::istringstream list(text_of(threads + "/" + thread->d_name + "/children"));
+    std::istringstream list(
+        text_of_process(process, "task/" + std::string(thread->d_name) + "/children"));
     for (int64_t child = 0; list >> child;) children.push_back(child);
   }
   closedir(folder);
@@ -83,7 +77,7 @@ std::vector<int64_t> children_of_process(int64_t process) {
 }
 
 bool is_open_mpi_launcher(int64_t process) {
-  const std::string name = text_of(place_of(process) + "/comm");
+  const std::string name = text_of_process(process, "comm");
   return std::ranges::any_of(kLauncherNames,
                              [&](std::string_view known) { return name.starts_with(known); });
 }

@@ -14,6 +14,8 @@ namespace tenon {
 std::optional<uint32_t> rank_of_process(int64_t process);
 // The number that the launcher gave this process; -1 if it was started by none.
 int64_t own_launched_rank();
+// How many ranks the launcher of this process has on this host; 0: it does not say.
+uint32_t own_launched_ranks();
 
 // 'R', 'S', 'T' (stopped), 'Z' (ended, and nobody has asked how) …; '?': there is none.
 char state_of_process(int64_t process);

@@ -183,7 +183,8 @@ Result<std::unique_ptr<RankSession>> RankSession::join(Options options) {
   TENON_ASSIGN_OR_RETURN(session->mpi_, load_mpi());
   const MpiLibrary& mpi = *session->mpi_;
   if (const int64_t own = own_launched_rank(); own >= 0 && options.on_fault) {
-    session->siblings_ = std::make_unique<JoinWatch>(static_cast<uint32_t>(own), options.on_fault);
+    session->siblings_ = std::make_unique<JoinWatch>(static_cast<uint32_t>(own),
+                                                     own_launched_ranks(), options.on_fault);
   }
   int granted = 0, rank = 0, size = 1;
   if (mpi.init_thread(nullptr, nullptr, MpiLibrary::kThreadSerialized, &granted) != 0 ||

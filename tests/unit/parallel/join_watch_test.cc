@@ -48,7 +48,7 @@ std::string said_of_rank_1(const std::function<void(pid_t)>& act,
     }
     if (fork() == 0) {
       prctl(PR_SET_PDEATHSIG, SIGKILL);
-      const JoinWatch watch(0, [&](const std::string& fault, bool speaks) {
+      const JoinWatch watch(0, 3, [&](const std::string& fault, bool speaks) {
         const std::string said = (speaks ? "" : "silent: ") + fault;
         static_cast<void>(!write(to_test[1], said.data(), said.size()));
         end_launcher_if_it_stays();

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -19,8 +20,7 @@ namespace {
 using testing::HasSubstr;
 using testing::StartsWith;
 
-// A launcher that starts three ranks, of which rank 1 is ended by `number`, then ends with
-// `status`, or stays (-1). What comes on its standard error, and how it ended.
+// What a launcher of three ranks has on its standard error, and how it ended.
 struct Launch {
   std::string said;
   int status = 0;
@@ -43,7 +43,16 @@ void wait_until_seen(const std::string& witness, uint32_t ranks) {
     }
   }
 }
-[[noreturn]] void launch(int number, int status, bool claims) {
+// What the launcher does.
+struct Script {
+  int lost = 1;                // this rank is ended
+  int number = SIGKILL;        // so,
+  int others = SIGTERM;        // and then the others so;
+  bool is_late = false;        // the witness does not run meanwhile;
+  int status = 128 + SIGKILL;  // then it ends so; -1: it stays
+  bool claims = false;         // somebody says why the run ends
+};
+[[noreturn]] void launch(const Script& script) {
   start_launch_witness(3);
   const std::string witness = std::getenv("TENON_LAUNCH_WITNESS");
   std::vector<pid_t> ranks(3);
@@ -54,18 +63,23 @@ void wait_until_seen(const std::string& witness, uint32_t ranks) {
   }
   wait_until_seen(witness, 3);
   remember_witness();
-  if (claims && claim_last_word() != std::optional(true)) _exit(77);
-  kill(ranks[1], number);
-  waitpid(ranks[1], nullptr, 0);
-  wait_until_seen(witness, 2);
-  for (const size_t rank : {0u, 2u}) {
-    kill(ranks[rank], SIGTERM);
-    waitpid(ranks[rank], nullptr, 0);
+  if (script.claims && claim_last_word() != std::optional(true)) _exit(77);
+  const auto end = [&](int rank, int signal) {
+    kill(ranks[static_cast<size_t>(rank)], signal);
+    waitpid(ranks[static_cast<size_t>(rank)], nullptr, 0);
+  };
+  const pid_t watching = std::atoi(witness.c_str() + std::strlen("/proc/"));
+  if (script.is_late) kill(watching, SIGSTOP);
+  end(script.lost, script.number);
+  if (!script.is_late) wait_until_seen(witness, 2);
+  for (int rank = 0; rank < 3; ++rank) {
+    if (rank != script.lost) end(rank, script.others);
   }
-  while (status < 0) pause();
-  _exit(status);
+  if (script.is_late) kill(watching, SIGCONT);
+  while (script.status < 0) pause();
+  _exit(script.status);
 }
-Launch launched(int number, int status, bool claims = false) {
+Launch launched(const Script& script) {
   int error[2];
   EXPECT_EQ(pipe(error), 0);
   const pid_t launcher = fork();
@@ -73,7 +87,7 @@ Launch launched(int number, int status, bool claims = false) {
     dup2(error[1], STDERR_FILENO);
     close(error[0]);
     close(error[1]);
-    launch(number, status, claims);
+    launch(script);
   }
   close(error[1]);
   Launch ended;
@@ -87,19 +101,33 @@ Launch launched(int number, int status, bool claims = false) {
 }
 
 TEST(LaunchWitnessTest, names_the_rank_that_was_lost_first_where_nobody_else_does) {
-  const Launch ended = launched(SIGKILL, 137);
+  const Launch ended = launched({});
   EXPECT_THAT(ended.said, StartsWith("tenon: rank 1 on "));
   EXPECT_THAT(ended.said, HasSubstr(") has ended before the ranks had met: it was killed"));
-  EXPECT_EQ(WEXITSTATUS(ended.status), 137);
+  EXPECT_EQ(WEXITSTATUS(ended.status), 128 + SIGKILL);
+}
+
+TEST(LaunchWitnessTest, knows_which_rank_was_lost_first_however_late_it_looks) {
+  for (int lost = 0; lost < 3; ++lost) {
+    for (const int others : {SIGTERM, SIGKILL}) {
+      const Launch ended = launched({.lost = lost, .others = others, .is_late = true});
+      EXPECT_THAT(ended.said, StartsWith("tenon: rank " + std::to_string(lost) + " on "));
+      EXPECT_THAT(ended.said, HasSubstr("it was killed by SIGKILL; the run ends"));
+    }
+  }
 }
 
 TEST(LaunchWitnessTest, says_nothing_where_somebody_has_and_where_all_went_well) {
-  EXPECT_EQ(launched(SIGKILL, 137, true).said, "");
-  EXPECT_EQ(launched(SIGTERM, 0).said, "");
+  EXPECT_EQ(launched({.claims = true}).said, "");
+  EXPECT_EQ(launched({.number = SIGTERM, .status = 0}).said, "");
+}
+
+TEST(LaunchWitnessTest, says_nothing_where_a_launcher_was_told_to_end_all_of_them) {
+  EXPECT_EQ(launched({.number = SIGTERM, .is_late = true, .status = 128 + SIGTERM}).said, "");
 }
 
 TEST(LaunchWitnessTest, ends_a_launcher_that_stays_although_all_ranks_have_ended) {
-  const Launch ended = launched(SIGKILL, -1, true);
+  const Launch ended = launched({.status = -1, .claims = true});
   EXPECT_TRUE(WIFSIGNALED(ended.status) && WTERMSIG(ended.status) == SIGKILL);
   EXPECT_EQ(ended.said, "");
 }

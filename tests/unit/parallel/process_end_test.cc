@@ -8,7 +8,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
+#include <optional>
 #include <string>
+#include <thread>
+#include <utility>
 
 namespace tenon {
 namespace {
@@ -52,6 +56,46 @@ TEST(ProcessEndTest, names_the_signal_that_ended_a_process_and_the_status_that_i
     const Said said = said_of_child(number);
     EXPECT_EQ(said.before, words);
     EXPECT_THAT(said.after, testing::AnyOf(words, kUnknown));
+  }
+}
+
+// Its files can be opened while it runs and no longer be read when it has been asked for.
+TEST(ProcessEndTest, reads_of_a_process_that_ends_meanwhile_what_there_is) {
+  for (int time = 0; time < 300; ++time) {
+    const pid_t child = fork();
+    if (child == 0) _exit(0);
+    std::jthread asks([&] { waitpid(child, nullptr, 0); });
+    for (std::string stat = "R"; !stat.empty(); stat = stat_of_process(child)) {
+      EXPECT_THAT(stat.substr(0, 1), testing::AnyOf("R", "S", "D", "Z", "X"));
+    }
+  }
+  EXPECT_EQ(text_of_process(getpid(), "comm").back(), '\n');
+  EXPECT_EQ(text_of_process(getpid(), "task"), "");
+  EXPECT_EQ(text_of_process(getpid(), "none"), "");
+}
+
+TEST(ProcessEndTest, ends_are_told_in_their_order_and_each_once) {
+  for (const auto& order : {std::array{0, 1, 2}, std::array{2, 0, 1}, std::array{1, 2, 0}}) {
+    ProcessEnds ends;
+    std::array<pid_t, 3> children{};
+    std::array<int, 3> descriptors{};
+    for (size_t child = 0; child < children.size(); ++child) {
+      children[child] = fork();
+      if (children[child] == 0) {
+        for (;;) pause();
+      }
+      descriptors[child] = process_descriptor(children[child]);
+      ends.add(descriptors[child], child);
+    }
+    EXPECT_EQ(ends.next(), std::nullopt);
+    for (const int child : order) {
+      kill(children[static_cast<size_t>(child)], SIGKILL);
+      EXPECT_EQ(waitpid(children[static_cast<size_t>(child)], nullptr, 0),
+                children[static_cast<size_t>(child)]);
+    }
+    for (const int child : order) EXPECT_EQ(ends.next(), static_cast<uint64_t>(child));
+    EXPECT_EQ(ends.next(), std::nullopt);
+    for (const int descriptor : descriptors) close(descriptor);
   }
 }
 
