@@ -12,6 +12,7 @@ x · Wᵀ in float64 of the matrices as the tool itself takes them apart, so tha
 layout nor our reading of it is in what is wanted. A tool that is not installed is left out, with a line.
 """
 import contextlib
+import copy
 import json
 import pathlib
 import shutil
@@ -153,26 +154,63 @@ def compressed(scheme=None, **weights):
     return make
 
 
-def modelopt(name):
-    """By one of ModelOpt's configurations, in its layout for Hugging Face."""
+def compressed_mixed(attention, mlp):
+    """Two schemes in one folder; taken apart by compressed-tensors in float64, since transformers 5.24 takes one."""
+    def make(source, out):
+        from compressed_tensors.compressors import BaseCompressor
+        from compressed_tensors.quantization import QuantizationArgs, QuantizationScheme
+        from llmcompressor import oneshot
+        from llmcompressor.modifiers.quantization import QuantizationModifier
+        from safetensors.torch import load_file
+        schemes = {"self_attn": QuantizationScheme(targets=["re:.*self_attn.*"], weights=QuantizationArgs(**attention)),
+                   "mlp": QuantizationScheme(targets=["re:.*mlp.*"], weights=QuantizationArgs(**mlp))}
+        model = loaded(source, dtype=torch.bfloat16)
+        oneshot(model=model, recipe=QuantizationModifier(
+            config_groups=dict(zip(("group_0", "group_1"), schemes.values())), ignore=["lm_head"]))
+        model.save_pretrained(out, save_compressed=True)
+        tensors = load_file(out / "model.safetensors")
+        groups = json.loads((out / "config.json").read_text())["quantization_config"]["config_groups"].values()
+        matrices = []
+        for name in MATRICES:
+            stem = f"model.layers.0.{name}."
+            own = {key.removeprefix(stem): value.double() if value.dtype == torch.bfloat16 else value
+                   for key, value in tensors.items() if key.startswith(stem)}
+            scheme = schemes[name.split(".", maxsplit=1)[0]]
+            form = next(group["format"] for group in groups if group["targets"] == scheme.targets)
+            matrices.append(BaseCompressor.get_value_from_registry(form).decompress(own, scheme)["weight"])
+        return matrices
+    return make
+
+
+def modelopt_matrix(codes, scale, scale_2):
+    """By the classes of ModelOpt itself, in float64."""
+    from modelopt.torch.quantization.qtensor import FP8QTensor, MXFP8QTensor, NVFP4QTensor
+    if codes.dtype == torch.uint8:
+        matrix = NVFP4QTensor((codes.shape[0], 2 * codes.shape[1]), torch.float64, codes)
+        return matrix.dequantize(scale=scale.double(), block_sizes={-1: 16}, double_scale=scale_2.double())
+    if scale.dtype == torch.uint8:
+        return MXFP8QTensor(codes.shape, torch.float64, codes).dequantize(scale=scale)
+    return FP8QTensor(codes.shape, torch.float64, codes).dequantize(scale=scale.double())
+
+
+def modelopt(name, mlp=None):
+    """By one of ModelOpt's configurations, and perhaps another one for the MLP, in its layout for Hugging Face."""
     def make(source, out):
         import modelopt.torch.quantization as quantization
         from modelopt.torch.export import export_hf_checkpoint
-        from modelopt.torch.quantization.qtensor import NVFP4QTensor
         from safetensors.torch import load_file
         model = loaded(source, dtype=torch.bfloat16)
-        quantization.quantize(model, getattr(quantization, name),
-                              lambda own: own(torch.tensor(calibration())))
+        how = copy.deepcopy(getattr(quantization, name))
+        if mlp:
+            own = [dict(each, quantizer_name="*mlp" + each["quantizer_name"])
+                   for each in getattr(quantization, mlp)["quant_cfg"]
+                   if each["quantizer_name"] in ("*weight_quantizer", "*input_quantizer")]
+            how["quant_cfg"][3:3] = own  # after those of all, before those that are left out
+        quantization.quantize(model, how, lambda own: own(torch.tensor(calibration())))
         export_hf_checkpoint(model, export_dir=out)
         tensors = load_file(out / "model.safetensors")
-        matrices = []
-        for stem in (f"model.layers.0.{name}.weight" for name in MATRICES):
-            codes = tensors[stem]
-            matrix = NVFP4QTensor((codes.shape[0], 2 * codes.shape[1]), torch.float64, codes)
-            matrices.append(matrix.dequantize(
-                scale=tensors[stem + "_scale"].double(), block_sizes={-1: 16},
-                double_scale=tensors[stem + "_scale_2"].double()))
-        return matrices
+        return [modelopt_matrix(*(tensors.get(f"model.layers.0.{matrix}.weight{suffix}")
+                                  for suffix in ("", "_scale", "_scale_2"))) for matrix in MATRICES]
     return make
 
 
@@ -237,6 +275,11 @@ CASES = {
     "llmcompressor_nvfp4": compressed("NVFP4A16"),
     "modelopt_nvfp4": modelopt("NVFP4_DEFAULT_CFG"),
     "modelopt_nvfp4_weights": modelopt("W4A16_NVFP4_CFG"),
+    "modelopt_mixed": modelopt("FP8_DEFAULT_CFG", mlp="W4A16_NVFP4_CFG"),
+    "modelopt_mxfp8": modelopt("MXFP8_DEFAULT_CFG"),
+    "llmcompressor_mixed": compressed_mixed(
+        dict(num_bits=4, strategy="group", group_size=32),
+        dict(num_bits=8, type="float", strategy="group", group_size=32, scale_dtype=torch.uint8)),
     "gptqmodel_2bit": gptqmodel(bits=2, group_size=32, sym=False, desc_act=False),
     "gptqmodel_3bit_order": gptqmodel(bits=3, group_size=32, sym=False, desc_act=True),
     "gptqmodel_4bit": gptqmodel(bits=4, group_size=64, sym=True, desc_act=False),

@@ -29,7 +29,7 @@ class Awq final : public Reader {
   Awq(uint32_t bits, uint64_t group, bool symmetric)
       : bits_(bits), group_(group), symmetric_(symmetric) {}
 
-  std::string_view main_suffix() const override { return ".qweight"; }
+  std::vector<std::string_view> main_suffixes() const override { return {".qweight"}; }
   std::vector<std::string_view> other_suffixes() const override { return {".qzeros", ".scales"}; }
 
   Result<Matrix> read(const Tensors& tensors) const override {

@@ -48,7 +48,7 @@ class FourBits final : public Reader {
  public:
   explicit FourBits(FourBitClaims claims) : claims_(std::move(claims)) {}
 
-  std::string_view main_suffix() const override { return ".weight"; }
+  std::vector<std::string_view> main_suffixes() const override { return {".weight"}; }
   bool is_quantised(const TensorView& view) const override { return view.dtype == DType::u8; }
   std::vector<std::string_view> other_suffixes() const override {
     return {kAbsmax, kNested, kNestedMap, kMap, kStates[0], kStates[1]};
@@ -192,7 +192,7 @@ class FourBits final : public Reader {
 // rounded to, by each row's own values: the matrix is the same.
 class EightBits final : public Reader {
  public:
-  std::string_view main_suffix() const override { return ".weight"; }
+  std::vector<std::string_view> main_suffixes() const override { return {".weight"}; }
   bool is_quantised(const TensorView& view) const override { return view.dtype == DType::i8; }
   std::vector<std::string_view> other_suffixes() const override {
     return {".SCB", ".weight_format"};

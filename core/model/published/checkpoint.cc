@@ -22,17 +22,19 @@ class PublishedCheckpoint final : public Checkpoint {
   explicit PublishedCheckpoint(std::unique_ptr<Checkpoint> inner) : inner_(std::move(inner)) {}
 
   Status read_all(const Reader& reader) {
-    const std::string_view main = reader.main_suffix();
+    const std::vector<std::string_view> suffixes = reader.main_suffixes();
     std::unique_ptr<WorkerPool> pool;
     for (const std::string& name : inner_->names()) {
       const TensorView* view = inner_->find(name);
-      if (!name.ends_with(main) || view == nullptr || !reader.is_quantised(*view)) continue;
+      const auto main =
+          std::ranges::find_if(suffixes, [&](auto suffix) { return name.ends_with(suffix); });
+      if (main == suffixes.end() || view == nullptr || !reader.is_quantised(*view)) continue;
       if (inner_->quant_format(name) != reader.stored_format()) continue;
       if (pool == nullptr) {
         TENON_ASSIGN_OR_RETURN(pool, WorkerPool::start({.threads = 0, .pin = false}));
       }
       TENON_RETURN_IF_ERROR(
-          read_one(reader, name, name.substr(0, name.size() - main.size()), *pool));
+          read_one(reader, name, name.substr(0, name.size() - main->size()), *pool));
     }
     return {};
   }

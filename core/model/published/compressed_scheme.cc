@@ -17,6 +17,7 @@ std::optional<Packing> packing_of(std::string_view format) {
   if (format == "pack-quantized") return Packing::packed;
   if (format == "int-quantized") return Packing::integers;
   if (format == "float-quantized" || format == "naive-quantized") return Packing::float8;
+  if (format == "mxfp8-quantized") return Packing::mxfp8;
   return float4_of(format) != nullptr ? std::optional(Packing::float4) : std::nullopt;
 }
 
@@ -84,6 +85,13 @@ void read_weights(const JsonFields& weights, const std::string& format, Scheme& 
                          "; expected " + std::to_string(float4->group) + ", which format '" +
                          format + "' has");
     }
+  } else if (scheme.packing == Packing::mxfp8) {
+    scheme.group = weights.count("group_size", 0, 0, 65536);
+    if (strategy != "group" || scheme.group != 32) {
+      faults.unsupported(weights.name("group_size") + " is " + std::to_string(scheme.group) +
+                         " and 'strategy' is '" + strategy.substr(0, 80) +
+                         "'; expected 32 and group, which format '" + format + "' has");
+    }
   } else if (strategy == "group") {
     scheme.group = weights.count("group_size", 0, 0, 65536);
     if (scheme.group == 0 || scheme.group % 32 != 0 || scheme.packing == Packing::float8) {
@@ -112,44 +120,45 @@ void read_weights(const JsonFields& weights, const std::string& format, Scheme& 
   }
 }
 
-// The one scheme that all groups of the config have; false, with faults, where there is none.
-bool read_groups(const JsonFields& config, const std::string& format, Scheme& scheme) {
-  Faults& faults = config.faults();
-  const nlohmann::json* groups = config.find("config_groups");
-  if (groups == nullptr || !groups->is_object() || groups->empty()) {
-    faults.unsupported(config.name("config_groups") +
-                       " has no group; expected one, or several of one form");
-    return false;
+constexpr std::string_view kMixed = "mixed-precision";  // each group has a format of its own
+
+// "pack-quantized, …, mxfp4-pack-quantized or …"
+std::string format_names() {
+  std::string names =
+      "pack-quantized, int-quantized, float-quantized, naive-quantized, mxfp8-quantized, " +
+      std::string(kMixed);
+  for (const Float4& float4 : float4_formats()) {
+    const bool last = &float4 == &float4_formats().back();
+    names += (last ? " or " : ", ") + std::string(float4.format);
   }
-  const Scheme plain = scheme;
-  for (const auto& [key, value] : groups->items()) {
-    const std::string name = "quantization_config.config_groups." + key.substr(0, 80);
-    if (!value.is_object()) {
-      faults.invalid("'" + name + "' is no object");
-      return false;
-    }
-    const JsonFields group(value, faults, name + ".");
-    if (packing_of(group.text("format", format)) != scheme.packing) {
-      faults.invalid(group.name("format") + " is " + in_quotes(group.text("format", ""), 80) +
-                     " and that of all is '" + format +
-                     "'; expected one – correct the one that "
-                     "is wrong");
-      return false;
-    }
-    const std::optional<JsonFields> weights = group.object("weights");
-    if (!weights) {
-      faults.unsupported("'" + name + ".weights' is missing; matrices have no form without it");
-      return false;
-    }
-    Scheme own = plain;
-    read_weights(*weights, format, own);
-    if (key != groups->begin().key() && own != scheme && !faults.any()) {
-      faults.unsupported(config.name("config_groups") +
-                         " has groups of several forms; only one form for all matrices is read");
-    }
-    scheme = own;
+  return names;
+}
+
+// What a group says of its matrices; nothing, with faults, where it does not.
+std::optional<Scheme> read_group(const JsonFields& group, const std::string& format_of_all) {
+  Faults& faults = group.faults();
+  const bool mixed = format_of_all == kMixed;
+  const std::string format = group.text("format", mixed ? "" : format_of_all.c_str());
+  const std::optional<Packing> packing = packing_of(format);
+  if (!mixed && packing != packing_of(format_of_all)) {
+    faults.invalid(group.name("format") + " is " + in_quotes(format, 80) + " and that of all is '" +
+                   format_of_all +
+                   "'; expected one, or mixed-precision – correct the one that is wrong");
+    return std::nullopt;
   }
-  return true;
+  if (!packing) {
+    faults.unsupported(group.name("format") + " is " + in_quotes(format, 80) + "; expected " +
+                       format_names());
+    return std::nullopt;
+  }
+  const std::optional<JsonFields> weights = group.object("weights");
+  if (!weights) {
+    faults.unsupported(group.name("weights") + " is missing; matrices have no form without it");
+    return std::nullopt;
+  }
+  Scheme scheme{.packing = *packing, .float4 = float4_of(format), .block = {}};
+  read_weights(*weights, format, scheme);
+  return scheme;
 }
 
 // What else a config may say of the matrices, so that their tensors would not be all there is.
@@ -170,24 +179,32 @@ void check_other_parts(const JsonFields& config) {
 
 }  // namespace
 
-std::optional<Scheme> read_scheme(const JsonFields& config) {
+std::vector<Scheme> read_schemes(const JsonFields& config) {
   Faults& faults = config.faults();
   const std::string format = config.text("format", "");
-  const std::optional<Packing> packing = packing_of(format);
-  if (!packing) {
-    std::string expected = "pack-quantized, int-quantized, float-quantized, naive-quantized";
-    for (const Float4& float4 : float4_formats()) {
-      const bool last = &float4 == &float4_formats().back();
-      expected += (last ? " or " : ", ") + std::string(float4.format);
-    }
+  if (format != kMixed && !packing_of(format)) {
     faults.unsupported(config.name("format") + " is '" + format.substr(0, 80) + "'; expected " +
-                       expected);
-    return std::nullopt;
+                       format_names());
+    return {};
   }
-  Scheme scheme{.packing = *packing, .float4 = float4_of(format), .block = {}};
   check_other_parts(config);
-  if (!read_groups(config, format, scheme) || faults.any()) return std::nullopt;
-  return scheme;
+  const nlohmann::json* groups = config.find("config_groups");
+  if (groups == nullptr || !groups->is_object() || groups->empty()) {
+    faults.unsupported(config.name("config_groups") + " has no group; expected one or more");
+    return {};
+  }
+  std::vector<Scheme> schemes;
+  for (const auto& [key, value] : groups->items()) {
+    const std::string name = "quantization_config.config_groups." + key.substr(0, 80);
+    if (!value.is_object()) {
+      faults.invalid("'" + name + "' is no object");
+      return {};
+    }
+    const std::optional<Scheme> scheme = read_group(JsonFields(value, faults, name + "."), format);
+    if (!scheme || faults.any()) return {};
+    if (std::ranges::find(schemes, *scheme) == schemes.end()) schemes.push_back(*scheme);
+  }
+  return schemes;
 }
 
 }  // namespace tenon::published

@@ -3,14 +3,16 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "core/model/config/json_fields.h"
 #include "core/model/published/reader.h"
 
 namespace tenon::published {
 
-// Of the values: pack-quantized, int-quantized, float-quantized (or naive-), those of float4.cc.
-enum class Packing : uint8_t { packed, integers, float8, float4 };
+// Of the values: pack-quantized, int-quantized, float-quantized (or naive-), mxfp8-quantized, those
+// of float4.cc.
+enum class Packing : uint8_t { packed, integers, float8, mxfp8, float4 };
 
 struct Scheme {
   Packing packing = Packing::packed;
@@ -24,8 +26,8 @@ struct Scheme {
   bool operator==(const Scheme&) const = default;
 };
 
-// The one scheme of all groups of `config`; none, with faults, where there is none or more, or
+// The schemes of the groups of `config`, each once; none, with faults, where there is none, or
 // where what the config says contradicts itself.
-std::optional<Scheme> read_scheme(const JsonFields& config);
+std::vector<Scheme> read_schemes(const JsonFields& config);
 
 }  // namespace tenon::published

@@ -6,8 +6,11 @@
 //                    `actorder` "group" asks for weight_g_idx; other orders need none
 //   int-quantized    weight i8 [n, k], weight_scale [n, groups], [n, 1] or one
 //   float-quantized  weight F8_E4M3, weight_scale as in float8.cc
+//   mxfp8-quantized  weight F8_E4M3, weight_scale u8 [n, k/32] as in float8.cc
 //   of E2M1          as float4.cc says
+// Under mixed-precision, each group of the config has one of these.
 // Wherever they stand, weight_shape says the same, and zero points of symmetric weights are none.
+#include <algorithm>
 #include <cstring>
 
 #include "core/model/published/compressed_scheme.h"
@@ -20,27 +23,34 @@ namespace {
 constexpr std::string_view kPackedScale = ".weight_scale", kPackedZero = ".weight_zero_point",
                            kPackedShape = ".weight_shape", kPackedGroups = ".weight_g_idx";
 
-class CompressedTensors final : public Reader {
+// Reads matrices of one scheme.
+class SchemeReader {
  public:
-  explicit CompressedTensors(const Scheme& scheme) : scheme_(scheme) {}
+  explicit SchemeReader(const Scheme& scheme) : scheme_(scheme) {}
 
-  std::string_view main_suffix() const override {
-    return in_words() ? ".weight_packed" : ".weight";
+  std::string_view main_suffix() const {
+    const bool in_words = scheme_.packing == Packing::packed || scheme_.packing == Packing::float4;
+    return in_words ? ".weight_packed" : ".weight";
   }
-  bool is_quantised(const TensorView& view) const override {
-    if (in_words()) return true;
-    return view.dtype == (scheme_.packing == Packing::float8 ? DType::f8_e4m3 : DType::i8);
-  }
-  std::vector<std::string_view> other_suffixes() const override {
-    std::vector<std::string_view> suffixes = {kPackedScale,  kPackedZero,    kPackedShape,
-                                              kPackedGroups, ".input_scale", ".input_zero_point"};
-    if (scheme_.float4 != nullptr) {
-      const auto others = scheme_.float4->other_suffixes;
-      suffixes.insert(suffixes.end(), others.begin(), others.end());
+  DType main_type() const {
+    switch (scheme_.packing) {
+      case Packing::packed:
+        return DType::i32;
+      case Packing::integers:
+        return DType::i8;
+      case Packing::float4:
+        return DType::u8;
+      case Packing::float8:
+      case Packing::mxfp8:
+        break;
     }
-    return suffixes;
+    return DType::f8_e4m3;
   }
-  Result<Matrix> read(const Tensors& tensors) const override {
+  std::span<const std::string_view> own_suffixes() const {
+    return scheme_.float4 == nullptr ? std::span<const std::string_view>()
+                                     : scheme_.float4->other_suffixes;
+  }
+  Result<Matrix> read(const Tensors& tensors) const {
     if (scheme_.packing == Packing::packed) return read_packed(tensors);
     Result<Matrix> matrix = read_plain(tensors);
     if (!matrix.ok()) return matrix;
@@ -49,13 +59,10 @@ class CompressedTensors final : public Reader {
   }
 
  private:
-  bool in_words() const {
-    return scheme_.packing == Packing::packed || scheme_.packing == Packing::float4;
-  }
-
   Result<Matrix> read_plain(const Tensors& tensors) const {
     if (scheme_.packing == Packing::float4) return scheme_.float4->read(tensors);
     if (scheme_.packing == Packing::integers) return read_integers(tensors);
+    if (scheme_.packing == Packing::mxfp8) return read_mxfp8(tensors);
     return read_float8(tensors, kPackedScale, scheme_.block,
                        scheme_.one_scale ? ScaleCount::one : ScaleCount::rows);
   }
@@ -158,25 +165,89 @@ class CompressedTensors final : public Reader {
     } else {
       TENON_ASSIGN_OR_RETURN(scales, tensors.get(kPackedScale, kRealTypes, {n, groups}));
     }
-    Matrix matrix{.codes = Codes::q8, .n_out = n, .k_in = k, .group = group, .order = {}};
-    matrix.fill = [=, one = scheme_.one_scale](const Strip& strip) {
-      std::memcpy(strip.codes, static_cast<const std::byte*>(codes->data) + strip.first * k,
-                  strip.rows * k);
-      for (uint64_t i = 0; i < strip.rows * groups; ++i) {
-        strip.scales[i] = element(*scales, one ? 0 : strip.first * groups + i);
-      }
-    };
-    return matrix;
+    return read_int8(tensors, *scales, scheme_.group);
   }
 
   Scheme scheme_;
 };
 
+// Where the config has several schemes, a matrix's tensors say which one it has: lists of names,
+// as everywhere, do not count.
+class CompressedTensors final : public Reader {
+ public:
+  explicit CompressedTensors(std::span<const Scheme> schemes)
+      : readers_(schemes.begin(), schemes.end()) {}
+
+  std::vector<std::string_view> main_suffixes() const override {
+    std::vector<std::string_view> suffixes;
+    for (const SchemeReader& reader : readers_) suffixes.push_back(reader.main_suffix());
+    return suffixes;
+  }
+  // Words of another type are wrong ones, and other matrices are plain.
+  bool is_quantised(const TensorView& view) const override {
+    return std::ranges::any_of(readers_, [&](const SchemeReader& reader) {
+      return view.dtype == reader.main_type() ||
+             (readers_.size() == 1 && reader.main_suffix() != ".weight");
+    });
+  }
+  std::vector<std::string_view> other_suffixes() const override {
+    std::vector<std::string_view> suffixes = {kPackedScale,  kPackedZero,    kPackedShape,
+                                              kPackedGroups, ".input_scale", ".input_zero_point"};
+    for (const SchemeReader& reader : readers_) {
+      suffixes.insert(suffixes.end(), reader.own_suffixes().begin(), reader.own_suffixes().end());
+    }
+    return suffixes;
+  }
+  Result<Matrix> read(const Tensors& tensors) const override {
+    if (readers_.size() == 1) return readers_.front().read(tensors);
+    std::optional<Result<Matrix>> found;  // or why the first that it might be does not fit
+    for (const SchemeReader& reader : readers_) {
+      const TensorView* const main = tensors.find(reader.main_suffix());
+      if (main == nullptr || main->dtype != reader.main_type()) continue;
+      Result<Matrix> matrix = reader.read(tensors);
+      if (found && found->ok() && matrix.ok() && !is_same(**found, *matrix)) {
+        return tensors.refuse(reader.main_suffix(),
+                              "fits several groups of the config, which would give other values; "
+                              "expected groups that can be told apart");
+      }
+      if (!found || (!found->ok() && matrix.ok())) found.emplace(std::move(matrix));
+    }
+    if (found) return std::move(*found);
+    return tensors.refuse(tensors.has(".weight") ? ".weight" : ".weight_packed",
+                          "has an element type that no group of the config has in such a tensor");
+  }
+
+ private:
+  static bool is_same(const Matrix& a, const Matrix& b) {
+    return a.codes == b.codes && a.n_out == b.n_out && a.k_in == b.k_in &&
+           (a.group == b.group || (a.groups() == 1 && b.groups() == 1)) && a.order == b.order &&
+           a.format == b.format;
+  }
+
+  std::vector<SchemeReader> readers_;
+};
+
 }  // namespace
 
+Result<Matrix> read_int8(const Tensors& tensors, const TensorView& scales, uint64_t group) {
+  TENON_ASSIGN_OR_RETURN(const TensorView* codes, tensors.get(".weight", {DType::i8}, 2));
+  const uint64_t n = codes->shape[0], k = codes->shape[1];
+  if (group == 0) group = k;
+  Matrix matrix{.codes = Codes::q8, .n_out = n, .k_in = k, .group = group, .order = {}};
+  matrix.fill = [codes, &scales, k, groups = matrix.groups(),
+                 one = element_count(scales) == 1](const Strip& strip) {
+    std::memcpy(strip.codes, static_cast<const std::byte*>(codes->data) + strip.first * k,
+                strip.rows * k);
+    for (uint64_t i = 0; i < strip.rows * groups; ++i) {
+      strip.scales[i] = element(scales, one ? 0 : strip.first * groups + i);
+    }
+  };
+  return matrix;
+}
+
 std::unique_ptr<Reader> make_compressed_tensors(const JsonFields& config) {
-  const std::optional<Scheme> scheme = read_scheme(config);
-  return scheme ? std::make_unique<CompressedTensors>(*scheme) : nullptr;
+  const std::vector<Scheme> schemes = read_schemes(config);
+  return schemes.empty() ? nullptr : std::make_unique<CompressedTensors>(schemes);
 }
 
 }  // namespace tenon::published

@@ -10,7 +10,7 @@
 // used.
 //   compressed-tensors  NAME.weight_packed u8 [n, k/2], NAME.weight_scale F8_E4M3 [n, k/16],
 //                       NAME.weight_global_scale F32 [1]
-//   modelopt            NAME.weight u8 [n, k/2], NAME.weight_scale F8_E4M3 [n, k/16],
+//   modelopt            NAME.weight u8 [n, k/2], NAME.weight_scale F8_E4M3 [n, k/16] or [n, k/32],
 //                       NAME.weight_scale_2 F32 [] or [1]
 //   GGUF files          NAME.weight, blocks of 64 values: four scales without a sign, then 8 bytes
 //                       for each, of which byte i has value i in the low nibble and value i + 8 in
@@ -58,7 +58,7 @@ Matrix mxfp4_matrix(const TensorView& codes, const TensorView& exponents, uint64
 
 // The codes of a matrix whose scales are for `columns` columns.
 Result<const TensorView*> packed_codes(const Tensors& tensors, uint64_t columns,
-                                       std::string_view suffix = ".weight_packed") {
+                                       std::string_view suffix) {
   TENON_ASSIGN_OR_RETURN(const TensorView* codes, tensors.get(suffix, {DType::u8}, 2));
   if (codes->shape[1] % (columns / 2) == 0) return codes;
   return tensors.refuse(suffix, "has " + std::to_string(codes->shape[1]) +
@@ -67,11 +67,7 @@ Result<const TensorView*> packed_codes(const Tensors& tensors, uint64_t columns,
 }
 
 Result<Matrix> read_packed_mxfp4(const Tensors& tensors) {
-  TENON_ASSIGN_OR_RETURN(const TensorView* codes, packed_codes(tensors, 32));
-  const uint64_t n = codes->shape[0], groups = codes->shape[1] / 16;
-  TENON_ASSIGN_OR_RETURN(const TensorView* exponents,
-                         tensors.get(".weight_scale", {DType::u8}, {n, groups}));
-  return mxfp4_matrix(*codes, *exponents, n, groups);
+  return read_mxfp4(tensors, ".weight_packed");
 }
 
 // Blocks of 64 are the factor of the matrix, four scales, and nibbles. Puts what comes before the
@@ -82,8 +78,9 @@ bool put_scales(float factor, const uint8_t* scales, std::byte* to) {
   return std::all_of(scales, scales + 4, [](uint8_t scale) { return (scale & 0x7f) != 0x7f; });
 }
 
+// `scales` [n, k / columns]: of 16 values, or of 32.
 Matrix nvfp4_matrix(const TensorView& codes, const TensorView& scales, float factor) {
-  const uint64_t n = codes.shape[0], k = 2 * codes.shape[1];
+  const uint64_t n = codes.shape[0], k = 2 * codes.shape[1], per_block = 64 * scales.shape[1] / k;
   Matrix matrix{.n_out = n, .k_in = k, .group = 16, .order = {}, .format = "nvfp4_64"};
   matrix.write = [=, pairs = static_cast<const uint8_t*>(codes.data),
                   small = static_cast<const uint8_t*>(scales.data)](uint64_t first, uint64_t rows,
@@ -91,7 +88,9 @@ Matrix nvfp4_matrix(const TensorView& codes, const TensorView& scales, float fac
     bool numbers = true;
     const uint64_t blocks = k / 64;
     for (uint64_t at = first * blocks; at < (first + rows) * blocks; ++at, to += 40) {
-      numbers &= put_scales(factor, small + 4 * at, to);
+      uint8_t own[4];
+      for (uint64_t i = 0; i < 4; ++i) own[i] = small[per_block * at + i * per_block / 4];
+      numbers &= put_scales(factor, own, to);
       put_pairs(pairs + 32 * at, to + 8);
       put_pairs(pairs + 32 * at + 16, to + 24);
     }
@@ -119,55 +118,25 @@ Result<float> common_scale(const Tensors& tensors, std::string_view suffix) {
   return scale;
 }
 
-Result<const TensorView*> nvfp4_scales(const Tensors& tensors, const TensorView& codes) {
-  return tensors.get(".weight_scale", {DType::f8_e4m3}, {codes.shape[0], codes.shape[1] / 8});
+Result<const TensorView*> nvfp4_scales(const Tensors& tensors, const TensorView& codes,
+                                       uint64_t columns) {
+  return tensors.get(".weight_scale", {DType::f8_e4m3},
+                     {codes.shape[0], 2 * codes.shape[1] / columns});
 }
 
 constexpr std::string_view kDivisor = ".weight_global_scale";
 constexpr std::string_view kNvFp4Suffixes[] = {kDivisor, ".input_global_scale"};
 
 Result<Matrix> read_packed_nvfp4(const Tensors& tensors) {
-  TENON_ASSIGN_OR_RETURN(const TensorView* codes, packed_codes(tensors, 16));
-  TENON_ASSIGN_OR_RETURN(const TensorView* scales, nvfp4_scales(tensors, *codes));
+  TENON_ASSIGN_OR_RETURN(const TensorView* codes, packed_codes(tensors, 16, ".weight_packed"));
+  TENON_ASSIGN_OR_RETURN(const TensorView* scales, nvfp4_scales(tensors, *codes, 16));
   TENON_ASSIGN_OR_RETURN(const float divisor, common_scale(tensors, kDivisor));
   return nvfp4_matrix(*codes, *scales, 1 / divisor);
 }
 
-class ModelOpt final : public Reader {
- public:
-  std::string_view main_suffix() const override { return ".weight"; }
-  bool is_quantised(const TensorView& view) const override { return view.dtype == DType::u8; }
-  std::vector<std::string_view> other_suffixes() const override {
-    return {".weight_scale", ".weight_scale_2", ".input_scale"};
-  }
-  Result<Matrix> read(const Tensors& tensors) const override {
-    if (tensors.has(".pre_quant_scale")) {
-      return tensors.refuse(".pre_quant_scale",
-                            "is there: inputs would be scaled by it, which is not built; expected "
-                            "a checkpoint of NVFP4 without AWQ");
-    }
-    TENON_ASSIGN_OR_RETURN(const TensorView* codes, packed_codes(tensors, 16, ".weight"));
-    TENON_ASSIGN_OR_RETURN(const TensorView* scales, nvfp4_scales(tensors, *codes));
-    TENON_ASSIGN_OR_RETURN(const float factor, common_scale(tensors, ".weight_scale_2"));
-    return nvfp4_matrix(*codes, *scales, factor);
-  }
-};
-
-// What ModelOpt's config says of the weights of a group: 4 bits in groups of 16.
-void check_nvfp4_group(const JsonFields& weights) {
-  const auto expect = [&](const char* key, uint64_t wanted) {
-    const uint64_t value = weights.count(key, static_cast<uint32_t>(wanted), 0, 65536);
-    if (value == wanted) return;
-    weights.faults().unsupported(weights.name(key) + " is " + std::to_string(value) +
-                                 "; expected " + std::to_string(wanted) + ", which NVFP4 has");
-  };
-  expect("num_bits", 4);
-  expect("group_size", 16);
-}
-
 class GgufNvFp4 final : public Reader {
  public:
-  std::string_view main_suffix() const override { return ".weight"; }
+  std::vector<std::string_view> main_suffixes() const override { return {".weight"}; }
   std::string_view stored_format() const override { return kGgufNvFp4; }
   std::vector<std::string_view> other_suffixes() const override {
     return {kFactor, ".input_scale"};
@@ -226,7 +195,7 @@ class GgufNvFp4 final : public Reader {
 
 class MxFp4Experts final : public Reader {
  public:
-  std::string_view main_suffix() const override { return "_blocks"; }
+  std::vector<std::string_view> main_suffixes() const override { return {"_blocks"}; }
   std::vector<std::string_view> other_suffixes() const override { return {"_scales"}; }
   std::string_view matrix_suffix() const override { return ""; }
 
@@ -247,6 +216,14 @@ class MxFp4Experts final : public Reader {
 
 }  // namespace
 
+Result<Matrix> read_mxfp4(const Tensors& tensors, std::string_view codes_suffix) {
+  TENON_ASSIGN_OR_RETURN(const TensorView* codes, packed_codes(tensors, 32, codes_suffix));
+  const uint64_t n = codes->shape[0], groups = codes->shape[1] / 16;
+  TENON_ASSIGN_OR_RETURN(const TensorView* exponents,
+                         tensors.get(".weight_scale", {DType::u8}, {n, groups}));
+  return mxfp4_matrix(*codes, *exponents, n, groups);
+}
+
 std::span<const Float4> float4_formats() {
   static constexpr std::array kFormats = {
       Float4{"mxfp4-pack-quantized", 32, "group", read_packed_mxfp4, {}},
@@ -255,33 +232,19 @@ std::span<const Float4> float4_formats() {
   return kFormats;
 }
 
+Result<Matrix> read_modelopt_nvfp4(const Tensors& tensors, uint64_t columns) {
+  TENON_ASSIGN_OR_RETURN(const TensorView* codes, packed_codes(tensors, columns, ".weight"));
+  TENON_ASSIGN_OR_RETURN(const TensorView* scales, nvfp4_scales(tensors, *codes, columns));
+  TENON_ASSIGN_OR_RETURN(const float factor, common_scale(tensors, ".weight_scale_2"));
+  return nvfp4_matrix(*codes, *scales, factor);
+}
+
 std::unique_ptr<Reader> make_gguf_nvfp4() {
   return std::make_unique<GgufNvFp4>();
 }
 
 std::unique_ptr<Reader> make_mxfp4(const JsonFields&) {
   return std::make_unique<MxFp4Experts>();
-}
-
-std::unique_ptr<Reader> make_modelopt(const JsonFields& config) {
-  Faults& faults = config.faults();
-  const std::string algorithm = config.text("quant_algo", "");
-  if (algorithm != "NVFP4" && algorithm != "W4A16_NVFP4") {
-    faults.unsupported(config.name("quant_algo") + " is " + in_quotes(algorithm, 80) +
-                       "; ModelOpt's checkpoints are read of NVFP4 and W4A16_NVFP4");
-    return nullptr;
-  }
-  check_nvfp4_group(config);
-  if (const nlohmann::json* groups = config.find("config_groups"); groups != nullptr) {
-    for (const auto& [key, value] : groups->items()) {
-      const std::string name = "quantization_config.config_groups." + key.substr(0, 80);
-      const JsonFields group(value, faults, name + ".");
-      if (const std::optional<JsonFields> weights = group.object("weights")) {
-        check_nvfp4_group(*weights);
-      }
-    }
-  }
-  return faults.any() ? nullptr : std::make_unique<ModelOpt>();
 }
 
 }  // namespace tenon::published

@@ -18,7 +18,7 @@ class Float8 final : public Reader {
  public:
   Float8(std::optional<BlockShape> block, ScaleCount count) : block_(block), count_(count) {}
 
-  std::string_view main_suffix() const override { return ".weight"; }
+  std::vector<std::string_view> main_suffixes() const override { return {".weight"}; }
   bool is_quantised(const TensorView& view) const override { return view.dtype == DType::f8_e4m3; }
   std::vector<std::string_view> other_suffixes() const override {
     return {kFloat8Scale, kFloat8BlockScale, ".input_scale", ".activation_scale"};
@@ -50,8 +50,13 @@ Result<Matrix> read_float8(const Tensors& tensors, std::string_view scale_suffix
   const TensorView* scales = nullptr;
   uint64_t rows = 1;  // of the matrix that share a scale
   if (block) {
-    TENON_ASSIGN_OR_RETURN(
-        scales, tensors.get(scale_suffix, kRealTypes, {(n + rows_each - 1) / rows_each, groups}));
+    const uint64_t strips = (n + rows_each - 1) / rows_each;
+    const TensorView* found = tensors.find(scale_suffix);
+    if (found != nullptr && found->rank == 4) {  // as ModelOpt writes them
+      TENON_ASSIGN_OR_RETURN(scales, tensors.get(scale_suffix, kRealTypes, {strips, 1, groups, 1}));
+    } else {
+      TENON_ASSIGN_OR_RETURN(scales, tensors.get(scale_suffix, kRealTypes, {strips, groups}));
+    }
     rows = rows_each;
   } else {
     for (const uint32_t rank : {0u, 1u, 2u}) {
@@ -84,6 +89,23 @@ Result<Matrix> read_float8(const Tensors& tensors, std::string_view scale_suffix
       for (uint64_t g = 0; g < groups; ++g) {
         strip.scales[r * groups + g] = element(*scales, (strip.first + r) / rows * groups + g);
       }
+    }
+  };
+  return matrix;
+}
+
+Result<Matrix> read_mxfp8(const Tensors& tensors) {
+  TENON_ASSIGN_OR_RETURN(const TensorView* codes, tensors.get(".weight", {DType::f8_e4m3}, 2));
+  const uint64_t n = codes->shape[0], k = codes->shape[1], groups = (k + 31) / 32;
+  TENON_ASSIGN_OR_RETURN(const TensorView* powers,
+                         tensors.get(kFloat8Scale, {DType::u8}, {n, groups}));
+  Matrix matrix{.codes = Codes::f8, .n_out = n, .k_in = k, .group = 32, .order = {}};
+  matrix.fill = [=](const Strip& strip) {
+    std::memcpy(strip.codes, static_cast<const std::byte*>(codes->data) + strip.first * k,
+                strip.rows * k);
+    const auto* from = static_cast<const uint8_t*>(powers->data) + strip.first * groups;
+    for (uint64_t i = 0; i < strip.rows * groups; ++i) {
+      strip.scales[i] = from[i] == 255 ? NAN : std::ldexp(1.0f, from[i] - 127);
     }
   };
   return matrix;

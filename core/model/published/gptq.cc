@@ -41,7 +41,7 @@ class Gptq final : public Reader {
  public:
   explicit Gptq(const GptqClaims& claims) : claims_(claims) {}
 
-  std::string_view main_suffix() const override { return ".qweight"; }
+  std::vector<std::string_view> main_suffixes() const override { return {".qweight"}; }
   std::vector<std::string_view> other_suffixes() const override {
     return {".qzeros", ".scales", ".g_idx"};
   }

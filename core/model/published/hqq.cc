@@ -16,7 +16,7 @@ class Hqq final : public Reader {
  public:
   Hqq(uint32_t bits, uint64_t group) : bits_(bits), group_(group) {}
 
-  std::string_view main_suffix() const override { return ".W_q"; }
+  std::vector<std::string_view> main_suffixes() const override { return {".W_q"}; }
   std::vector<std::string_view> other_suffixes() const override {
     return {".scale",
             ".zero",

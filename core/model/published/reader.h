@@ -48,8 +48,8 @@ inline constexpr std::initializer_list<DType> kRealTypes = {DType::f32, DType::f
 class Reader {
  public:
   virtual ~Reader() = default;
-  // After the stem, of the tensor that a quantised matrix has and no other.
-  virtual std::string_view main_suffix() const = 0;
+  // After the stem, of the tensor that a quantised matrix has and no other; one of these.
+  virtual std::vector<std::string_view> main_suffixes() const = 0;
   // Whether a tensor with that suffix is a quantised one, by its elements.
   virtual bool is_quantised(const TensorView&) const { return true; }
   // What the checkpoint says of its format (Checkpoint::quant_format); folders say nothing.
@@ -82,6 +82,9 @@ enum class ScaleCount : uint8_t { any, one, rows };
 Result<Matrix> read_float8(const Tensors& tensors, std::string_view scale_suffix,
                            std::optional<BlockShape> block, ScaleCount count);
 
+// MXFP8: E4M3 with ".weight_scale" u8 [n, ceil(k / 32)], exponents of powers of two, plus 127.
+Result<Matrix> read_mxfp8(const Tensors& tensors);
+
 // E2M1 in blocks, as compressed-tensors names its formats (float4.cc).
 struct Float4 {
   std::string_view format;    // "mxfp4-pack-quantized"
@@ -91,6 +94,14 @@ struct Float4 {
   std::span<const std::string_view> other_suffixes;  // those that no other format has
 };
 std::span<const Float4> float4_formats();
+
+// MXFP4 with the codes under `codes_suffix`, and NVFP4 as ModelOpt names its tensors, with a scale
+// for so many columns: 16 or 32.
+Result<Matrix> read_mxfp4(const Tensors& tensors, std::string_view codes_suffix);
+Result<Matrix> read_modelopt_nvfp4(const Tensors& tensors, uint64_t columns);
+
+// Whole numbers of 8 bits under ".weight". `scales`: one, or [n, ceil(k / group)]; group 0: a row.
+Result<Matrix> read_int8(const Tensors& tensors, const TensorView& scales, uint64_t group);
 
 // Matrices of GGUF files that have the type NVFP4.
 std::unique_ptr<Reader> make_gguf_nvfp4();

@@ -364,10 +364,14 @@ TEST(PublishedClaims, modelopt_may_say_how_weights_are_quantised_in_a_file_of_it
     folder.write("hf_quant_config.json", changed);
     return folder.open().text;
   };
-  EXPECT_THAT(refused("group_size", 32),
-              HasSubstr("hf_quant_config.json: 'quantization.group_size' is 32; expected 16"));
-  EXPECT_THAT(refused("quant_algo", "FP8"),
-              HasSubstr("hf_quant_config.json: 'quantization.quant_algo' is 'FP8'; ModelOpt's"));
+  EXPECT_THAT(
+      refused("group_size", 64),
+      HasSubstr("hf_quant_config.json: 'quantization.group_size' is 64; expected 16 or 32"));
+  EXPECT_THAT(refused("group_size", 32), HasSubstr("the config says NVFP4 in groups of 32"));
+  EXPECT_THAT(refused("quant_algo", "INT6"),
+              HasSubstr("hf_quant_config.json: 'quantization.quant_algo' is 'INT6'; ModelOpt's"));
+  EXPECT_THAT(refused("quant_algo", "FP8_PB_WO"),
+              HasSubstr("group_size' is 16; expected none, as FP8 with a scale for each block"));
   // Only the cache is rounded: nothing explains the tensors.
   EXPECT_THAT(refused("quant_algo", nullptr),
               HasSubstr("q_proj.weight' is [64, 32]; config.json makes"));
