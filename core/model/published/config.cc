@@ -13,7 +13,8 @@
   METHOD("bitsandbytes", make_bitsandbytes)             \
   METHOD("hqq", make_hqq)                               \
   METHOD("mxfp4", make_mxfp4)                           \
-  METHOD("modelopt", make_modelopt)
+  METHOD("modelopt", make_modelopt)                     \
+  METHOD("auto-round", make_auto_round)
 
 namespace tenon::published {
 

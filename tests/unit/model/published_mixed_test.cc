@@ -1,5 +1,6 @@
-// Checkpoints whose matrices may have several forms: ModelOpt's, and compressed-tensors with
-// several groups. Which form a matrix has, its tensors say; the config must not deny it.
+// Checkpoints whose matrices may have several forms: ModelOpt's, AutoRound's, and
+// compressed-tensors with several groups. Which form a matrix has, its tensors say; the config must
+// not deny it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -258,6 +259,105 @@ TEST(PublishedMixed, each_group_of_mixed_precision_has_a_format) {
       read(groups("mxfp8-quantized", integers(8, 64, R"(,"type":"float")"), eight), checkpoint)
           .refusal,
       HasSubstr("group_size' is 64 and 'strategy' is 'group'; expected 32 and group"));
+}
+
+std::string auto_round(const std::string& members) {
+  return R"({"quant_method":"auto-round",)" + members + "}";
+}
+MemoryCheckpoint words_down(uint64_t k, uint32_t bits) {
+  MemoryCheckpoint checkpoint;
+  checkpoint.add("q.qweight", DType::i32, {k * bits / 32, 32}, 0x77);
+  checkpoint.add("q.qzeros", DType::i32, {k / 32, bits}, 0x76);
+  checkpoint.add("q.scales", DType::f16, {k / 32, 32}, 0x3c);
+  return checkpoint;
+}
+
+// Of the same names and shapes: AutoRound 0.16 stores zero points less one or as they are.
+TEST(PublishedMixed, auto_round_names_the_layout_that_says_how_zero_points_are_stored) {
+  const MemoryCheckpoint checkpoint = words_down(64, 4);
+  const auto said = [](const char* packing, const char* more = "") {
+    return auto_round(std::string(R"("bits":4,"group_size":32,"sym":false,"packing_format":")") +
+                      packing + "\"" + more);
+  };
+  for (const auto& [packing, version] : {std::pair("auto_round", "gptq_v2"),
+                                         {"auto_round:gptqmodel", "gptq_v2"},
+                                         {"auto_round:auto_gptq", "gptq"}}) {
+    const Read found = read(said(packing), checkpoint);
+    const Read same = read(std::string(R"({"quant_method":"gptq","bits":4,"group_size":32,
+                                       "checkpoint_format":")") +
+                               version + "\"}",
+                           checkpoint);
+    EXPECT_EQ(found.refusal, "") << packing;
+    EXPECT_EQ(found.format, "u4_32");
+    EXPECT_EQ(found.bytes, same.bytes) << packing;
+  }
+  EXPECT_NE(read(said("auto_round"), checkpoint).bytes,
+            read(said("auto_round:auto_gptq"), checkpoint).bytes);
+  // Symmetric ones have zero points in the middle, which one layout stores as 7 and the other as 8.
+  EXPECT_THAT(
+      read(auto_round(R"("bits":4,"group_size":32,"packing_format":"auto_round")"), checkpoint)
+          .refusal,
+      HasSubstr("tensor 'q.qzeros' has zero points off the middle"));
+  // Other bits are taken from the tensors, where some matrix has them.
+  EXPECT_THAT(read(said("auto_round"), words_down(64, 8)).refusal,
+              HasSubstr("tensor 'q.scales' is [2, 32]"));
+  EXPECT_EQ(
+      read(said("auto_round", R"(,"extra_config":{"q":{"bits":8}})"), words_down(64, 8)).format,
+      "u8_32");
+  EXPECT_THAT(
+      read(said("auto_round", R"(,"extra_config":{"lm_head":{"bits":16}})"), words_down(64, 8))
+          .refusal,
+      HasSubstr("tensor 'q.scales' is [2, 32]"));
+  EXPECT_THAT(read(said("auto_round:fake"), checkpoint).refusal,
+              HasSubstr("'quantization_config.packing_format' is 'auto_round:fake' with 4 bits of "
+                        "'int'; AutoRound's checkpoints are read of int as auto_round, "));
+  EXPECT_THAT(
+      read(said("auto_round:auto_awq", R"(,"extra_config":{"q":{"bits":8}})"), checkpoint).refusal,
+      HasSubstr("extra_config' gives matrices other bits, groups or zero points"));
+}
+
+TEST(PublishedMixed, auto_round_has_formats_of_others) {
+  MemoryCheckpoint across;
+  across.add("q.qweight", DType::i32, {64, 4}, 0x77);
+  across.add("q.qzeros", DType::i32, {2, 4}, 0x66);
+  across.add("q.scales", DType::f16, {2, 32}, 0x3c);
+  const char* awq =
+      R"("bits":4,"group_size":32,"sym":false,"packing_format":"auto_round:auto_awq")";
+  EXPECT_EQ(read(auto_round(awq), across).bytes,
+            read(R"({"quant_method":"awq","bits":4,"group_size":32})", across).bytes);
+
+  MemoryCheckpoint powers = float8(32, 64);
+  powers.add("q.weight_scale", DType::u8, {32, 2}, 127);
+  EXPECT_EQ(read(auto_round(R"("bits":8,"group_size":32,"data_type":"mx_fp",
+                               "packing_format":"auto_round:llm_compressor")"),
+                 powers)
+                .format,
+            "f8_32");
+  MemoryCheckpoint parts = nvfp4(4);
+  parts.add("q.weight_packed", DType::u8, {32, 32});
+  parts.add("q.weight_global_scale", DType::f32, {1});
+  put(parts, "q.weight_global_scale", 0, 2.0f);
+  EXPECT_EQ(read(auto_round(R"("bits":4,"group_size":16,"data_type":"nv_fp",
+                               "packing_format":"auto_round:llm_compressor")"),
+                 parts)
+                .at<float>(0),
+            0.5f);
+  EXPECT_THAT(read(auto_round(R"("bits":6,"group_size":32,"data_type":"mx_fp",
+                                 "packing_format":"auto_round:llm_compressor")"),
+                   powers)
+                  .refusal,
+              HasSubstr("data_type' is 'mx_fp' of 6 bits; auto_round:llm_compressor is read of"));
+
+  MemoryCheckpoint blocks = float8(160, 192);
+  blocks.add("q.weight_scale_inv", DType::bf16, {2, 2}, 0x3f);
+  EXPECT_EQ(read(auto_round(R"("bits":8,"group_size":[128,128],"data_type":"fp",
+                               "packing_format":"auto_round:fp8")"),
+                 blocks)
+                .refusal,
+            "");
+  MemoryCheckpoint one = float8(32, 64);
+  one.add("q.weight_scale", DType::bf16, {1}, 0x3f);
+  EXPECT_EQ(read(auto_round(R"("bits":8,"group_size":0,"data_type":"fp")"), one).refusal, "");
 }
 
 }  // namespace
