@@ -79,7 +79,7 @@ def rows_of(binary):
         by_golden[folder.name] = row
         row.goldens += 1
         row.mechanisms += [part for part in mechanisms(info) if part not in row.mechanisms]
-    for file in (GOLDEN / "gguf").glob("*.gguf"):
+    for file in (built.parent / "gguf").glob("*.gguf"):
         names = [name for name in by_golden if file.stem.startswith(name + "_")]
         if names:
             by_golden[max(names, key=len)].files += 1

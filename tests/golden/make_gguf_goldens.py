@@ -8,10 +8,10 @@ needs gguf and numpy. Writes
   tests/golden/gguf/blocks_q6_k.bin + .npy, …           blocks of random bytes and what they stand for
   tests/golden/gguf/llama_bf16.gguf, …q8_0.gguf         tests/golden/models/llama_gqa and others,
                                                         with the rows of q and k in pairs
-  tests/golden/gguf/phi3_long_f32.gguf, …               the families of family_cases.py
-  tests/golden/gguf/deepseek_v2_f32.gguf, …             those of latent_cases.py
-  tests/golden/gguf/mamba_f32.gguf, …                   the families of recurrent_cases.py
-  tests/golden/gguf/qwen3_5_f32.gguf, …                 those of delta_cases.py
+  tests/golden/gguf/phi3_long_f32.gguf.json, …          the families of family_cases.py, as views
+  tests/golden/gguf/deepseek_v2_f32.gguf.json, …        those of latent_cases.py
+  tests/golden/gguf/mamba_f32.gguf.json, …              the families of recurrent_cases.py
+  tests/golden/gguf/qwen3_5_f32.gguf.json, …            those of delta_cases.py
   tests/golden/gguf/gemma3n_text_f16.gguf, …            those of stream_cases.py
   tests/golden/gguf/llama4_usual_f16.gguf                of chunk_cases.py
   tests/golden/gguf/llama_mixed_blocks.gguf             a layer of random weights in eight formats
@@ -19,6 +19,7 @@ needs gguf and numpy. Writes
   tests/golden/published/gguf_nvfp4/                    a layer in NVFP4 and what its matrices multiply to
   tests/fuzz/corpus/gguf*/                              seeds of the fuzz targets
 """
+import base64
 import json
 import pathlib
 import struct
@@ -28,6 +29,7 @@ import numpy as np
 
 import delta_gguf
 import family_gguf
+import gguf_views
 import latent_gguf
 import recurrent_gguf
 import seeded_weights
@@ -147,15 +149,60 @@ def finish(writer):
 def write_family(name, writers=family_gguf, kind="f32"):
     folder = MODELS / name
     config = json.loads((folder / "config.json").read_text())
-    tensors = read_safetensors(folder / "model.safetensors")
-    finish(writers.write(folder, OUT / f"{name}_{kind}.gguf", config, tensors))
+    store(name, OUT / f"{name}_{kind}.gguf",
+          lambda path, tensors: finish(writers.write(folder, path, config, tensors)))
 
 
 def write_latent(name, old):
-    folder = MODELS / name
-    config = json.loads((folder / "config.json").read_text())
-    tensors = read_safetensors(folder / "model.safetensors")
-    finish(latent_gguf.write(OUT / f"{name}_f32.gguf", config, tensors, old))
+    config = json.loads((MODELS / name / "config.json").read_text())
+    store(name, OUT / f"{name}_f32.gguf",
+          lambda path, tensors: finish(latent_gguf.write(path, config, tensors, old)))
+
+
+def store(name, path, write):
+    """Writes the file, or how it is made of the model's weights if those are computed."""
+    weights = MODELS / name / "model.safetensors"
+    write(path, read_safetensors(weights))
+    if not path.stem.endswith("_f32") or not (HERE / "models" / name / "weights.json").exists():
+        return
+    numbered = path.with_suffix(".numbered")
+    write(numbered, numbers_of(weights))
+    recipe = {"model": name, **view_of_file(path, numbered, gguf_views.weights_of(weights))}
+    if gguf_views.file_of(recipe, gguf_views.weights_of(weights)) != path.read_bytes():
+        raise ValueError(f"{path}: what was made of its recipe is another file")
+    lines = ",\n".join("  " + json.dumps(tensor) for tensor in recipe.pop("tensors"))
+    path.with_suffix(".gguf.json").write_text(
+        json.dumps(recipe)[:-1] + ', "tensors": [\n' + lines + "\n]}\n")
+    path.unlink()
+    numbered.unlink()
+
+
+def numbers_of(path):
+    """Tensors whose values are four times the places of the real ones."""
+    at = 0
+    for name, values in read_safetensors(path):
+        yield name, 4 * np.arange(at, at + values.size, dtype=np.float32).reshape(values.shape)
+        at += values.size
+
+
+def view_of_file(path, numbered, weights):
+    raw, tensors = path.read_bytes(), gguf.GGUFReader(path).tensors
+    made = []
+    for tensor, number in zip(tensors, gguf.GGUFReader(numbered).tensors):
+        at, numbers = int(tensor.data_offset), np.asarray(number.data).reshape(-1)
+        stored = raw[at:at + int(tensor.n_bytes)]
+        view = {"at": at, "bytes": base64.b64encode(stored).decode()}
+        if np.isfinite(numbers).all() and len({*(numbers % 4)}) == 1 and numbers[0] % 4 in (0, 1):
+            places = (numbers // 4).astype(int).tolist()
+            plus = {"plus": 1} if numbers[0] % 4 else {}
+            short = {"at": at, "view": gguf_views.view_of(places), **plus}
+            if max(places) < len(weights) and gguf_views.bytes_of(short, weights) == stored:
+                view = short
+        if len(view.get("bytes", "")) > 8192:
+            raise ValueError(f"{path}: {tensor.name} is no view of the weights")
+        made.append(view)
+    head = raw[:made[0]["at"]]
+    return {"size": len(raw), "head": base64.b64encode(head).decode(), "tensors": made}
 
 
 def write_family_seed(name):

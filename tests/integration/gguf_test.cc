@@ -19,7 +19,7 @@ namespace tenon::test {
 namespace {
 
 const std::string kFolders = golden_models();
-const std::string kFiles = source_folder() + "/tests/golden/gguf/";
+const std::string kFiles = golden_ggufs();
 
 std::unique_ptr<Model> open_or_fail(const std::string& path) {
   auto model = open_model(path);

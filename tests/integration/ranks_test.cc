@@ -104,7 +104,7 @@ TEST(RanksTest, every_family_has_the_same_bits_on_two_to_four_ranks) {
 
 TEST(RanksTest, every_format_of_gguf_files_has_the_same_bits_on_two_to_four_ranks) {
   uint32_t turn = 0;
-  for (const std::string& path : entries_of(source_folder() + "/tests/golden/gguf", ".gguf")) {
+  for (const std::string& path : entries_of(golden_ggufs(), ".gguf")) {
     expect_equal_bits(path, 2 + turn++ % 3, kWideSlot);
   }
   EXPECT_GT(turn, 10u);

@@ -14,4 +14,8 @@ std::string golden_models() {
   return TENON_BINARY_DIR "/tests/golden/models/";
 }
 
+std::string golden_ggufs() {
+  return TENON_BINARY_DIR "/tests/golden/gguf/";
+}
+
 }  // namespace tenon

@@ -157,10 +157,10 @@ bool JsonFields::is_null(const char* key) const {
 uint32_t JsonFields::count(const char* key, uint32_t fallback, uint32_t min, uint32_t max) const {
   const json* value = find(key);
   if (value == nullptr) return fallback;
-  // Negative integers are not "unsigned" to the parser.
-  if (value->is_number_unsigned()) {
-    const uint64_t read = value->get<uint64_t>();
-    if (read >= min && read <= max) return static_cast<uint32_t>(read);
+  // Negative integers are not "unsigned" to the parser. Python computes lengths as floats.
+  if (value->is_number_unsigned() || value->is_number_float()) {
+    const auto read = value->get<double>();
+    if (read >= min && read <= max && std::floor(read) == read) return static_cast<uint32_t>(read);
   }
   mismatch(key, *value, "an integer from " + std::to_string(min) + " to " + std::to_string(max));
   return fallback;

@@ -59,6 +59,7 @@ class JsonFields {
   bool is_null(const char* key) const;                              // there and null
   const nlohmann::json* find(const char* key) const;                // null unless `has`
 
+  // A whole number, also written as 40.0.
   uint32_t count(const char* key, uint32_t fallback, uint32_t min, uint32_t max) const;
   double number(const char* key, double fallback) const;  // finite
   bool flag(const char* key, bool fallback) const;

@@ -269,6 +269,10 @@ Result<ModelPlan> parse_model_config(std::string_view text, std::string_view nam
   plan.architecture = family->model_type;
   plan.text_part_of = text_part.of;
   family->read(fields, plan);
+  if (text_part.plain_head) {
+    plan.logit_scale = 1.0f;
+    plan.logit_soft_cap = 0.0f;
+  }
   judge_rest(own, asked, faults, plan);
   check_quantised(fields);
   if (faults.any()) return faults.status(name);

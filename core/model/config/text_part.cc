@@ -22,8 +22,7 @@ struct WholeModel {
   std::string_view class_name;
   std::string_view text_type;  // where text_config does not say, or has a name of its own for it
   Ties ties;
-  const char* overlooked =
-      nullptr;  // key of the text model that transformers overlooks in the whole
+  bool plain_head = true;  // logits are what the whole's own head makes, with no factor and no cap
   std::string_view published_class = {};  // that other folders name instead
   // Keys that the text model has where they are missing, other than its family by itself.
   std::string_view defaults = {};
@@ -35,16 +34,15 @@ constexpr std::string_view kQwen2Defaults =
 constexpr std::string_view kQwen3Defaults =
     R"({"max_position_embeddings": 128000, "rope_theta": 5e5})";
 constexpr WholeModel kWholeModels[] = {
-    {"gemma3", "Gemma3ForConditionalGeneration", "gemma3_text", Ties::whole_or_tied,
-     "final_logit_softcapping"},
+    {"gemma3", "Gemma3ForConditionalGeneration", "gemma3_text", Ties::whole_or_tied},
     {"lfm2_vl", "Lfm2VlForConditionalGeneration", "lfm2", Ties::whole_or_tied},
     {"lfm3_vl", "Lfm3VlForConditionalGeneration", "lfm3", Ties::whole_or_tied},
-    {"kimi_k25", "Kimi_K25ForConditionalGeneration", "deepseek_v3", Ties::whole_or_tied, nullptr,
+    {"kimi_k25", "Kimi_K25ForConditionalGeneration", "deepseek_v3", Ties::whole_or_tied, true,
      "KimiK25ForConditionalGeneration"},
-    {"gemma3n", "Gemma3nForConditionalGeneration", "gemma3n_text", Ties::whole_or_tied},
-    {"gemma4", "Gemma4ForConditionalGeneration", "gemma4_text", Ties::whole_or_tied},
+    {"gemma3n", "Gemma3nForConditionalGeneration", "gemma3n_text", Ties::whole_or_tied, false},
+    {"gemma4", "Gemma4ForConditionalGeneration", "gemma4_text", Ties::whole_or_tied, false},
     {"gemma4_unified", "Gemma4UnifiedForConditionalGeneration", "gemma4_unified_text",
-     Ties::whole_or_tied},
+     Ties::whole_or_tied, false},
     {"llama4", "Llama4ForConditionalGeneration", "llama4_text", Ties::whole_or_not},
     {"llava", "LlavaForConditionalGeneration", "llama", Ties::either},
     {"llava_next", "LlavaNextForConditionalGeneration", "llama", Ties::either},
@@ -53,14 +51,14 @@ constexpr WholeModel kWholeModels[] = {
      "Qwen2VLForConditionalGeneration",
      "qwen2",
      Ties::either,
-     nullptr,
+     true,
      {},
      kQwen2Defaults},
     {"qwen2_5_vl",
      "Qwen2_5_VLForConditionalGeneration",
      "qwen2",
      Ties::either,
-     nullptr,
+     true,
      {},
      kQwen2Defaults},
     {"qwen3_5", "Qwen3_5ForConditionalGeneration", "qwen3_5_text", Ties::whole_or_not},
@@ -69,7 +67,7 @@ constexpr WholeModel kWholeModels[] = {
      "Qwen3VLForConditionalGeneration",
      "qwen3",
      Ties::whole_or_not,
-     nullptr,
+     true,
      {},
      kQwen3Defaults},
     {"step3p7", "Step3p7ForConditionalGeneration", "step3p5", Ties::whole_or_not},
@@ -217,7 +215,8 @@ TextPart find_text_part(const json& config, Faults& faults) {
   const WholeModel* whole = find_whole(config);
   if (whole == nullptr) return {};
   check_class(config, *whole, faults);
-  TextPart part{.of = std::string(whole->model_type), .config = {}};
+  TextPart part{
+      .of = std::string(whole->model_type), .plain_head = whole->plain_head, .config = {}};
   const auto text = config.find("text_config");
   const bool apart = text != config.end() && !text->is_null();
   if (apart && !text->is_object()) {
@@ -228,7 +227,6 @@ TextPart find_text_part(const json& config, Faults& faults) {
   part.config = apart ? *text : config;
   if (!apart) part.config.erase("vision_config");
   name_family(*whole, part.config, faults);
-  if (whole->overlooked != nullptr) part.config.erase(whole->overlooked);
   drop_axes(part.config);
   add_defaults(whole->defaults, part.config);
   settle_ties(config, *whole, part.config);

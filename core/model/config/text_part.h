@@ -15,7 +15,10 @@ namespace tenon {
 
 // Where `of` is empty, all of the model is text and `config` is null.
 struct TextPart {
-  std::string of;         // the whole's model_type: "gemma3"
+  std::string of;  // the whole's model_type: "gemma3"
+  // The whole has a head of its own, next to which the text model's factors and caps of logits, and
+  // their keys, count for nothing.
+  bool plain_head = false;
   nlohmann::json config;  // config.json of the text model
 };
 

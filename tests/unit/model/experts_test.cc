@@ -65,6 +65,14 @@ TEST(Experts, counts_that_contradict_each_other_are_refused) {
               HasSubstr("'num_experts_per_tok' is 9; there are 8 experts"));
   EXPECT_THAT(refusal(R"({"model_type":"olmoe","num_experts":8,"num_local_experts":16})"),
               HasSubstr("'num_local_experts' is 16 and 'num_experts' 8; expected the same number"));
+  // A family's own name next to the general one.
+  for (const std::string family : {"glm_moe_dsa", "glm4_moe", "deepseek_v3", "nemotron_h"}) {
+    const std::string counts = R"({"model_type":")" + family +
+                               R"(","head_dim":64,"n_routed_experts":64,"num_local_experts":)";
+    EXPECT_THAT(refusal(counts + "32}"), HasSubstr("'num_local_experts' is 32 and "
+                                                   "'n_routed_experts' 64; expected the same"));
+    EXPECT_EQ(plan_of(counts + "64}").architecture, family);
+  }
   EXPECT_THAT(refusal(R"({"model_type":"qwen3_moe","mlp_only_layers":["a"]})"),
               HasSubstr("expected a list of layers"));
   EXPECT_THAT(refusal(R"({"model_type":"gpt_oss","num_local_experts":0})"),

@@ -253,12 +253,13 @@ TEST(ModelConfig, unsupported_and_wrong_have_different_codes) {
 
 TEST(ModelConfig, values_of_the_wrong_type_or_out_of_range_are_refused) {
   const std::string range = "; expected an integer from 1 to 2147483647";
-  for (const std::string value : {"-4", "0", "2147483648", "18446744073709551616", "1e400", "4.0",
+  for (const std::string value : {"-4", "0", "2147483648", "18446744073709551616", "1e400", "4.5",
                                   "\"4\"", "[4]", "true", "NaN"}) {
     for (const std::string key : {"hidden_size", "num_attention_heads", "vocab_size"}) {
       EXPECT_THAT(refusal({{key, value}}), HasSubstr("c.json: "));
     }
   }
+  EXPECT_EQ(parse({{"hidden_size", "32.0"}, {"vocab_size", "1e2"}}).hidden, 32u);
   EXPECT_EQ(refusal({{"hidden_size", "-4"}}), "c.json: 'hidden_size' is -4" + range);
   EXPECT_THAT(refusal({{"num_hidden_layers", "65536"}}), HasSubstr("from 1 to 65535"));
   EXPECT_THAT(refusal({{"rms_norm_eps", "0"}}), HasSubstr("'rms_norm_eps' is 0"));

@@ -113,6 +113,24 @@ TEST(TextPart, gemma_3_caps_no_logits_as_a_part_of_a_model_of_images) {
   EXPECT_EQ(plan_of(whole).logit_soft_cap, 0.0f);
 }
 
+// transformers calls the text model without its head there.
+TEST(TextPart, factors_and_caps_of_a_text_model_s_logits_count_for_nothing_next_to_a_whole_s_head) {
+  const auto of = [](const std::string& whole, const std::string& text) {
+    return plan_of(R"({"model_type":")" + whole + R"(","text_config":)" + text + "}");
+  };
+  for (const std::string whole : {"llava", "llava_next", "mistral3", "lfm2_vl"}) {
+    SCOPED_TRACE(whole);
+    const std::string granite = R"({"model_type":"granite","logits_scaling":8.0})";
+    EXPECT_EQ(plan_of(granite).logit_scale, 0.125f);
+    EXPECT_EQ(of(whole, granite).logit_scale, 1.0f);
+    EXPECT_EQ(of(whole, R"({"model_type":"cohere"})").logit_scale, 1.0f);
+    EXPECT_EQ(of(whole, R"({"model_type":"gemma2"})").logit_soft_cap, 0.0f);
+  }
+  for (const std::string whole : {"gemma4", "gemma4_unified"}) {
+    EXPECT_EQ(of(whole, R"({"final_logit_softcapping":30.0})").logit_soft_cap, 30.0f) << whole;
+  }
+}
+
 TEST(TextPart, axes_of_positions_are_one_for_text) {
   const ModelPlan plan = plan_of(R"({"model_type":"qwen2_vl","hidden_size":64,"rope_theta":5e5,
       "num_attention_heads":4,"num_key_value_heads":2,"vision_config":{"depth":2},

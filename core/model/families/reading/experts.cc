@@ -24,6 +24,17 @@ const char* count_key(const JsonFields& config) {
   return local ? "num_local_experts" : "num_experts";
 }
 
+// Other names for the same number, which transformers takes in place of a family's own.
+void check_other_counts(const JsonFields& config, const char* key) {
+  for (const char* other : {"num_local_experts", "num_experts"}) {
+    const json* value = config.find(other);
+    if (value == nullptr || *value == *config.find(key)) continue;
+    config.faults().invalid(config.name(other) + " is " + describe(*value) + " and " +
+                            config.name(key) + " " + describe(*config.find(key)) +
+                            "; expected the same number");
+  }
+}
+
 void check_gguf_number(const GgufFields& fields, std::string_view key, double neutral,
                        std::string_view what) {
   const double value = fields.number(key, neutral, -1e30, 1e30);
@@ -50,6 +61,7 @@ ExpertsPlan read_experts(const JsonFields& config, const ExpertDefaults& default
   const bool own = defaults.count_key != nullptr && config.has(defaults.count_key);
   const char* key = own ? defaults.count_key : count_key(config);
   experts.count = config.count(key, defaults.count, 0, kMaxExperts);
+  if (own) check_other_counts(config, key);
   const bool own_choice = defaults.chosen_key != nullptr && config.has(defaults.chosen_key);
   const char* chosen_key = own_choice ? defaults.chosen_key : "num_experts_per_tok";
   experts.chosen = config.count(chosen_key, defaults.chosen, 1, kMaxExperts);
