@@ -1,15 +1,18 @@
 #include "core/parallel/process_end.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
 #include <fstream>
-#include <iterator>
 #include <utility>
+
+#include "core/base/files/descriptor.h"
 
 namespace tenon {
 namespace {
@@ -24,11 +27,6 @@ struct PidfdInfo {
 constexpr uint64_t kHasExitCode = 1 << 3;
 constexpr unsigned long kGetInfo = _IOWR(0xFF, 11, PidfdInfo);
 static_assert(sizeof(PidfdInfo) == 64, "the first version of the kernel's structure");
-
-std::string text_of(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
 
 std::string name_of_signal(int number) {
   constexpr std::pair<int, const char*> kNames[] = {
@@ -50,13 +48,27 @@ bool is_crash(int number) {
 
 }  // namespace
 
+// Not by a stream's iterators: where reading fails, they throw.
+std::string process_text(const std::string& path) {
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  std::string text;
+  char part[4096];
+  while (file.get() >= 0) {
+    const ssize_t got = ::read(file.get(), part, sizeof(part));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) break;
+    text.append(part, static_cast<size_t>(got));
+  }
+  return text;
+}
+
 int process_descriptor(int64_t process) {
   return static_cast<int>(syscall(SYS_pidfd_open, static_cast<pid_t>(process), 0));
 }
 
 std::optional<int> wait_status_of(int descriptor, int64_t process) {
   // Last of its fields, after a name in brackets that may hold anything itself.
-  const std::string stat = text_of("/proc/" + std::to_string(process) + "/stat");
+  const std::string stat = process_text("/proc/" + std::to_string(process) + "/stat");
   const size_t bracket = stat.rfind(')');
   if (bracket != stat.npos && bracket + 2 < stat.size() && stat[bracket + 2] == 'Z') {
     return std::atoi(stat.c_str() + stat.rfind(' '));

@@ -7,6 +7,9 @@
 
 namespace tenon {
 
+// A file below /proc, as far as it can be read: a process may end meanwhile. Empty: not at all.
+std::string process_text(const std::string& path);
+
 // A descriptor of a process, readable once it has ended (pidfd_open(2)); -1: there is none.
 int process_descriptor(int64_t process);
 

@@ -176,7 +176,9 @@ Status DiskStore::write(const KvKey& key, const KvBlob& blob) {
                   " bytes does not fit into the tier \"disk\", which has " +
                   std::to_string(quota_bytes_) + " – raise its memory");
   }
-  if (files_->now_ns() < resting_until_ns_) return failed("an earlier write failed");
+  // The system's clock may have been set back meanwhile.
+  const int64_t rest_ns = resting_until_ns_ - files_->now_ns();
+  if (rest_ns > 0 && rest_ns <= kRestNs) return failed("an earlier write failed");
   make_room(bytes);
   if (written_bytes_ == 0) describe_world();
   const KvHeader header = kv_header(key, world_digest_, blob);

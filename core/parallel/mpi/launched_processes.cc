@@ -9,8 +9,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
-#include <fstream>
-#include <iterator>
 #include <sstream>
 #include <string_view>
 
@@ -25,11 +23,6 @@ constexpr std::string_view kLauncherNames[] = {"mpirun", "mpiexec", "orterun",
 constexpr int kLauncherPatienceMs = 3000;
 constexpr std::string_view kRankNames[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK"};
 
-std::string text_of(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
-
 std::string place_of(int64_t process) {
   return "/proc/" + std::to_string(process);
 }
@@ -43,7 +36,7 @@ void close_range_of(unsigned first, unsigned last) {
 }  // namespace
 
 std::optional<uint32_t> rank_of_process(int64_t process) {
-  std::istringstream environment(text_of(place_of(process) + "/environ"));
+  std::istringstream environment(process_text(place_of(process) + "/environ"));
   for (std::string entry; std::getline(environment, entry, '\0');) {
     for (const std::string_view name : kRankNames) {
       if (entry.starts_with(name) && entry.size() > name.size() && entry[name.size()] == '=') {
@@ -63,9 +56,31 @@ int64_t own_launched_rank() {
 
 // The letter after the name in brackets, which may hold anything itself.
 char state_of_process(int64_t process) {
-  const std::string stat = text_of(place_of(process) + "/stat");
+  const std::string stat = process_text(place_of(process) + "/stat");
   const size_t bracket = stat.rfind(')');
   return bracket == stat.npos || bracket + 2 >= stat.size() ? '?' : stat[bracket + 2];
+}
+
+// What follows the state; 0 where the process is not seen.
+int64_t parent_of_process(int64_t process) {
+  const std::string stat = process_text(place_of(process) + "/stat");
+  const size_t bracket = stat.rfind(')');
+  return bracket == stat.npos || bracket + 4 >= stat.size() ? 0 : std::atoll(&stat[bracket + 4]);
+}
+
+bool sees_its_launcher() {
+  constexpr int kMostAncestors = 64;
+  // The server's number stands at the end, Open MPI's as well as Slurm's.
+  const char* place = std::getenv("PMIX_DSTORE_21_BASE_PATH");
+  const std::string_view path = place != nullptr ? place : "";
+  const size_t before = path.rfind('_');
+  const int64_t server = before == path.npos ? 0 : std::atoll(path.data() + before + 1);
+  if (server <= 0) return true;
+  int64_t ancestor = getppid();
+  for (int i = 0; i < kMostAncestors && ancestor > 0 && ancestor != server; ++i) {
+    ancestor = parent_of_process(ancestor);
+  }
+  return ancestor == server;
 }
 
 // Each thread of a process lists those that it started.
@@ -75,7 +90,7 @@ std::vector<int64_t> children_of_process(int64_t process) {
   DIR* folder = opendir(threads.c_str());
   if (folder == nullptr) return children;
   while (const dirent* thread = readdir(folder)) {
-    std::istringstream list(text_of(threads + "/" + thread->d_name + "/children"));
+    std::istringstream list(process_text(threads + "/" + thread->d_name + "/children"));
     for (int64_t child = 0; list >> child;) children.push_back(child);
   }
   closedir(folder);
@@ -83,7 +98,7 @@ std::vector<int64_t> children_of_process(int64_t process) {
 }
 
 bool is_open_mpi_launcher(int64_t process) {
-  const std::string name = text_of(place_of(process) + "/comm");
+  const std::string name = process_text(place_of(process) + "/comm");
   return std::ranges::any_of(kLauncherNames,
                              [&](std::string_view known) { return name.starts_with(known); });
 }

@@ -15,6 +15,10 @@ std::optional<uint32_t> rank_of_process(int64_t process);
 // The number that the launcher gave this process; -1 if it was started by none.
 int64_t own_launched_rank();
 
+// Whether the launcher's server that started this process is one of its ancestors, as it sees them;
+// false in a name space of process numbers of its own, such as a container's.
+bool sees_its_launcher();
+
 // 'R', 'S', 'T' (stopped), 'Z' (ended, and nobody has asked how) …; '?': there is none.
 char state_of_process(int64_t process);
 // Those that any thread of it started.

@@ -55,6 +55,16 @@ TEST(ProcessEndTest, names_the_signal_that_ended_a_process_and_the_status_that_i
   }
 }
 
+TEST(ProcessEndTest, a_file_of_a_process_that_cannot_be_read_is_empty) {
+  EXPECT_THAT(process_text("/proc/self/comm"), testing::EndsWith("\n"));
+  EXPECT_EQ(process_text("/proc/self/fd"), "");  // reading fails, as of one that ends meanwhile
+  EXPECT_EQ(process_text("/proc/0/stat"), "");
+  const pid_t child = fork();
+  if (child == 0) _exit(0);
+  EXPECT_EQ(waitpid(child, nullptr, 0), child);
+  EXPECT_EQ(process_text("/proc/" + std::to_string(child) + "/stat"), "");
+}
+
 TEST(ProcessEndTest, says_nothing_of_a_process_that_runs) {
   const int descriptor = process_descriptor(getpid());
   EXPECT_EQ(wait_status_of(descriptor, getpid()), std::nullopt);

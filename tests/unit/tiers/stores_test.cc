@@ -176,6 +176,19 @@ TEST(DiskStore, takes_nothing_for_a_while_when_a_write_failed) {
   expect_all(*store, 1, 2);
 }
 
+TEST(DiskStore, takes_entries_again_where_the_clock_was_set_back_meanwhile) {
+  MemoryDisk disk;
+  bool full = true;
+  auto store =
+      open_on(disk, 1 << 20, [&](const std::string& what) { return what == "write" && full; });
+  disk.now_ns += int64_t{7200} * 1'000'000'000;
+  EXPECT_FALSE(store->write(key_of(0), blob_of(0)).ok());
+  full = false;
+  disk.now_ns -= int64_t{3600} * 1'000'000'000;
+  EXPECT_TRUE(store->write(key_of(1), blob_of(1)).ok());
+  expect_all(*store, 1, 2);
+}
+
 TEST(DiskStore, removes_what_a_process_that_ended_never_finished) {
   MemoryDisk disk;
   const std::string unfinished = "/kv/" + kv_file_name(key_of(1)) + ".new-1-1-1";
