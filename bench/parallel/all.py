@@ -33,8 +33,8 @@ def arrangements(ranks):
 
 def bench(flags, batch, keys, launcher=None):
     """Tokens a second of prompts and of decoding, or None where the model cannot be shared out so."""
-    command = [BINARY, "bench", "--model", flags.model, "--json", "--repeat", "1", "--batch", str(batch),
-               "--prompt-tokens", str(flags.prompt_tokens), "--decode-tokens", str(flags.decode_tokens), "--set",
+    command = [BINARY, "bench", "--model", flags.model, "--json", "--repeat", "1", "--limit-seconds", "0", "--batch",
+               str(batch), "--prompt-tokens", str(flags.prompt_tokens), "--decode-tokens", str(flags.decode_tokens), "--set",
                f"limits.context_tokens={flags.context_tokens}", "--set", f"limits.max_sequences={max(batch, 4)}"]
     for key, value in keys.items():
         command += ["--set", f"parallel.{key}={value}"]
@@ -66,7 +66,9 @@ def table_of(config, way, rows, ranks):
     attended = heads * (config.get("head_dim") or hidden // heads)
     row = lambda elements: 4 * rows * elements
     message = (1, 0)  # that tells the ranks of the step
-    ends = [(1, row(config["vocab_size"]) // ranks)] + [(1, row(hidden) // ranks)] * config.get("tie_word_embeddings", False)
+    ends = [(1, row(config["vocab_size"]) // ranks)]
+    if config.get("tie_word_embeddings"):
+        ends.append((1, row(hidden) // ranks))
     if way == "tensor":
         widths = (attended, hidden, config["intermediate_size"], hidden)
         return [message, *((layers, row(width) // ranks) for width in widths), *ends]
@@ -90,7 +92,8 @@ def over_a_link(flags):
     bits = bits_a_second(flags.rate)
     with Hosts() as free, Hosts(flags.delay_ms, bits, 1) as linked:
         ways = [host.round_trip_s() / 2 for host in (free, linked)]
-        print(f"one way, by TCP: {ways[0] * 1e6:.0f} µs without the link, {ways[1] * 1e6:.0f} µs over it ({linked.made_by})")
+        print(f"one way, by TCP: {ways[0] * 1e6:.0f} µs without the link, {ways[1] * 1e6:.0f} µs over it "
+              f"({linked.made_by})", flush=True)
         for batch in map(int, flags.batches.split(",")):
             found = {way: [] for way in flags.ways.split(",")}
             for _ in range(flags.rounds):

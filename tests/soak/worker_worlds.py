@@ -229,7 +229,8 @@ class World:
             self.quietly_turn(prefill[turn[2]])
         if kill[0]:
             time.sleep(kill[1] * 0.6)
-            prefill[kill[2]].process.send_signal(signal.SIGKILL)
+            prefill[kill[2]].process.kill()
+            prefill[kill[2]].process.wait()
         for thread in threads:
             thread.join()
         wrong += self.left([worker for worker in prefill + decode if worker.process.poll() is None])
