@@ -10,8 +10,8 @@ otherwise idle.
 
 With --delay-ms or --rate two ranks are hosts of their own, in network name spaces with such a link (as root). Each
 arrangement runs over it and over a link without delay and rate, in turn; what docs/parallel.md says of messages and
-bytes (table_of) predicts the time of a step over the one from that over the other. The model is then a folder with a
-plain config.json, and what counts is the ratio of predicted and measured, so other load matters less.
+bytes (table_of) predicts the time of a step over the one from that over the other: the least of all rounds. The model
+is then a folder with a plain config.json.
 """
 import argparse
 import json
@@ -102,17 +102,15 @@ def over_a_link(flags):
                     pair = [bench(flags, batch, keys, host.launcher()) for host in (free, linked)]
                     if None in pair:
                         continue
-                    alone, over = (batch / speeds["decode"] for speeds in pair)
-                    predicted = alone + seconds_on_the_way(table_of(config, way, batch, 2), ways[1] - ways[0], bits)
-                    times.append((alone, predicted, over))
+                    times.append([batch / speeds["decode"] for speeds in pair])
             for way, times in found.items():
                 if not times:
                     continue
-                alone, predicted, over = (statistics.median(values) * 1e3 for values in zip(*times))
-                ratios = [over / predicted for _, predicted, over in times]
-                print(f"batch {batch:3} {way:9} a step: {alone:7.2f} ms without the link, {predicted:7.2f} predicted, "
-                      f"{over:7.2f} measured: {statistics.median(ratios):.3f} of it ({min(ratios):.3f} to "
-                      f"{max(ratios):.3f}, {len(ratios)} rounds)", flush=True)
+                alone, over = map(min, zip(*times))  # other load adds to it, and takes nothing away
+                predicted = alone + seconds_on_the_way(table_of(config, way, batch, 2), ways[1] - ways[0], bits)
+                print(f"batch {batch:3} {way:9} a step: {alone * 1e3:7.2f} ms without the link, {predicted * 1e3:7.2f} "
+                      f"predicted, {over * 1e3:7.2f} measured: {over / predicted:.3f} of it (least of {len(times)} rounds)",
+                      flush=True)
 
 
 def main():
