@@ -109,7 +109,7 @@ def load(way, flags, seed):
         at += drawn.expovariate(flags.rate)
         body = {"prompt": [drawn.randrange(10, 200) for _ in range(drawn.randint(
             flags.prompt_tokens // 2, flags.prompt_tokens * 3 // 2))],
-                "max_tokens": flags.answer_tokens, "temperature": 0, "ignore_eos": True}
+                "max_tokens": flags.answer_tokens, "temperature": 0, "ignore_eos": True, "return_token_ids": True}
         time.sleep(max(0.0, began + at - time.monotonic()))
         threads.append(threading.Thread(target=one, args=(number, body, time.monotonic())))
         threads[-1].start()

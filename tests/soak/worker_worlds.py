@@ -135,7 +135,7 @@ class World:
             own |= {"disaggregation.memory": draw.choice(("1KiB", "40KiB")), "kv_cache.io_budget": "40KiB"}
         elif odd < 0.4:
             own |= {"kv_cache.tiers.1.kind": "disk", "kv_cache.tiers.1.path": self.folder / "kv",
-                    "kv_cache.tiers.1.memory": draw.choice(("64KiB", "16MiB"))}
+                    "kv_cache.tiers.1.memory": draw.choice(("256KiB", "16MiB"))}
         elif odd < 0.46:
             own["kv_cache.memory"] = "2MiB" if self.context == 512 else "400KiB"
         elif odd < 0.5 and self.context == 512:
