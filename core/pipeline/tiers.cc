@@ -146,7 +146,7 @@ bool names_a_machine(const std::string& address) {
 }
 
 Result<std::unique_ptr<KvTransfer>> open_transfer(const PipelineConfig& config,
-                                                  const TierWorld& world) {
+                                                  const TierWorld& world, bool listens) {
   const DisaggregationConfig& asked = config.disaggregation;
   if (!names_a_machine(asked.address.value)) {
     return invalid_argument(asked.address.origin.text() + ": disaggregation.address is " +
@@ -156,7 +156,7 @@ Result<std::unique_ptr<KvTransfer>> open_transfer(const PipelineConfig& config,
   }
   TransferOptions options;
   options.role = static_cast<WorkerRole>(asked.role.value);
-  options.address = asked.address.value;
+  options.address = listens ? asked.address.value : "";
   options.peers = asked.peers.value;
   options.memory_bytes = asked.memory_bytes.value;
   options.budget_bytes = config.kv_io_budget_bytes.value;
@@ -220,13 +220,13 @@ Status check_tiers(const PipelineRequest& request, BoundPlugins& pipeline) {
   return choose_stores(request, pipeline);
 }
 
-Status open_tiers(Pipeline& pipeline) {
+Status open_tiers(const PipelineRequest& request, Pipeline& pipeline) {
   const PipelineConfig& config = pipeline.config;
   if (!has_tiers(config) && !is_disaggregated(config)) return {};
   TENON_ASSIGN_OR_RETURN(TierWorld world, world_of(pipeline));
   TENON_RETURN_IF_ERROR(check_room(config, world));
   if (is_disaggregated(config)) {
-    TENON_ASSIGN_OR_RETURN(pipeline.transfer, open_transfer(config, world));
+    TENON_ASSIGN_OR_RETURN(pipeline.transfer, open_transfer(config, world, request.replica == 0));
   }
   if (!has_tiers(config)) return {};
   TENON_RETURN_IF_ERROR(make_stores(pipeline));

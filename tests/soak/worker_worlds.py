@@ -140,6 +140,8 @@ class World:
             own["kv_cache.memory"] = "2MiB" if self.context == 512 else "400KiB"
         elif odd < 0.5 and self.context == 512:
             own["linear.plugin"] = "int8"
+        elif odd < 0.56 and self.context == 512:
+            own["model"] = SOURCE / "configs/models/tale-draft"
         return own
 
     def request(self, number):
