@@ -8,9 +8,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
 #include <fstream>
 #include <utility>
+
+#include "core/base/files/descriptor.h"
 
 namespace tenon {
 namespace {
@@ -49,14 +52,15 @@ bool is_crash(int number) {
 // Not by std::ifstream, which throws where reading fails (ESRCH).
 std::string text_of_process(int64_t process, std::string_view name) {
   const std::string path = "/proc/" + std::to_string(process) + "/" + std::string(name);
-  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) return {};
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   std::string text;
   char part[4096];
-  for (ssize_t bytes; (bytes = read(file, part, sizeof(part))) > 0;) {
-    text.append(part, static_cast<size_t>(bytes));
+  while (file.get() >= 0) {
+    const ssize_t got = ::read(file.get(), part, sizeof(part));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) break;
+    text.append(part, static_cast<size_t>(got));
   }
-  close(file);
   return text;
 }
 

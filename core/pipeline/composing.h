@@ -125,8 +125,9 @@ Result<std::string> weight_contents(const std::string& path);
 // Whether K/V of this pipeline can lie in the tiers that are configured, and go to other workers;
 // chooses the plugins of those that plugins keep.
 Status check_tiers(const PipelineRequest& request, BoundPlugins& pipeline);
-// Opens them, and what other workers fetch K/V from. The executor is loaded.
-Status open_tiers(Pipeline& pipeline);
+// Opens them, and what other workers fetch K/V from: of a server's engines, the first one's. The
+// executor is loaded.
+Status open_tiers(const PipelineRequest& request, Pipeline& pipeline);
 
 // Whether any layer of the model does.
 bool attends(const ModelPlan& plan);

@@ -473,7 +473,7 @@ Result<std::unique_ptr<Pipeline>> build_pipeline(PipelineRequest request) {
     TENON_RETURN_IF_ERROR(agree_on_load(*pipeline, std::move(ready)));
     TENON_RETURN_IF_ERROR(join_others(*pipeline));
     TENON_RETURN_IF_ERROR(measure_steps(*pipeline));
-    TENON_RETURN_IF_ERROR(open_tiers(*pipeline));
+    TENON_RETURN_IF_ERROR(open_tiers(request, *pipeline));
   } else if (!ready.ok()) {
     return ready;
   }

@@ -3,6 +3,7 @@
 #include <tenon/abi_generated.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <utility>
 
 #include "core/base/log.h"
@@ -14,6 +15,12 @@
 
 namespace tenon {
 namespace {
+
+// srun without PMIx: its tasks are processes of their own.
+bool are_tasks_without_pmix() {
+  const char* tasks = std::getenv("SLURM_STEP_NUM_TASKS");
+  return tasks != nullptr && std::strtol(tasks, nullptr, 10) > 1;
+}
 
 std::string number_of_processes(uint32_t count) {
   return count == 1 ? "one process" : std::to_string(count) + " processes";
@@ -184,9 +191,16 @@ Status check_ranks(const PipelineRequest& request) {
   const uint32_t here = request.ranks != nullptr ? request.ranks->size() : 1;
   if (here == wanted || !request.load_weights) return {};
   if (here == 1) {
+    const std::string number = std::to_string(wanted);
+    if (are_tasks_without_pmix()) {
+      return invalid_argument(setting_of(config) +
+                              ", but Slurm's tasks know nothing of each other here; start them by "
+                              "srun --mpi=pmix -n " +
+                              number + ", or by mpirun -n " + number);
+    }
     return invalid_argument(setting_of(config) +
-                            ", but this is one process; start it with --launch " +
-                            std::to_string(wanted) + ", or by mpirun -n " + std::to_string(wanted));
+                            ", but this is one process; start it with --launch " + number +
+                            ", or by mpirun -n " + number);
   }
   return invalid_argument(setting_of(config) + ", but " + number_of_processes(here) +
                           " were started; set " + key_of(config) + " = " + std::to_string(here) +

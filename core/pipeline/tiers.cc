@@ -9,6 +9,7 @@
 #include "core/pipeline/composing.h"
 #include "core/tiers/disk_store.h"
 #include "core/tiers/host_store.h"
+#include "core/tiers/kv_file.h"
 #include "core/tiers/plugin_store.h"
 
 namespace tenon {
@@ -145,7 +146,7 @@ bool names_a_machine(const std::string& address) {
 }
 
 Result<std::unique_ptr<KvTransfer>> open_transfer(const PipelineConfig& config,
-                                                  const TierWorld& world) {
+                                                  const TierWorld& world, bool listens) {
   const DisaggregationConfig& asked = config.disaggregation;
   if (!names_a_machine(asked.address.value)) {
     return invalid_argument(asked.address.origin.text() + ": disaggregation.address is " +
@@ -155,7 +156,7 @@ Result<std::unique_ptr<KvTransfer>> open_transfer(const PipelineConfig& config,
   }
   TransferOptions options;
   options.role = static_cast<WorkerRole>(asked.role.value);
-  options.address = asked.address.value;
+  options.address = listens ? asked.address.value : "";
   options.peers = asked.peers.value;
   options.memory_bytes = asked.memory_bytes.value;
   options.budget_bytes = config.kv_io_budget_bytes.value;
@@ -163,6 +164,26 @@ Result<std::unique_ptr<KvTransfer>> open_transfer(const PipelineConfig& config,
   auto opened = KvTransfer::open(std::move(options), world, make_socket_transport());
   if (opened.ok()) return opened;
   return with_context(asked.role.origin.text(), opened.status());
+}
+
+// A tier that no block fits into would keep nothing, without a word.
+Status check_room(const PipelineConfig& config, const TierWorld& world) {
+  const auto largest = std::ranges::max_element(world.groups, {}, &TierGroup::bytes);
+  if (largest == world.groups.end()) return {};
+  for (size_t i = 0; i < config.kv_tiers.size(); ++i) {
+    const TierConfig& tier = config.kv_tiers[i];
+    const bool is_disk = tier.kind.value == TierKind::disk;
+    if (!is_disk && tier.kind.value != TierKind::host) continue;
+    const uint64_t needed = largest->bytes + (is_disk ? kKvHeaderBytes : 0);
+    if (tier.memory_bytes.value >= needed) continue;
+    return invalid_argument(
+        tier.memory_bytes.origin.text() + ": kv_cache.tiers." + std::to_string(i + 1) +
+        ".memory is " + std::to_string(tier.memory_bytes.value) + " bytes, but " +
+        (largest->is_state ? std::string("a state of recurrent layers")
+                           : "a block of " + std::to_string(world.block_tokens) + " tokens") +
+        " takes " + std::to_string(needed) + " there – raise it");
+  }
+  return {};
 }
 
 }  // namespace
@@ -199,12 +220,13 @@ Status check_tiers(const PipelineRequest& request, BoundPlugins& pipeline) {
   return choose_stores(request, pipeline);
 }
 
-Status open_tiers(Pipeline& pipeline) {
+Status open_tiers(const PipelineRequest& request, Pipeline& pipeline) {
   const PipelineConfig& config = pipeline.config;
   if (!has_tiers(config) && !is_disaggregated(config)) return {};
   TENON_ASSIGN_OR_RETURN(TierWorld world, world_of(pipeline));
+  TENON_RETURN_IF_ERROR(check_room(config, world));
   if (is_disaggregated(config)) {
-    TENON_ASSIGN_OR_RETURN(pipeline.transfer, open_transfer(config, world));
+    TENON_ASSIGN_OR_RETURN(pipeline.transfer, open_transfer(config, world, request.replica == 0));
   }
   if (!has_tiers(config)) return {};
   TENON_RETURN_IF_ERROR(make_stores(pipeline));

@@ -160,6 +160,7 @@ Generation::Generation(api::GenerationCall call, std::shared_ptr<ServedModel> mo
       lease_(std::move(model)),
       model_(*lease_),
       replicas_(*model_.group),
+      wish_(wish_of(call_, *http)),
       http_(std::move(http)),
       pool_(pool),
       setting_(setting) {}
@@ -328,7 +329,7 @@ std::optional<api::ApiError> Generation::enter(std::span<const Request> requests
         if (const auto self = weak.lock()) self->hear_of_loss(attempt, problem);
       };
     }
-    auto stay = replicas_.enter(routed, http_->place(), not_at, std::move(on_lost));
+    auto stay = replicas_.enter(routed, wish_, not_at, std::move(on_lost));
     if (!stay.ok()) return stay.error();
     llm::EngineHost& host = *(*stay)->replica().model->host;
     auto slot = host.reserve(static_cast<uint32_t>(requests.size()));
@@ -339,7 +340,7 @@ std::optional<api::ApiError> Generation::enter(std::span<const Request> requests
       return std::nullopt;
     }
     not_at.push_back((*stay)->rank());
-    if (not_at.size() < replicas_.size() && !http_->place().rank) continue;
+    if (not_at.size() < replicas_.size() && !wish_.rank) continue;
     return api::ApiError{.status = 429,
                          .message = "the queue is full: " + std::to_string(host.live_requests()) +
                                     " requests run or wait – try again later",

@@ -87,10 +87,13 @@ class Generation final : public http::BodyStream, public std::enable_shared_from
   void write_down(std::deque<api::AnswerEvent>& events, std::string& out);
   void note_usage();
 
+  static PlaceWish wish_of(const api::GenerationCall& call, const HttpCall& http);
+
   const api::GenerationCall call_;
   const std::shared_ptr<ServedModel> lease_;  // the model stays loaded
   ServedModel& model_;  // the first replica's, for all that is the same everywhere
   Replicas& replicas_;
+  const PlaceWish wish_;  // among them
   const std::shared_ptr<HttpCall> http_;
   WorkPool& pool_;
   const GenerationSetting& setting_;

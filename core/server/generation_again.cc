@@ -4,6 +4,15 @@
 
 namespace tenon::server {
 
+// The head says it before the body.
+PlaceWish Generation::wish_of(const api::GenerationCall& call, const HttpCall& http) {
+  PlaceWish wish = http.place();
+  if (wish.rank || !call.engine_rank) return wish;
+  wish.rank = std::to_string(*call.engine_rank);
+  wish.rank_name = '"' + call.engine_rank_name + '"';
+  return wish;
+}
+
 // [step]
 void Generation::hear_of_loss(uint32_t attempt, const std::string& problem) {
   if (!make_again(attempt, problem, true)) fail_rest(attempt, problem, true);
@@ -16,7 +25,7 @@ bool Generation::make_again(uint32_t attempt, const std::string& problem, bool i
     const std::lock_guard lock(mutex_);
     if (attempt != attempt_ || samples_ended_ == samples_expected_) return true;
     const bool was_everywhere = was_at_.size() + 1 >= replicas_.size();
-    if (cancelled_ || was_everywhere || http_->place().rank) return false;
+    if (cancelled_ || was_everywhere || wish_.rank) return false;
     next = ++attempt_;
     progress_.begin_again();
   }

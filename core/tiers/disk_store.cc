@@ -114,11 +114,19 @@ bool DiskStore::has(const KvKey& key) {
   return known_.contains(name) || files_->exists(path_of(name));
 }
 
+void DiskStore::forget(const std::string& name) {
+  const auto seen = known_.find(name);
+  if (seen == known_.end()) return;
+  held_bytes_ -= std::min(held_bytes_, seen->second.bytes);
+  known_.erase(seen);
+  count([this](KvStoreTotals& totals) { totals.held_bytes = held_bytes_; });
+}
+
 std::optional<KvBlob> DiskStore::read(const KvKey& key, uint64_t bytes) {
   const std::string name = kv_file_name(key);
   Result<std::vector<std::byte>> file = files_->read(path_of(name), kKvHeaderBytes + bytes + 1);
   if (!file.ok()) {
-    known_.erase(name);
+    forget(name);
     const bool gone = file.status().code() == StatusCode::not_found;
     if (!gone) count([](KvStoreTotals& totals) { ++totals.faults; });
     return std::nullopt;
@@ -132,7 +140,7 @@ std::optional<KvBlob> DiskStore::read(const KvKey& key, uint64_t bytes) {
   }
   if (!payload.ok() && payload.status().code() == StatusCode::unsupported) return std::nullopt;
   files_->remove(path_of(name));
-  known_.erase(name);
+  forget(name);
   count([](KvStoreTotals& totals) { ++totals.damaged; });
   return std::nullopt;
 }
@@ -176,7 +184,9 @@ Status DiskStore::write(const KvKey& key, const KvBlob& blob) {
                   " bytes does not fit into the tier \"disk\", which has " +
                   std::to_string(quota_bytes_) + " – raise its memory");
   }
-  if (files_->now_ns() < resting_until_ns_) return failed("an earlier write failed");
+  // The system's clock may have been set back meanwhile.
+  const int64_t rest_ns = resting_until_ns_ - files_->now_ns();
+  if (rest_ns > 0 && rest_ns <= kRestNs) return failed("an earlier write failed");
   make_room(bytes);
   if (written_bytes_ == 0) describe_world();
   const KvHeader header = kv_header(key, world_digest_, blob);

@@ -35,6 +35,7 @@ class DiskStore final : public TierStore {
             std::unique_ptr<FileLayer> files);
   std::string path_of(const std::string& name) const { return folder_ + "/" + name; }
   std::vector<FileEntry> look_around();
+  void forget(const std::string& name);
   void make_room(uint64_t bytes);
   Status write_beside(const std::string& name, std::span<const std::span<const std::byte>> parts);
   void describe_world();

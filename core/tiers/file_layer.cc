@@ -43,7 +43,8 @@ class SystemFiles final : public FileLayer {
   Status make_folder(const std::string& path) override {
     std::error_code error;
     fs::create_directories(path, error);
-    if (!error || fs::is_directory(path)) return {};
+    std::error_code ignored;  // where it cannot be told, none could be made
+    if (!error || fs::is_directory(path, ignored)) return {};
     return file_error("making the folder", path, error.value());
   }
 

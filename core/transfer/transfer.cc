@@ -41,15 +41,19 @@ std::optional<WorkerRole> parse_role(std::string_view name) {
 Result<std::unique_ptr<KvTransfer>> KvTransfer::open(TransferOptions options, TierWorld world,
                                                      std::shared_ptr<KvTransport> transport) {
   TENON_ASSIGN_OR_RETURN(TrustedPeers peers, TrustedPeers::parse(options.peers));
-  TENON_ASSIGN_OR_RETURN(std::unique_ptr<KvListener> listener,
-                         transport->listen(options.address, options.lease.count()));
+  std::unique_ptr<KvListener> listener;
+  if (!options.address.empty()) {
+    TENON_ASSIGN_OR_RETURN(listener, transport->listen(options.address, options.lease.count()));
+  }
   std::unique_ptr<KvTransfer> made(
       new KvTransfer(std::move(options), std::move(world), std::move(peers)));
   made->imports_ = std::make_shared<Imports>(made->world_, std::move(transport),
                                              made->options_.budget_bytes, made->options_.lease);
-  made->server_ = std::make_unique<ExportServer>(std::move(listener), made->exports_, made->world_,
-                                                 made->options_.least_part_bytes);
-  made->address_ = made->server_->address();
+  if (listener != nullptr) {
+    made->server_ = std::make_unique<ExportServer>(std::move(listener), made->exports_,
+                                                   made->world_, made->options_.least_part_bytes);
+    made->address_ = made->server_->address();
+  }
   made->timer_ = start_thread([transfer = made.get()] { transfer->keep_time(); });
   return made;
 }

@@ -361,6 +361,29 @@ class Apart(unittest.TestCase):
             self.assertEqual(set(json.loads(done.stdout)), {"model", "role", "address", "engine_id"})
         self.assertEqual(workers[0].get("/v1/engine/role")[2]["role"], "decode")
 
+    def test_engines_of_one_server_hand_over_at_one_address(self):
+        with tempfile.TemporaryDirectory() as folder:
+            prefill = self.worker("prefill", **{"parallel.data": 2, "kv_cache.memory": "32MiB",
+                                                "disaggregation.address": f"unix:{folder}/kv.sock"})
+            decode = self.worker("decode", **{"parallel.data": 2, "kv_cache.memory": "32MiB"})
+            for rank in (0, 1):
+                path, body = "/v1/completions", {"prompt": f"{rank} " + STORY * 3, "max_tokens": 8, "temperature": 0,
+                                                 "logprobs": 1}
+                expected = said(ask(self.alone, path, body))
+                self.assertEqual(said(apart(prefill, decode, path, body | {"routed_dp_rank": rank})), expected)
+                # SGLang's routers know one address of a worker.
+                room = body | {"prompt": "Again " + body["prompt"], "routed_dp_rank": rank, "bootstrap_room": 70 + rank,
+                               "bootstrap_host": f"unix:{folder}/kv.sock", "bootstrap_port": 0}
+                expected = said(ask(self.alone, path, body | {"prompt": room["prompt"]}))
+                with concurrent.futures.ThreadPoolExecutor(1) as pool:
+                    later = pool.submit(ask, decode, path, room)
+                    ask(prefill, path, room)
+                    self.assertEqual(said(later.result()), expected)
+            found = re.findall(r'^tenon:kv_transfer_found_tokens_total{.*engine="(\d)".*} (\d+)$',
+                               decode.get("/metrics")[2].decode(), re.M)
+            self.assertEqual([engine for engine, tokens in found if int(tokens) > 80], ["0", "1"])
+            prefill.settle("leases", 0)
+
     def test_a_unix_socket_connects_workers_of_one_machine(self):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "kv.sock")

@@ -105,6 +105,17 @@ class Refusals(unittest.TestCase):
                               env={**os.environ, "PMI_SIZE": "2", "PMI_RANK": "1"}, stdin=subprocess.DEVNULL)
         self.assertEqual((done.returncode, done.stdout, done.stderr), (2, "", ""))
 
+    def test_tasks_of_slurm_that_do_not_know_each_other(self):
+        said = self.refused("--set", "parallel.tensor=2", SLURM_STEP_NUM_TASKS="2", SLURM_PROCID="0")
+        self.assertIn("parallel.tensor is 2, but Slurm's tasks know nothing of each other here; start them by "
+                      "srun --mpi=pmix -n 2, or by mpirun -n 2", said)
+        said = self.refused("--set", "parallel.tensor=2", status=2, SLURM_STEP_NUM_TASKS="2", PMI_SIZE="2", PMI_RANK="0")
+        self.assertIn("Slurm started this process with PMI-2", said)
+        # One of many runs that have nothing to do with each other.
+        alone = subprocess.run([BINARY, "run", *map(str, TEXT)], capture_output=True, text=True, check=False, timeout=300,
+                               env={**os.environ, "SLURM_STEP_NUM_TASKS": "2"}, stdin=subprocess.DEVNULL)
+        self.assertEqual(alone.returncode, 0, alone.stderr)
+
     def test_the_plan_is_shown_without_starting_anybody(self):
         done = run("config", "explain", "--model", MODEL, "--set", "parallel.tensor=3")
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -264,6 +275,21 @@ class Ranks(unittest.TestCase):
         said = [line for line in done.stderr.splitlines() if line.startswith("tenon: ")]
         self.assertEqual(len(said), 1, done.stderr)
         self.assertIn("parallel.tensor is 1, but 2 processes were started; set parallel.tensor = 2", said[0])
+
+    def test_a_launch_by_a_rank_is_refused(self):
+        done = self.mpirun(2, "run", "--launch", "2", *TEXT)
+        self.assertNotEqual(done.returncode, 0)
+        said = [line for line in done.stderr.splitlines() if line.startswith("tenon: ")]
+        self.assertEqual(len(said), 1, done.stderr)
+        self.assertIn("--launch starts processes by mpirun, but a launcher has started this one as a rank already", said[0])
+
+    @unittest.skipUnless(subprocess.run(["unshare", "-p", "-f", "--mount-proc", "true"], check=False,
+                                        capture_output=True).returncode == 0, "there are no name spaces of processes")
+    def test_ranks_that_do_not_see_each_others_processes(self):
+        done = subprocess.run([MPIRUN, "-n", "2", "--oversubscribe", "--allow-run-as-root", "unshare", "-p", "-f",
+                               "--mount-proc", BINARY, "run", *map(str, TEXT), "--json", "--set", "parallel.tensor=2"],
+                              capture_output=True, text=True, check=False, timeout=300, stdin=subprocess.DEVNULL)
+        self.assertEqual(digest_of(done), self.alone)
 
     def lose(self, rank, number, key="parallel.tensor", **environment):
         """Does `number` to one of three ranks in the middle of a long answer; what was said."""

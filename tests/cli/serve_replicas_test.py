@@ -1,4 +1,5 @@
 """Several engines behind one server: the same tokens from each, and what tells them apart."""
+import re
 import time
 import unittest
 
@@ -38,6 +39,26 @@ class Replicas(unittest.TestCase):
             status, _, answer = self.server.post("/v1/completions", ASK, headers={"X-data-parallel-rank": rank})
             self.assertEqual(status, 400, answer)
             self.assertIn("2 engines run 'tale' here, whose ranks are 0 to 1", answer["error"]["message"])
+
+    def test_a_field_of_the_body_names_the_rank_as_well(self):
+        # As SGLang has it: the header before the body, and the newer name before the older one.
+        def requests_of(rank):
+            line = rf'^vllm:request_success_total{{model_name="tale",engine="{rank}",finished_reason="length"}} (\d+)'
+            return int(re.search(line, self.server.get("/metrics")[2].decode(), re.M)[1])
+        for rank, fields, headers in ((1, {"routed_dp_rank": 1}, {}), (1, {"data_parallel_rank": 1}, {}),
+                                      (0, {"routed_dp_rank": 0, "data_parallel_rank": 1}, {}),
+                                      (0, {"routed_dp_rank": 1}, {"X-data-parallel-rank": "0"}),
+                                      (1, {"routed_dp_rank": None, "data_parallel_rank": 1}, {})):
+            with self.subTest(fields=fields, headers=headers):
+                before = requests_of(rank)
+                status, _, answer = self.server.post("/v1/completions", ASK | fields, headers=headers)
+                self.assertEqual((status, answer["choices"][0]["text"]), (200, self.alone))
+                self.assertEqual(requests_of(rank), before + 1)
+        for value, words in ((2, '"routed_dp_rank" is \'2\' – 2 engines run \'tale\' here, whose ranks are 0 to 1'),
+                             (-1, "must be a whole number from 0"), ("1", "must be a whole number from 0")):
+            status, _, answer = self.server.post("/v1/completions", ASK | {"routed_dp_rank": value})
+            self.assertEqual(status, 400, answer)
+            self.assertIn(words, answer["error"]["message"])
 
     def test_metrics_tell_engines_apart(self):
         self.text_at(X_data_parallel_rank="1")

@@ -148,6 +148,14 @@ class Tiers(unittest.TestCase):
         self.assertGreater(held, 0)
         self.assertLessEqual(held, 300 * 1024)
 
+    def test_a_tier_that_no_block_fits_into_is_refused(self):
+        for kind in ("disk", "host"):
+            path = {"kv_cache__tiers__1__path": self.kv} if kind == "disk" else {}
+            self.assertRegex(self.refused(*settings(
+                kv_cache__plugin="prefix", kv_cache__block_tokens=8, kv_cache__tiers__1__kind=kind,
+                kv_cache__tiers__1__memory="4KiB", **path)),
+                r"kv_cache.tiers.1.memory is 4096 bytes, but a block of 8 tokens takes \d+ there – raise it")
+
     def refused(self, *flags):
         done = run("run", "x", "--max-tokens", 1, *flags)
         self.assertNotEqual(done.returncode, 0)

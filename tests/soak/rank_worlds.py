@@ -46,7 +46,7 @@ def models():
 class World:
     def __init__(self, number, folder, all_models):
         draw = random.Random(number)
-        self.ranks = draw.choice((2, 2, 3, 4))
+        self.ranks = draw.choice((2, 2, 3, 4, 5))
         self.way = draw.choice(("tensor", "tensor", "tensor", "pipeline", "pipeline", "expert", "reduce"))
         self.model, adapters = draw.choice(all_models)
         self.folder, self.environment = folder, {}
@@ -81,6 +81,7 @@ class World:
             self.adapter = draw.choice(adapters)
             settings["adapters.one"] = self.adapter
         self.settings = settings
+        self.isa = draw.choice(("portable", "avx2", "")) if draw.random() < 0.2 else ""
         if draw.random() < 0.2:
             self.environment["TENON_RANKS_OVER_MPI"] = "1"
         self.threads = draw.choice((1, 1, 2))
@@ -100,6 +101,8 @@ class World:
         words = [BINARY, "run", "--model", self.model, "--file", self.prompts, "--json", "--quiet", "--threads", self.threads]
         for key, value in self.settings.items():
             words += ["--set", f"{key}={value}"]
+        if self.isa:
+            words += ["--isa", self.isa]
         if together:
             words += ["--launch", self.ranks]
             if self.way == "reduce":

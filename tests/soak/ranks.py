@@ -24,6 +24,8 @@ import sys
 import tempfile
 import time
 
+from hosts import Hosts, why_no_hosts
+
 BINARY = os.environ.get("TENON_BINARY", "build/dev/bin/tenon")
 SOURCE = pathlib.Path(os.environ.get("TENON_SOURCE_DIR", "."))
 MODEL = SOURCE / "configs/models/tale"
@@ -311,70 +313,12 @@ def one_fault(key, ranks, rank, kind, numbers, has_mounts):
     return f"{key}: {kind} of rank {rank}: {seconds:.1f} s; {named(error, rank)}"
 
 
-class Hosts:
-    """Two network name spaces with a link between them."""
-    NAMES = ("tenon-a", "tenon-b")
-
-    def __init__(self, delay_ms, rate):
-        self.ip("netns", "add", self.NAMES[0])
-        self.ip("netns", "add", self.NAMES[1])
-        self.ip("link", "add", "tn-a", "netns", self.NAMES[0], "type", "veth", "peer", "name", "tn-b", "netns",
-                self.NAMES[1])
-        for name, device, address in zip(self.NAMES, ("tn-a", "tn-b"), ("10.77.0.1", "10.77.0.2")):
-            self.ip("-n", name, "addr", "add", f"{address}/24", "dev", device)
-            self.ip("-n", name, "link", "set", device, "up")
-            self.ip("-n", name, "link", "set", "lo", "up")
-            subprocess.run(["tc", "-n", name, "qdisc", "add", "dev", device, "root", "netem", "delay", f"{delay_ms}ms",
-                            "rate", rate], check=False, capture_output=True)
-
-    @staticmethod
-    def ip(*words):
-        subprocess.run(["ip", *words], check=True, capture_output=True, text=True)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        for name in self.NAMES:
-            subprocess.run(["ip", "netns", "del", name], check=False, capture_output=True)
-
-    def cut(self, how):
-        if how == "down":
-            self.ip("-n", self.NAMES[1], "link", "set", "tn-b", "down")
-            return
-        # What is sent goes to a station that is not there.
-        for name, device, address in zip(self.NAMES, ("tn-a", "tn-b"), ("10.77.0.2", "10.77.0.1")):
-            self.ip("-n", name, "neigh", "replace", address, "lladdr", "02:00:00:00:00:99", "dev", device, "nud",
-                    "permanent")
-
-    def launcher(self):
-        """Open MPI's mpirun in one of them, which starts a rank in each."""
-        agent = pathlib.Path("/tmp/tenon-rank-agent")
-        agent.write_text("#!/bin/sh\nhost=$1; shift\n[ \"$host\" = 10.77.0.1 ] && name=tenon-a || name=tenon-b\n"
-                         "exec ip netns exec $name sh -c \"$*\"\n")
-        agent.chmod(0o755)
-        return ["ip", "netns", "exec", self.NAMES[0], shutil.which("mpirun.openmpi") or "mpirun", "-n", "2", "--host",
-                "10.77.0.1:1,10.77.0.2:1", "--allow-run-as-root", "--quiet", "--mca", "plm_rsh_agent", str(agent),
-                "--mca", "btl", "tcp,self", "--mca", "pml", "ob1", "--mca", "btl_tcp_if_include", "10.77.0.0/24",
-                "--mca", "oob_tcp_if_include", "10.77.0.0/24", "-x", "TENON_RANKS_OVER_MPI=1"]
-
-
-def why_no_hosts():
-    if os.geteuid() != 0:
-        return "this is not root"
-    if not shutil.which("ip"):
-        return "there is no `ip` (package iproute2)"
-    done = subprocess.run(["ip", "netns", "add", "tenon-probe"], capture_output=True, text=True, check=False)
-    subprocess.run(["ip", "netns", "del", "tenon-probe"], capture_output=True, check=False)
-    return done.stderr.strip()
-
-
 def cut_links(keys):
     if why := why_no_hosts():
         print(f"skipped: links cannot be cut here, since {why}")
         return
     for key, how in [(key, how) for key in keys for how in ("down", "silent")]:
-        with Hosts(0.1, "10gbit") as hosts:
+        with Hosts() as hosts:
             run = Run(key, 2, hosts.launcher()).answers(2, watched=False)
             hosts.cut(how)
             seconds, said = ends_named(run, 1, f"{key}: the link was {how}")

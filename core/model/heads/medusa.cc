@@ -192,7 +192,10 @@ Result<OpenedHead> open_medusa(const std::string& path, const Model& target) {
   head.source = path + "/config.json";
   TENON_ASSIGN_OR_RETURN(model.config_json, read_text_file(head.source, kMaxConfigBytes));
   TENON_ASSIGN_OR_RETURN(const MedusaConfig config, parse(model, target, head.source));
-  const auto is_there = [&](const char* file) { return std::filesystem::exists(path + file); };
+  const auto is_there = [&](const char* file) {
+    std::error_code ignored;
+    return std::filesystem::exists(path + file, ignored);
+  };
   Result<std::unique_ptr<Checkpoint>> stored =
       is_there(kOwnFile) ? open_safetensors(path + kOwnFile) : open_safetensors_folder(path);
   if (!stored.ok() && is_there(kPickle)) {

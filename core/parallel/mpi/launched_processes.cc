@@ -30,6 +30,12 @@ void close_range_of(unsigned first, unsigned last) {
   for (unsigned one = first; one <= std::min(last, kUsual); ++one) close(static_cast<int>(one));
 }
 
+// What follows the state; 0 where the process is not seen.
+int64_t parent_of_process(int64_t process) {
+  const std::string stat = stat_of_process(process);
+  return stat.size() > 2 ? std::atoll(&stat[2]) : 0;
+}
+
 }  // namespace
 
 std::optional<uint32_t> rank_of_process(int64_t process) {
@@ -59,6 +65,21 @@ uint32_t own_launched_ranks() {
 char state_of_process(int64_t process) {
   const std::string stat = stat_of_process(process);
   return stat.empty() ? '?' : stat.front();
+}
+
+bool sees_its_launcher() {
+  constexpr int kMostAncestors = 64;
+  // The server's number stands at the end, Open MPI's as well as Slurm's.
+  const char* place = std::getenv("PMIX_DSTORE_21_BASE_PATH");
+  const std::string_view path = place != nullptr ? place : "";
+  const size_t before = path.rfind('_');
+  const int64_t server = before == path.npos ? 0 : std::atoll(path.data() + before + 1);
+  if (server <= 0) return true;
+  int64_t ancestor = getppid();
+  for (int i = 0; i < kMostAncestors && ancestor > 0 && ancestor != server; ++i) {
+    ancestor = parent_of_process(ancestor);
+  }
+  return ancestor == server;
 }
 
 // Each thread of a process lists those that it started.

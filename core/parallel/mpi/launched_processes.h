@@ -17,6 +17,10 @@ int64_t own_launched_rank();
 // How many ranks the launcher of this process has on this host; 0: it does not say.
 uint32_t own_launched_ranks();
 
+// Whether the launcher's server that started this process is one of its ancestors, as it sees them;
+// false in a name space of process numbers of its own, such as a container's.
+bool sees_its_launcher();
+
 // 'R', 'S', 'T' (stopped), 'Z' (ended, and nobody has asked how) …; '?': there is none.
 char state_of_process(int64_t process);
 // Those that any thread of it started.

@@ -93,6 +93,12 @@ bool is_started_as_rank() {
 Status check_launcher() {
   if (is_open_mpi() || variable("PMIX_RANK") != nullptr) return {};
   if (!says_several("PMI_SIZE")) return {};
+  if (says_several("SLURM_STEP_NUM_TASKS")) {
+    return unsupported(
+        "Slurm started this process with PMI-2, by which Open MPI's library does not join the "
+        "others: each process would be a run of its own; start it by srun --mpi=pmix, or by Open "
+        "MPI's mpirun");
+  }
   return unsupported(
       "this process was started by MPICH's launcher, or one like it, which Open MPI's library does "
       "not know: each process would be a run of its own; start it by Open MPI's mpirun (Debian's "
@@ -186,6 +192,8 @@ Result<std::unique_ptr<RankSession>> RankSession::join(Options options) {
     session->siblings_ = std::make_unique<JoinWatch>(static_cast<uint32_t>(own),
                                                      own_launched_ranks(), options.on_fault);
   }
+  // Open MPI 4.1 crashes where ranks that do not see each other's processes share memory by it.
+  if (!sees_its_launcher()) setenv("OMPI_MCA_btl", "^vader", 0);
   int granted = 0, rank = 0, size = 1;
   if (mpi.init_thread(nullptr, nullptr, MpiLibrary::kThreadSerialized, &granted) != 0 ||
       granted < MpiLibrary::kThreadSerialized || mpi.comm_rank(mpi.world, &rank) != 0 ||

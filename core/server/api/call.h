@@ -80,6 +80,8 @@ struct GenerationCall {
   std::map<std::string, std::string, std::less<>> renamed;
   std::string cache_salt;
   int32_t priority = 0;
+  std::optional<uint32_t> engine_rank = {};  // of the engines that serve the model
+  std::string engine_rank_name = {};         // the field that says so
 
   bool stream = false;
   bool include_usage = false;     // a last event with it

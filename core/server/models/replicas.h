@@ -1,8 +1,9 @@
 // The engines that serve one model (parallel.data), and which of them a request goes to.
 //
-// It goes where its sender wants it (the header X-data-parallel-rank), else where its session is
-// (the header X-Session-Id), else where most of its prompt was sent before, unless much more is to
-// do there than elsewhere (Routing::prefix; without a prefix cache: least_load).
+// It goes where its sender wants it (the header X-data-parallel-rank, or a field of the body), else
+// where its session is (the header X-Session-Id), else where most of its prompt was sent before,
+// unless much more is to do there than elsewhere (Routing::prefix; without a prefix cache:
+// least_load).
 //
 // An engine that cannot go on is lost: it gets nothing more, and who waits for it is told.
 //
@@ -28,10 +29,11 @@ namespace tenon::server {
 struct ServedModel;
 class ModelMetrics;
 
-// What the head of a request says about its place.
+// What a request says about its place.
 struct PlaceWish {
-  std::optional<std::string> rank;  // X-data-parallel-rank, as it was written
-  std::string session;              // X-Session-Id; empty: it belongs to none
+  std::optional<std::string> rank;                 // as it was written
+  std::string rank_name = "X-data-parallel-rank";  // the header or field that says so
+  std::string session;                             // X-Session-Id; empty: it belongs to none
 };
 
 struct Replica {

@@ -76,10 +76,13 @@ TEST(DiskStore, finds_yesterdays_entries_in_its_folder) {
 
 TEST(DiskStore, says_where_no_folder_can_be_made) {
   const TemporaryFolder folder;
-  const std::string file = folder.write_file("taken", "text");
-  const auto store = DiskStore::open(file, 1 << 20, "world", make_file_layer());
-  EXPECT_FALSE(store.ok());
-  EXPECT_NE(store.status().message().find("making the folder"), std::string::npos);
+  std::filesystem::create_symlink("loop", folder.path("loop"));
+  for (const std::string& place : {folder.write_file("taken", "text"), folder.path("loop"),
+                                   folder.path(std::string(300, 'x'))}) {
+    const auto store = DiskStore::open(place, 1 << 20, "world", make_file_layer());
+    EXPECT_FALSE(store.ok());
+    EXPECT_NE(store.status().message().find("making the folder"), std::string::npos);
+  }
 }
 
 TEST(DiskStore, loses_a_damaged_file_and_nothing_else) {
@@ -93,6 +96,7 @@ TEST(DiskStore, loses_a_damaged_file_and_nothing_else) {
   EXPECT_FALSE(store->read(key_of(1), 200).has_value());
   EXPECT_FALSE(std::filesystem::exists(path));
   EXPECT_EQ(store->totals().damaged, 1u);
+  EXPECT_EQ(store->totals().held_bytes, 2 * (200 + kKvHeaderBytes));
   expect_all(*store, 0, 1);
   expect_all(*store, 2, 3);
   EXPECT_TRUE(store->write(key_of(1), blob_of(1)).ok());
@@ -172,6 +176,19 @@ TEST(DiskStore, takes_nothing_for_a_while_when_a_write_failed) {
   EXPECT_EQ(writes, before);
   EXPECT_EQ(store->totals().faults, 1u);
   disk.now_ns += 31'000'000'000;
+  EXPECT_TRUE(store->write(key_of(1), blob_of(1)).ok());
+  expect_all(*store, 1, 2);
+}
+
+TEST(DiskStore, takes_entries_again_where_the_clock_was_set_back_meanwhile) {
+  MemoryDisk disk;
+  bool full = true;
+  auto store =
+      open_on(disk, 1 << 20, [&](const std::string& what) { return what == "write" && full; });
+  disk.now_ns += int64_t{7200} * 1'000'000'000;
+  EXPECT_FALSE(store->write(key_of(0), blob_of(0)).ok());
+  full = false;
+  disk.now_ns -= int64_t{3600} * 1'000'000'000;
   EXPECT_TRUE(store->write(key_of(1), blob_of(1)).ok());
   expect_all(*store, 1, 2);
 }

@@ -174,6 +174,12 @@ uint32_t asked_to_launch() {
 }
 
 int launch_ranks(int argc, char** argv) {
+  if (leads) {
+    tell(
+        "--launch starts processes by mpirun, but a launcher has started this one as a rank "
+        "already; leave --launch out, or start it alone");
+    return 2;
+  }
   std::vector<std::string> words(argv + 1, argv + argc);
   Result<std::vector<std::string>> line = launch_line(launched(), words);
   if (!line.ok()) return report_failure(line.status());

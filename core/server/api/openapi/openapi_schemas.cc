@@ -165,6 +165,8 @@ void add_sampling(Json& properties) {
        {"guided_choice", list_of(text())},
        {"structured_outputs", any_object()},
        {"priority", {{"type", "integer"}}},
+       {"routed_dp_rank", {{"type", "integer"}, {"minimum", 0}, {"maximum", INT32_MAX}}},
+       {"data_parallel_rank", {{"type", "integer"}, {"minimum", 0}, {"maximum", INT32_MAX}}},
        {"cache_salt", text()},
        {"kv_transfer_params",
         {{"type", "object"}, {"description", "where K/V is, or goes, as vLLM's workers say it"}}},

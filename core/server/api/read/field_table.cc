@@ -303,9 +303,9 @@ constexpr FieldRule kRules[] = {
     refused("bootstrap_host", kResponses, kNoRoom),
     refused("bootstrap_port", kResponses, kNoRoom),
     refused("bootstrap_room", kResponses, kNoRoom),
-    only("[0]", "routed_dp_rank", kSampled, "one engine runs a model here"),
-    only("[0]", "disagg_prefill_dp_rank", kSampled, "one engine runs a model here"),
-    only("[0]", "data_parallel_rank", kSampled, "one engine runs a model here"),
+    taken("routed_dp_rank", kAll),
+    taken("data_parallel_rank", kAll),
+    only("[0]", "disagg_prefill_dp_rank", kSampled, "K/V is fetched from where the request says"),
 
     // Messages of chats. What answers have may be sent back.
     taken("role", kMessage | kItem),

@@ -211,11 +211,22 @@ void read_sampling(Fields& fields, GenerationCall& call) {
   read_top_k(fields, call);
 }
 
+// As SGLang has it, the older name last.
+void read_engine_rank(Fields& fields, GenerationCall& call) {
+  for (const char* name : {"routed_dp_rank", "data_parallel_rank"}) {
+    const auto rank = fields.whole(name, 0, INT32_MAX);
+    if (!rank || call.engine_rank) continue;
+    call.engine_rank = static_cast<uint32_t>(*rank);
+    call.engine_rank_name = name;
+  }
+}
+
 void read_extras(Fields& fields, GenerationCall& call) {
   read_cache_threshold(fields, call);
   read_transfer(fields, call);
   call.cache_salt = fields.text("cache_salt");
   call.priority = static_cast<int32_t>(fields.whole("priority", INT32_MIN, INT32_MAX).value_or(0));
+  read_engine_rank(fields, call);
   if (fields.take("watermarking") == nullptr) return;
   if (fields.flag("watermarking", false)) {
     return fields.refuse("watermarking", "can only be false: \"watermark_delta\" marks an answer");
