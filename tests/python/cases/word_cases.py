@@ -11,7 +11,8 @@ import unittest
 import warnings
 
 import tenon
-from tenon import LLM, AsyncLLM, RequestOutputKind, SamplingParams, StructuredOutputsParams, TenonError
+from tenon import (LLM, AsyncLLM, BeamSearchParams, RequestOutputKind, SamplingParams, StructuredOutputsParams,
+                   TenonError)
 from tenon.opening import overrides
 from tenon.program import program
 
@@ -71,7 +72,16 @@ class Words(unittest.TestCase):
             (lambda: self.llm.chat("hello"), tenon.InvalidArgumentError, "a list of messages"),
             (lambda: self.llm.chat([{"content": {1}}]), tenon.InvalidArgumentError, "JSON"),
             (lambda: self.llm.embed("a", pooling="all"), tenon.InvalidArgumentError, "last, mean or first"),
-            (lambda: SamplingParams(detokenize=False), tenon.UnsupportedError, "detokenize"),
+            (lambda: SamplingParams(skip_special_tokens=False), tenon.UnsupportedError, "skip_special_tokens"),
+            (lambda: SamplingParams(detokenize=False, stop="a"), tenon.InvalidArgumentError, "detokenize is False"),
+            (lambda: self.llm.generate("a", SamplingParams(n=0)), tenon.InvalidArgumentError, "n is 0"),
+            (lambda: self.llm.generate("a", SamplingParams(n="2")), tenon.InvalidArgumentError, "n is '2'"),
+            (lambda: self.llm.generate("a", SamplingParams(seed=-5)), tenon.InvalidArgumentError, "seed is -5"),
+            (lambda: self.llm.generate("a", SamplingParams(allowed_token_ids=[])), tenon.InvalidArgumentError,
+             "allowed_tokens is empty"),
+            (lambda: self.llm.generate("a", priority="x"), tenon.InvalidArgumentError, "priority is 'x'"),
+            (lambda: self.llm.generate("a", priority=[1, 2]), tenon.InvalidArgumentError, "1 prompts and 2 of priority"),
+            (lambda: BeamSearchParams(beam_width=0, max_tokens=1), tenon.InvalidArgumentError, "beam_width is 0"),
             (lambda: StructuredOutputsParams(), tenon.InvalidArgumentError, "no form"),
             (lambda: StructuredOutputsParams(regex="a", json_object=True), tenon.InvalidArgumentError, "regex and"),
             (lambda: StructuredOutputsParams(json={}, regex=""), tenon.InvalidArgumentError, "json and regex"),
