@@ -13,7 +13,7 @@ import warnings
 import tenon
 from tenon import (LLM, AsyncLLM, BeamSearchParams, RequestOutputKind, SamplingParams, StructuredOutputsParams,
                    TenonError)
-from tenon.opening import overrides
+from tenon.opening import overrides, pipeline_file
 from tenon.program import program
 
 GREEDY = SamplingParams(temperature=0, max_tokens=12)
@@ -137,6 +137,33 @@ class Words(unittest.TestCase):
         self.assertEqual(done.stdout, expected + "\n")
         self.assertEqual(subprocess.run([sys.executable, "-m", "tenon", "run", "--nonsense"], capture_output=True,
                                         check=False).returncode, 2)
+
+
+class Pipelines(unittest.TestCase):
+    def test_a_pipeline_explains_itself(self):
+        pipeline = tenon.Pipeline("prefix", kv_cache={"dtype": "i8"}, limits={"max_sequences": 3})
+        self.assertEqual(pipeline.values["kv_cache"]["dtype"], "i8")
+        self.assertEqual(pipeline.values["limits"]["max_sequences"], 3)
+        self.assertEqual(pipeline.origins["kv_cache.dtype"], "--set")
+        self.assertIn("prefix.toml", pipeline.origins["kv_cache.plugin"])
+        self.assertEqual(pipeline.facts["kv.dtype"], "i8")
+        self.assertRegex(repr(pipeline), r"^Pipeline\(.*kv_cache=prefix.*, hash=[0-9a-f]{16}\)$")
+        self.assertIn("# hash: " + pipeline.hash, str(pipeline))
+        self.assertIn("<td style='text-align:left'><b>&quot;i8&quot;</b></td>", pipeline._repr_html_())
+        with pipeline.open(threads=1) as llm:
+            self.assertIn("i8", llm.numerics)
+        with pipeline.open() as llm:
+            self.assertEqual(llm.pipeline_hash, pipeline.hash)
+        self.assertEqual(pipeline, tenon.Pipeline("prefix", kv_cache={"dtype": "i8"}, limits={"max_sequences": 3}))
+        self.assertNotEqual(pipeline, tenon.Pipeline("prefix"))
+        text = 'format = 1\nextends = "' + pipeline_file("default") + '"\n[scheduler]\nplugin = "static"\n'
+        self.assertEqual(tenon.Pipeline(text).values["scheduler"]["plugin"], "static")
+
+    def test_parts_that_do_not_fit_say_why(self):
+        with self.assertRaisesRegex(tenon.InvalidArgumentError, "do not fit\n.*2048"):
+            tenon.Pipeline(kv_cache={"plugin": "naive", "block_tokens": 16})
+        with self.assertRaisesRegex(tenon.NotFoundError, "no bundled pipeline 'nobodys'"):
+            tenon.Pipeline("nobodys")
 
 
 class Coroutines(unittest.IsolatedAsyncioTestCase):
