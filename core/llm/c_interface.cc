@@ -177,7 +177,12 @@ Status read_texts(const char* const* given, size_t count, const char* name,
 
 Result<std::shared_ptr<OpenPipeline>> open(const tenon_llm_options& given) {
   PipelineSource source;
-  if (given.reserved != 0) return invalid_argument("reserved is not 0");
+  if (given.reserved != 0 || given.reserved_too != 0) {
+    return invalid_argument("reserved is not 0");
+  }
+  if (given.digests > 1) {
+    return invalid_argument("digests is " + std::to_string(given.digests) + " – it must be 0 or 1");
+  }
   if (given.config != nullptr && given.config_text != nullptr) {
     return invalid_argument("both config and config_text are given – give one of them");
   }
@@ -195,7 +200,7 @@ Result<std::shared_ptr<OpenPipeline>> open(const tenon_llm_options& given) {
   }
   const uint32_t calls = given.max_calls == 0 ? HostOptions().requests : given.max_calls;
   auto opened = std::make_shared<OpenPipeline>();
-  TENON_ASSIGN_OR_RETURN(opened->session, Session::open(source, calls));
+  TENON_ASSIGN_OR_RETURN(opened->session, Session::open(source, calls, given.digests == 1));
   const Pipeline& pipeline = opened->session->pipeline();
   opened->model = pipeline.model->path;
   opened->numerics = pipeline.numerics;
@@ -387,6 +392,7 @@ tenon_llm_error* tenon_llm_call_answer(tenon_call* call, size_t index, tenon_llm
     all.stop = sample.stop.empty() ? nullptr : sample.stop.c_str();
     all.prompt_tokens = static_cast<uint32_t>(sample.record.prompt_tokens);
     all.reused_tokens = static_cast<uint32_t>(sample.record.reused_tokens);
+    all.digest = sample.record.logits_digest;
     return write_sized(all, answer, kFirstAnswer, "tenon_llm_answer");
   });
 }

@@ -22,6 +22,7 @@ EngineOptions with_hooks(EngineOptions options, const HostOptions& host,
                          std::function<void(const StepRecord&)> on_step) {
   options.inbox_requests = host.requests + 1;
   options.observer = host.observer;
+  options.logits_digest = host.digests;
   options.on_step = std::move(on_step);
   return options;
 }

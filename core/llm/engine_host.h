@@ -18,6 +18,7 @@ namespace tenon::llm {
 
 struct HostOptions {
   uint32_t requests = 1024;                             // running and waiting, at most
+  bool digests = false;                                 // records have one of their logits
   std::function<void(const StepRecord&)> on_step = {};  // [step]
   StepObserver* observer = nullptr;                     // borrowed; null = none
   // What came into the prefix cache and went in a step, where the manager tells of it (kKvEvents).

@@ -1,5 +1,6 @@
 #include "core/llm/session.h"
 
+#include <charconv>
 #include <system_error>
 #include <utility>
 
@@ -42,13 +43,28 @@ Result<std::optional<grammar::GrammarSpec>> form_of(const Settings& settings) {
   return form;
 }
 
+// When its turn comes is no part of an answer: 0 unless it is said.
+Result<int32_t> priority_of(const Settings& settings) {
+  int32_t priority = 0;
+  for (const auto& [name, value] : settings) {
+    if (name != "priority") continue;
+    const char* const end = value.data() + value.size();
+    const auto [stop, fault] = std::from_chars(value.data(), end, priority);
+    if (fault != std::errc() || stop != end) {
+      return invalid_argument("priority is " + in_quotes(value) +
+                              " – it must be a whole number from -2147483648 to 2147483647");
+    }
+  }
+  return priority;
+}
+
 Result<AnswerSettings> answer_of(const Settings& settings) {
   AnswerSettings answer;
   for (const auto& [name, value] : settings) {
-    if (form_named(name)) continue;
+    if (form_named(name) || name == "priority") continue;
     const Parameter* known = find_parameter(name);
     if (known == nullptr) {
-      std::vector<std::string> names{"json_schema", "json_object", "regex", "grammar"};
+      std::vector<std::string> names{"json_schema", "json_object", "regex", "grammar", "priority"};
       for (const Parameter& one : parameters()) names.emplace_back(one.name);
       return unknown_setting(name, names);
     }
@@ -95,18 +111,19 @@ Status read_score(const Settings& settings, Request& request) {
 
 }  // namespace
 
-Result<std::unique_ptr<Session>> Session::open(const PipelineSource& source, uint32_t calls) {
+Result<std::unique_ptr<Session>> Session::open(const PipelineSource& source, uint32_t calls,
+                                               bool digests) {
   TENON_ASSIGN_OR_RETURN(PipelineConfig config, read_config(source));
   TENON_ASSIGN_OR_RETURN(OpenedPipeline opened,
                          open_pipeline(std::move(config), source.plugin_path));
   try {
-    return std::unique_ptr<Session>(new Session(std::move(opened), calls));
+    return std::unique_ptr<Session>(new Session(std::move(opened), calls, digests));
   } catch (const std::system_error& error) {  // its thread
     return failed(error.what());
   }
 }
 
-Session::Session(OpenedPipeline opened, uint32_t calls) : opened_(std::move(opened)) {
+Session::Session(OpenedPipeline opened, uint32_t calls, bool digests) : opened_(std::move(opened)) {
   Result<ChatTemplate> chat = ChatTemplate::load(opened_.pipeline->model->path);
   if (chat.ok()) {
     chat_ = *std::move(chat);
@@ -116,6 +133,7 @@ Session::Session(OpenedPipeline opened, uint32_t calls) : opened_(std::move(open
   host_ = std::make_unique<EngineHost>(
       *opened_.pipeline,
       HostOptions{.requests = calls,
+                  .digests = digests,
                   .on_end = [this](const std::string& problem) { stop(problem); }});
   stepping_ = host_.get();
   context_tokens_ = host_->sequence_limit_tokens();
@@ -184,6 +202,7 @@ Result<Request> Session::make(const Question& question) {
   TENON_ASSIGN_OR_RETURN(const auto form, form_of(question.settings));
   TENON_ASSIGN_OR_RETURN(Request request, make_request(pipeline, answer, std::move(prompt)));
   bound_answer(pipeline, request);
+  TENON_ASSIGN_OR_RETURN(request.priority, priority_of(question.settings));
   if (form) {
     TENON_ASSIGN_OR_RETURN(request.grammar, grammars_.get(*form));
   }

@@ -41,8 +41,10 @@ struct Question {
 // Everything may be called from any thread.
 class Session {
  public:
-  // At most `calls` that have not ended at a time. Errors: those of open_pipeline.
-  static Result<std::unique_ptr<Session>> open(const PipelineSource& source, uint32_t calls);
+  // At most `calls` that have not ended at a time; with `digests`, records of answers have one of
+  // their logits. Errors: those of open_pipeline.
+  static Result<std::unique_ptr<Session>> open(const PipelineSource& source, uint32_t calls,
+                                               bool digests);
   // Closes it; not on the step thread.
   ~Session();
 
@@ -63,7 +65,7 @@ class Session {
   uint32_t context_tokens() const { return context_tokens_; }
 
  private:
-  explicit Session(OpenedPipeline opened, uint32_t calls);
+  Session(OpenedPipeline opened, uint32_t calls, bool digests);
   Result<Request> make(const Question& question);
   Result<std::vector<TokenId>> encode_prompt(const Question& question) const;
   void forget(Call& call);

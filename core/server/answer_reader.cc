@@ -48,7 +48,7 @@ class FamilyReader final : public api::AnswerReader {
       case tenon::AnswerPart::tool_arguments:
         return out.push_back({.kind = Part::Kind::arguments, .text = std::move(delta.text)});
       case tenon::AnswerPart::tool_call_end:
-      // The end of a forced call is missing, and what came of it stays. Other calls are whole.
+      // The end of a call is missing, and what came of it stays.
       case tenon::AnswerPart::tool_call_broken:
         return;
     }
@@ -84,9 +84,9 @@ api::AnswerReaderFactory make_answer_reader(AnswerFormat format, const Tokenizer
     if (options.format == AnswerFormat()) return api::plain_reader();
     if (tools && tools->choice != "none") options.tools = input.call.chat.tools;
     options.prompt = input.prompt_text;
-    // A grammar leaves nothing but a limit to break a call that was forced, so it goes out as it
-    // comes. Others may turn out to be none.
-    options.whole_calls = !(tools && tools->is_forced());
+    // A stream has calls as they come, and cannot take one back that breaks off. In a whole answer
+    // one that does is content, unless it was forced: nothing but a limit breaks it then.
+    options.whole_calls = !input.call.stream && !(tools && tools->is_forced());
     // Turns of a conversation have prompts of their own, and so have their calls' ids.
     options.id_seed = std::hash<std::string_view>()(input.prompt_text) + input.sample;
     Result<AnswerParser> parser = AnswerParser::make(options, tokenizer, input.prompt_ids);

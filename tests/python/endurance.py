@@ -13,6 +13,7 @@ import time
 
 CALLS = 10_000
 MOMENTS = 40  # of each way to end
+ENDS = 100  # of whole processes
 LONG = "SamplingParams(max_tokens=1900, ignore_eos=True, temperature=0)"
 
 
@@ -126,7 +127,7 @@ def at_random_moments(drawn):
         threading.Thread(target=lambda: llm.generate(["Once"] * 4, LONG, use_tqdm=False), daemon=True).start()
         for delta in llm.stream("The king", LONG): pass
     """
-    for _ in range(MOMENTS):
+    for _ in range(ENDS):
         process = started(text)
         time.sleep(drawn.uniform(0.05, 1.5))
         process.send_signal(signal.SIGINT)

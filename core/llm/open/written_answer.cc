@@ -63,6 +63,7 @@ std::string add_written(AnswerSettings& answer, const Parameter& parameter,
   const auto list =
       is_list ? nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false) : nlohmann::json();
   if (!list.is_array()) return add_entry(answer, parameter, text);
+  if (list.empty() && parameter.kind == ParameterKind::ids) return no_ids_fault(parameter);
   for (const auto& entry : list) {
     const std::string written = entry.is_string() ? entry.get<std::string>() : entry.dump();
     if (std::string fault = add_entry(answer, parameter, written); !fault.empty()) return fault;

@@ -84,6 +84,7 @@ nb::dict answer_of(nb::handle self, size_t index) {
                              : shown(answer.stop, std::char_traits<char>::length(answer.stop));
   shown_answer["prompt_tokens"] = answer.prompt_tokens;
   shown_answer["reused_tokens"] = answer.reused_tokens;
+  shown_answer["digest"] = answer.digest;
   return shown_answer;
 }
 
@@ -151,7 +152,8 @@ NB_MODULE(_tenon, module) {       // NOLINT: the macro's own form
       .def_rw("overrides", &Opening::overrides)
       .def_rw("plugin_path", &Opening::plugin_path)
       .def_rw("threads", &Opening::threads)
-      .def_rw("max_calls", &Opening::max_calls);
+      .def_rw("max_calls", &Opening::max_calls)
+      .def_rw("digests", &Opening::digests);
   nb::class_<Asked>(module, "Asked")
       .def(nb::init<>())
       .def_rw("text", &Asked::text, nb::arg().none())

@@ -111,6 +111,7 @@ Engine::Engine(const Opening& opening) {
   options.size = sizeof(options);
   options.threads = opening.threads;
   options.max_calls = opening.max_calls;
+  options.digests = opening.digests ? 1 : 0;
   options.config = whole(opening.config, "pipeline");
   options.config_text = whole(opening.config_text, "pipeline");
   options.model = whole(opening.model, "model");

@@ -17,6 +17,7 @@ struct Opening {
   std::optional<std::string> config, config_text, model;
   std::vector<std::string> overrides, plugin_path;
   uint32_t threads = 0, max_calls = 0;
+  bool digests = false;
 };
 
 // A prompt, of which exactly one form is there, and what is wanted of it.

@@ -20,10 +20,11 @@ from .engine import AsyncEngineArgs, EngineArgs, FlexibleArgumentParser, LLMEngi
 from .errors import (BusyError, FailedError, InternalError, InvalidArgumentError, NotFoundError, OutOfMemoryError,
                      TenonError, UnsupportedError)
 from .hub import pull
-from .inputs import TextPrompt, TokensPrompt
+from .inputs import PromptType, TextPrompt, TokensPrompt
 from .llm import LLM, LoRARequest, Stream, Tokenizer
 from .outputs import (BeamSearchOutput, BeamSearchSequence, CompletionOutput, Delta, EmbeddingOutput,
                       EmbeddingRequestOutput, Logprob, PromptScore, RequestOutput, ScoringOutput, ScoringRequestOutput)
+from .pipeline import Pipeline
 from .sampling_params import BeamSearchParams, RequestOutputKind, SamplingParams, StructuredOutputsParams
 
 __version__ = _tenon.version()
@@ -51,7 +52,7 @@ def __getattr__(name: str):
 __all__ = ["LLM", "AsyncEngineArgs", "AsyncLLM", "AsyncLLMEngine", "BeamSearchOutput", "BeamSearchParams", "BeamSearchSequence", "BusyError", "Comparison",
            "CompletionOutput", "Delta", "EmbeddingOutput", "EmbeddingRequestOutput", "EngineArgs", "FailedError",
            "FlexibleArgumentParser", "InternalError", "InvalidArgumentError", "LLMEngine", "LoRARequest", "Logprob",
-           "NotFoundError", "OutOfMemoryError", "PromptScore", "RequestOutput", "RequestOutputKind", "SamplingParams",
+           "NotFoundError", "OutOfMemoryError", "Pipeline", "PromptScore", "PromptType", "RequestOutput", "RequestOutputKind", "SamplingParams",
            "ScoringOutput", "ScoringRequestOutput", "Stream", "StructuredOutputsParams", "TenonError", "TextPrompt",
            "TokensPrompt", "Tokenizer", "UnsupportedError", "cleanup_dist_env_and_memory", "compare", "plugins", "pull",
            "set_log_level"]

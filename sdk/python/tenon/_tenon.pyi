@@ -18,6 +18,7 @@ class Opening:
     plugin_path: list[str]
     threads: int
     max_calls: int
+    digests: bool
 
 class Asked:
     text: str | None

@@ -23,13 +23,32 @@ METHODS = {
     "reset_encoder_cache": "only text is read",
     "init_weight_transfer_engine": "weights come from files, when the model is opened",
     "update_weights": "weights come from files, when the model is opened",
+    "release_kv_cache_memory": "close frees the memory of a model",
+}
+# Those of LLMEngine and AsyncLLM.
+ENGINES = {
+    "add_lora": "a LoRARequest with a path brings its adapter along, with enable_lora=True",
+    "from_vllm_config": "from_engine_args takes EngineArgs",
+    "get_supported_tasks": "every model generates, embeds and scores",
+    "has_unfinished_requests_dp": "`tenon serve` runs one model by several processes (docs/parallel.md)",
+    **dict.fromkeys(("list_loras", "pin_lora", "remove_lora"), "an adapter stays until its model is closed"),
+    **dict.fromkeys(("do_log_stats", "do_log_stats_with_interval", "get_kv_event_sources", "get_num_queued_tokens",
+                     "get_status", "is_tracing_enabled"), "`tenon serve` has metrics"),
+    **dict.fromkeys(("compute_weight_checksums", "finish_weight_update", "get_weight_version", "set_weight_version",
+                     "shutdown_weight_transfer_engine", "start_draft_weight_update", "start_weight_update",
+                     "update_weight_version"), "weights come from files, when the model is opened"),
+    **dict.fromkeys(("checkpoint_prepare", "checkpoint_restore", "is_paused", "is_sleeping"),
+                    "close frees the memory of a model"),
 }
 # Those of AsyncLLM alone.
 COROUTINES = {
-    "pause_generation": "an answer is left by leaving its loop, or by abort",
-    "resume_generation": "an answer is left by leaving its loop, or by abort",
-    "add_lora": "a LoRARequest with a path brings its adapter along, with enable_lora=True",
-    "scale_elastic_ep": "`tenon serve` runs one model by several processes (docs/parallel.md)",
+    "add_request": "generate returns the outputs of a request",
+    **dict.fromkeys(("check_admission", "dead_error", "handle_fault", "notify_kv_transfer_request_rejected",
+                     "should_keep_api_server_alive"), "errors come with the request that has them"),
+    **dict.fromkeys(("pause_generation", "resume_generation", "wait_for_requests_to_drain"),
+                    "an answer is left by leaving its loop, or by abort"),
+    **dict.fromkeys(("get_external_elastic_ep_status", "scale_elastic_ep"),
+                    "`tenon serve` runs one model by several processes (docs/parallel.md)"),
 }
 # What vLLM's LLM and AsyncLLM are made of.
 PARTS = {
@@ -39,6 +58,14 @@ PARTS = {
     "renderer": "generate takes prompts, and get_tokenizer().apply_chat_template writes them",
     "input_processor": "generate takes prompts, and get_tokenizer().apply_chat_template writes them",
 }
+# What transformers' tokenizers have, and those of an open model have not.
+TOKEN_PARTS = ("added_tokens_decoder", "add_special_tokens", "add_tokens", "additional_special_tokens", "all_special_ids",
+               "all_special_tokens", "backend_tokenizer", "build_inputs_with_special_tokens", "chat_template",
+               "convert_ids_to_tokens", "convert_tokens_to_ids", "convert_tokens_to_string", "encode_plus",
+               "batch_encode_plus", "from_pretrained", "get_added_vocab", "get_chat_template", "get_vocab", "is_fast",
+               "max_token_id", "model_max_length", "name_or_path", "num_special_tokens_to_add", "pad", "pad_token",
+               "pad_token_id", "padding_side", "save_pretrained", "special_tokens_map", "tokenize", "truncation_side",
+               "unk_token", "unk_token_id", "vocab", "vocab_file")
 # Its modules, by what their names begin with; "" of all others.
 MODULES = {
     "config": "tables of a pipeline file are settings of LLM (docs/python.md)",
@@ -62,6 +89,13 @@ NAMES = {
     "GuidedDecodingParams": "StructuredOutputsParams is its newer name",
     "PoolingParams": "embed takes pooling=… and normalise=…",
     "PoolingRequestOutput": "embed returns EmbeddingRequestOutput",
+    "PoolingOutput": "embed returns EmbeddingRequestOutput",
+    "initialize_ray_cluster": "`tenon serve` runs one model by several processes (docs/parallel.md)",
+    "RepetitionDetectionParams": "dry_multiplier and the penalties of SamplingParams keep repetitions away",
+    "SamplingType": "temperature 0 takes the most likely token",
+    "DataPrompt": "prompts are texts or tokens",
+    "ExplicitEncoderDecoderPrompt": "prompts are texts or tokens",
+    "StreamingInput": "a prompt is whole when it is asked",
     "ClassificationOutput": METHODS["classify"],
     "ClassificationRequestOutput": METHODS["classify"],
     "EmbedsPrompt": "prompts are texts or tokens",
@@ -84,11 +118,11 @@ class RefusedModules(importlib.abc.MetaPathFinder):
                                       name=name)
 
 
-def refuse_name(name: str) -> None:
+def refuse_name(name: str, module: str = "tenon") -> None:
     """For `from tenon import NAME`. Raises ImportError for vLLM's names, and AttributeError for all others."""
     if name in NAMES:
         raise ImportError(f"Tenon has no counterpart of vLLM's {name} – {NAMES[name]}")
-    raise AttributeError(f"module 'tenon' has no attribute {name!r}")
+    raise AttributeError(f"module {module!r} has no attribute {name!r}")
 
 
 class MissingPartError(UnsupportedError, AttributeError):
@@ -100,6 +134,14 @@ def refuse_part(owner: str, name: str) -> None:
     if name in PARTS:
         raise MissingPartError(f"{owner}.{name} is vLLM's, and Tenon has no counterpart of it – {PARTS[name]}")
     raise AttributeError(f"{owner!r} object has no attribute {name!r}")
+
+
+def refuse_token_part(name: str) -> None:
+    """For an attribute that a tokenizer has not. Raises MissingPartError for one of transformers'."""
+    if name in TOKEN_PARTS:
+        raise MissingPartError(f"{name} is of transformers' tokenizers, and Tenon's have no counterpart of it – "
+                               "transformers.AutoTokenizer reads the same folder: AutoTokenizer.from_pretrained(llm.model)")
+    raise AttributeError(f"'Tokenizer' object has no attribute {name!r}")
 
 
 def refuse_methods(owner: type, names: dict[str, str]) -> None:

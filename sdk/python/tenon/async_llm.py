@@ -3,15 +3,16 @@
 import asyncio
 import itertools
 import weakref
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import Any
 
 from . import _tenon, absent
-from .errors import BusyError
-from .llm import _embedding_settings
-from .open_model import OpenModel, Question, adapter_setting
-from .outputs import CompletionOutput, EmbeddingOutput, EmbeddingRequestOutput, PromptScore, RequestOutput
+from .errors import BusyError, TenonError
+from .llm import embedding_settings
+from .open_model import OpenModel, Question, adapter_setting, nothing_else_asked
+from .outputs import CompletionOutput, EmbeddingOutput, EmbeddingRequestOutput, PromptScore, RequestOutput, shown_text
 from .sampling_params import RequestOutputKind, SamplingParams
+from .tokenizer import Tokenizer
 
 
 # As the inbox of a thread's reader has it (sdk/python/src/inbox.cc): no answer wakes its reader more often.
@@ -55,13 +56,16 @@ class AsyncLLM(OpenModel):
         return cls(**vars(engine_args))
 
     def generate(self, prompt: Any, sampling_params: SamplingParams | None = None, request_id: str | None = None, *,
-                       lora_request: Any = None) -> AsyncIterator[RequestOutput]:
+                 lora_request: Any = None, prompt_text: str | None = None, trace_headers: Mapping | None = None,
+                 priority: int = 0, **asked: Any) -> AsyncIterator[RequestOutput]:
         """One prompt. Each output has all of the answers so far, or what `sampling_params.output_kind` says.
 
         Leaving the loop, or cancelling its task, cancels the request. Outputs before the last have no log
-        probabilities.
+        probabilities. priority: the lowest runs first, where the scheduler looks at it. prompt_text and trace_headers are
+        vLLM's and change nothing; what else it takes is refused if it asks for something.
         """
-        return self._answer(self._question(prompt, lora_request), sampling_params, request_id)
+        nothing_else_asked("generate", asked)
+        return self._answer(self._question(prompt, lora_request), sampling_params, request_id, priority)
 
     def chat(self, messages: Sequence[Mapping], sampling_params: SamplingParams | None = None,
                    request_id: str | None = None, *, lora_request: Any = None, add_generation_prompt: bool = True,
@@ -75,7 +79,7 @@ class AsyncLLM(OpenModel):
     async def embed(self, prompt: Any, *, lora_request: Any = None, pooling: str | None = None,
                     normalise: bool | None = None) -> EmbeddingRequestOutput:
         question = self._question(prompt, lora_request)
-        settings = _embedding_settings(pooling, normalise)
+        settings = embedding_settings(pooling, normalise)
         values = await self._values(question, _tenon.EMBEDDING, settings)
         return EmbeddingRequestOutput(self._next_id(), EmbeddingOutput(values), question.ids)
 
@@ -83,27 +87,52 @@ class AsyncLLM(OpenModel):
         question = self._question(prompt, lora_request)
         return PromptScore(self._next_id(), question.ids, await self._values(question, _tenon.SCORE, []))
 
-    async def abort(self, request_id: str) -> None:
-        """Ends a request soon, with what it has by then. One that has ended, or never was, stays as it is."""
-        call = self._running.get(request_id)
-        if call is not None:
-            call.cancel()
+    async def abort(self, request_id: str | Iterable[str], internal: bool = False) -> None:
+        """Ends a request, or several, soon, with what they have by then. One that has ended, or never was, stays as it is."""
+        for one in [request_id] if isinstance(request_id, str) else list(request_id):
+            call = self._running.get(one)
+            if call is not None:
+                call.cancel()
 
     async def check_health(self) -> None:
         """Errors: `TenonError`, if it was closed."""
         self.current_engine().facts()
 
+    def get_num_unfinished_requests(self) -> int:
+        return len(self._running)
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        return self.get_tokenizer()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether requests can be made: until it is closed."""
+        try:
+            self.current_engine().facts()
+        except TenonError:
+            return False
+        return True
+
+    @property
+    def is_stopped(self) -> bool:
+        return not self.is_running
+
+    @property
+    def errored(self) -> bool:
+        return not self.is_running
+
     def shutdown(self, timeout: float | None = None) -> None:
         """As `close`; it cancels what runs, and takes no time worth a limit."""
         self.close()
 
-    async def _answer(self, question: Question, params: SamplingParams | None,
-                      request_id: str | None) -> AsyncIterator[RequestOutput]:
+    async def _answer(self, question: Question, params: SamplingParams | None, request_id: str | None,
+                      priority: int = 0) -> AsyncIterator[RequestOutput]:
         kind = RequestOutputKind.CUMULATIVE if params is None else params.output_kind
         request_id = request_id or self._next_id()
         if getattr(question.lora, "lora_path", ""):
             await asyncio.to_thread(self._has_adapters, [question.lora])
-        self._ask_answer(question, params, streams=kind is not RequestOutputKind.FINAL_ONLY)
+        self._ask_answer(question, params, streams=kind is not RequestOutputKind.FINAL_ONLY, priority=priority)
         so_far: dict[int, CompletionOutput] = {}
         async with self._submitted(question, request_id) as (call, news):
             ended = False
@@ -114,15 +143,15 @@ class AsyncLLM(OpenModel):
                     break
                 for index, text, ids in pieces:
                     one = so_far.setdefault(index, CompletionOutput(index, "", [], lora_request=question.lora))
-                    one.text, one.token_ids = one.text + text, one.token_ids + ids
+                    one.text, one.token_ids = one.text + shown_text(params, text), one.token_ids + ids
                 if pieces:
                     yield RequestOutput(request_id, question.text, question.ids, None, list(map(_copy, so_far.values())),
-                                        False, None, question.lora)
+                                        False, lora_request=question.lora)
                 if kind is RequestOutputKind.DELTA:
                     so_far = {}
             last = self._output(question, call, request_id)
             if kind is RequestOutputKind.DELTA:
-                pieces_by_index = {index: (text, ids) for index, text, ids in pieces}
+                pieces_by_index = {index: (shown_text(params, text), ids) for index, text, ids in pieces}
                 for one in last.outputs:
                     one.text, one.token_ids = pieces_by_index.get(one.index, ("", []))
             yield last
@@ -189,7 +218,7 @@ class _Submission:
         self._earliest = self._loop.time() + _SHORTEST_GAP_S
 
 
-absent.refuse_methods(AsyncLLM, absent.METHODS | absent.COROUTINES)
+absent.refuse_methods(AsyncLLM, absent.METHODS | absent.ENGINES | absent.COROUTINES)
 
 
 def _copy(one: CompletionOutput) -> CompletionOutput:

@@ -1,6 +1,9 @@
 """Prompts as dicts, under vLLM's names."""
 
-from typing import TypedDict
+from collections.abc import Sequence
+from typing import Any, TypedDict
+
+from . import absent
 
 
 class TextPrompt(TypedDict):
@@ -16,4 +19,10 @@ class TokensPrompt(TypedDict, total=False):
     prompt: str
 
 
-__all__ = ["TextPrompt", "TokensPrompt"]
+PromptType = str | Sequence[int] | TextPrompt | TokensPrompt | dict[str, Any]
+
+__all__ = ["PromptType", "TextPrompt", "TokensPrompt"]
+
+
+def __getattr__(name: str):
+    absent.refuse_name(name, __name__)

@@ -3,13 +3,14 @@
 import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from numbers import Integral
 from typing import Any
 
 from . import _tenon, absent, prompts
 from .errors import BusyError, InvalidArgumentError, UnsupportedError
-from .open_model import LoRARequest, OpenModel, Question, Tokenizer, adapter_setting
+from .open_model import LoRARequest, OpenModel, Question, Tokenizer, adapter_setting, nothing_asked
 from .outputs import (BeamSearchOutput, BeamSearchSequence, CompletionOutput, Delta, EmbeddingOutput,
-                      EmbeddingRequestOutput, PromptScore, RequestOutput, ScoringOutput, ScoringRequestOutput)
+                      EmbeddingRequestOutput, PromptScore, RequestOutput, ScoringOutput, ScoringRequestOutput, shown_text)
 from .sampling_params import BeamSearchParams, SamplingParams
 
 
@@ -33,7 +34,7 @@ class Stream:
                 raise StopIteration
             self._call.wait_for_news()
             pieces, self._ended = self._call.take()
-            self._ready = [Delta(*piece) for piece in pieces]
+            self._ready = [Delta(index, shown_text(self._question.params, text), ids) for index, text, ids in pieces]
         return self._ready.pop(0)
 
     def cancel(self) -> None:
@@ -47,6 +48,7 @@ class LLM(OpenModel):
     model: a folder or a GGUF file; None = the bundled one.
     pipeline: a TOML file, the name of a bundled pipeline, or TOML itself; None = the bundled default.
     threads: workers of the executor. max_calls: requests that have not ended at the same time, 1024 by default.
+    digests: whether answers have a `digest` of the logits that they were drawn from, which takes time.
     settings: tables of the pipeline file, such as `scheduler="static"`, `kv_cache={"dtype": "i8"}`,
     `limits={"max_sequences": 8}`; and vLLM's `max_model_len`, `max_num_seqs`, `max_num_batched_tokens`, `seed` and
     `enable_prefix_caching`. docs/python.md lists what else of vLLM's is taken.
@@ -54,26 +56,38 @@ class LLM(OpenModel):
     Errors: `TenonError` with everything that is wrong, each fault a line.
     """
 
+    def __init__(self, model: Any = None, **settings: Any):
+        super().__init__(model, **settings)
+        self._queued: list[tuple[Question, str]] = []  # what was enqueued, and its id
+
+    @classmethod
+    def from_engine_args(cls, engine_args: Any) -> "LLM":
+        """Of `EngineArgs`."""
+        return cls(**vars(engine_args))
+
+    def get_world_size(self, include_dp: bool = True) -> int:
+        """How many processes run the model: this one."""
+        return 1
+
     def generate(self, prompts: Any, sampling_params: SamplingParams | Sequence[SamplingParams] | None = None, *,
-                 use_tqdm: Any = True, lora_request: Any = None, priority: Sequence[int] | None = None,
-                 tokenization_kwargs: Mapping | None = None) -> list[RequestOutput]:
+                 use_tqdm: Any = True, lora_request: Any = None, priority: int | Sequence[int] | None = None,
+                 tokenization_kwargs: Mapping | None = None, mm_processor_kwargs: Mapping | None = None) -> list[RequestOutput]:
         """Answers prompts, all at once, and returns their outputs in the same order.
 
         A prompt is a text, a list of token ids, `{"prompt": …}` or `{"prompt_token_ids": …}`; a list holds several.
         sampling_params: one for all, or one for each; None = what the pipeline and the model say, as `tenon run`.
-        use_tqdm: whether there is a bar of progress, or what makes one. priority and tokenization_kwargs are vLLM's, and
-        refused if they ask for something.
+        use_tqdm: whether there is a bar of progress, or what makes one. priority: the lowest runs first, where the scheduler
+        looks at it; one for all, or one for each. The last two are vLLM's, and refused if they ask for something.
         Errors: `TenonError`; where one prompt is refused, none is answered.
         """
-        _nothing_asked(priority=[one for one in priority or () if one], tokenization_kwargs=tokenization_kwargs)
-        pairs = _each(_prompts(prompts), lora_request)
-        self._has_adapters(lora for _, lora in pairs)
-        return self._answers([self._question(one, lora) for one, lora in pairs], sampling_params, use_tqdm)
+        questions = self._completion_questions(prompts, sampling_params, lora_request, priority, tokenization_kwargs,
+                                               mm_processor_kwargs)
+        return self._answers(questions, use_tqdm)
 
     def chat(self, messages: Sequence, sampling_params: SamplingParams | Sequence[SamplingParams] | None = None,
-             use_tqdm: Any = True, lora_request: Any = None, chat_template: str | None = None,
-             chat_template_content_format: str = "auto", add_generation_prompt: bool = True,
-             continue_final_message: bool = False, tools: Sequence | None = None,
+             use_tqdm: Any = True, lora_request: Any = None, priority: int | Sequence[int] | None = None,
+             chat_template: str | None = None, chat_template_content_format: str = "auto",
+             add_generation_prompt: bool = True, continue_final_message: bool = False, tools: Sequence | None = None,
              chat_template_kwargs: Mapping | None = None, tokenization_kwargs: Mapping | None = None,
              mm_processor_kwargs: Mapping | None = None) -> list[RequestOutput]:
         """Likewise for one conversation or a list of them, through the model's own chat template.
@@ -81,8 +95,48 @@ class LLM(OpenModel):
         messages and tools are as OpenAI's API has them. Calls of tools are part of the text. chat_template and the last
         two are vLLM's, and refused if they ask for something.
         """
-        _nothing_asked(chat_template=chat_template, tokenization_kwargs=tokenization_kwargs,
-                       mm_processor_kwargs=mm_processor_kwargs)
+        questions = self._chat_questions(messages, sampling_params, lora_request, priority, chat_template,
+                                         chat_template_content_format, add_generation_prompt, continue_final_message, tools,
+                                         chat_template_kwargs, tokenization_kwargs, mm_processor_kwargs)
+        return self._answers(questions, use_tqdm)
+
+    def enqueue(self, prompts: Any, sampling_params: SamplingParams | Sequence[SamplingParams] | None = None,
+                lora_request: Any = None, priority: int | Sequence[int] | None = None, use_tqdm: Any = True,
+                tokenization_kwargs: Mapping | None = None, mm_processor_kwargs: Mapping | None = None) -> list[str]:
+        """As `generate`, but returns at once, with the ids of the requests; `wait_for_completion` has their outputs."""
+        return self._queue_up(self._completion_questions(prompts, sampling_params, lora_request, priority,
+                                                         tokenization_kwargs, mm_processor_kwargs))
+
+    def enqueue_chat(self, messages: Sequence, sampling_params: SamplingParams | Sequence[SamplingParams] | None = None,
+                     use_tqdm: Any = True, lora_request: Any = None, priority: int | Sequence[int] | None = None,
+                     chat_template: str | None = None, chat_template_content_format: str = "auto",
+                     add_generation_prompt: bool = True, continue_final_message: bool = False,
+                     tools: Sequence | None = None, chat_template_kwargs: Mapping | None = None,
+                     tokenization_kwargs: Mapping | None = None, mm_processor_kwargs: Mapping | None = None) -> list[str]:
+        """Likewise for conversations, as `chat`."""
+        return self._queue_up(self._chat_questions(messages, sampling_params, lora_request, priority, chat_template,
+                                                   chat_template_content_format, add_generation_prompt,
+                                                   continue_final_message, tools, chat_template_kwargs, tokenization_kwargs,
+                                                   mm_processor_kwargs))
+
+    def wait_for_completion(self, output_type: Any = None, *, use_tqdm: Any = True) -> list[RequestOutput]:
+        """The outputs of all that was enqueued since the last time, in that order. output_type is vLLM's: it changes nothing."""
+        queued, self._queued = self._queued, []
+        found = self._run([question for question, _ in queued], use_tqdm)
+        return [self._output(question, call, number) for (question, call), (_, number) in zip(found, queued, strict=True)]
+
+    def _completion_questions(self, prompts, sampling_params, lora_request, priority, tokenization_kwargs,
+                              mm_processor_kwargs) -> list[Question]:
+        nothing_asked(tokenization_kwargs=tokenization_kwargs, mm_processor_kwargs=mm_processor_kwargs)
+        pairs = _each(_prompts(prompts), lora_request)
+        self._has_adapters(lora for _, lora in pairs)
+        return self._asked([self._question(one, lora) for one, lora in pairs], sampling_params, priority)
+
+    def _chat_questions(self, messages, sampling_params, lora_request, priority, chat_template, chat_template_content_format,
+                        add_generation_prompt, continue_final_message, tools, chat_template_kwargs, tokenization_kwargs,
+                        mm_processor_kwargs) -> list[Question]:
+        nothing_asked(chat_template=chat_template, tokenization_kwargs=tokenization_kwargs,
+                      mm_processor_kwargs=mm_processor_kwargs)
         if chat_template_content_format not in ("auto", "string", "openai"):
             raise InvalidArgumentError(f"chat_template_content_format is {chat_template_content_format!r} – it must be auto, "
                                        "string or openai")
@@ -91,10 +145,11 @@ class LLM(OpenModel):
         self._has_adapters(lora for _, lora in pairs)
         questions = [self._chat_question(one, tools, chat_template_kwargs, add_generation_prompt, continue_final_message,
                                          lora) for one, lora in pairs]
-        return self._answers(questions, sampling_params, use_tqdm)
+        return self._asked(questions, sampling_params, priority)
 
     def beam_search(self, prompts: Any, params: BeamSearchParams, lora_request: Any = None, use_tqdm: Any = False,
-                    concurrency_limit: int | None = None) -> list[BeamSearchOutput]:
+                    concurrency_limit: int | None = None,
+                    priority: int | Sequence[int] | None = None) -> list[BeamSearchOutput]:
         """The likeliest answers to each prompt, `params.beam_width` of them.
 
         Beams are ranked by the log probability of the answer / its length to the power `length_penalty`.
@@ -105,16 +160,23 @@ class LLM(OpenModel):
                                    "probabilities – leave it out")
         made = SamplingParams(beams=params.beam_width, n=params.beam_width, max_tokens=params.max_tokens,
                               ignore_eos=params.ignore_eos, length_penalty=params.length_penalty, temperature=1.0, logprobs=0,
-                              include_stop_str_in_output=params.include_stop_str_in_output)
+                              include_stop_str_in_output=params.include_stop_str_in_output,
+                              structured_outputs=params.structured_outputs, allowed_token_ids=params.allowed_token_ids)
         given = _prompts(prompts)
         size = concurrency_limit or len(given) or 1
         outputs = []
         for start in range(0, len(given), size):
-            part = lora_request[start:start + size] if isinstance(lora_request, (list, tuple)) else lora_request
-            outputs += self.generate(given[start:start + size], made, use_tqdm=use_tqdm, lora_request=part)
-        return [BeamSearchOutput([BeamSearchSequence(output.prompt_token_ids + one.token_ids, one.cumulative_logprob, one.text,
-                                                     one.logprobs, one.finish_reason, one.stop_reason, one.lora_request)
-                                  for one in output.outputs]) for output in outputs]
+            lora, turn = (part[start:start + size] if isinstance(part, (list, tuple)) else part
+                          for part in (lora_request, priority))
+            outputs += self.generate(given[start:start + size], made, use_tqdm=use_tqdm, lora_request=lora, priority=turn)
+        return [BeamSearchOutput([self._beam(output, one, params.skip_special_tokens) for one in output.outputs])
+                for output in outputs]
+
+    def _beam(self, output: RequestOutput, one: CompletionOutput, skip_special_tokens: bool) -> BeamSearchSequence:
+        tokens = output.prompt_token_ids + one.token_ids
+        text = self.current_engine().decode(tokens, not skip_special_tokens)
+        return BeamSearchSequence(tokens, one.cumulative_logprob, text, one.logprobs, one.finish_reason, one.stop_reason,
+                                  one.lora_request)
 
     def stream(self, prompt: Any, sampling_params: SamplingParams | None = None, *, lora_request: Any = None) -> Stream:
         """One prompt, or one conversation, whose answer comes in pieces."""
@@ -133,8 +195,8 @@ class LLM(OpenModel):
 
         pooling_params and tokenization_kwargs are vLLM's, and refused if they ask for something.
         """
-        _nothing_asked(pooling_params=pooling_params, tokenization_kwargs=tokenization_kwargs)
-        settings = _embedding_settings(pooling, normalise)
+        nothing_asked(pooling_params=pooling_params, tokenization_kwargs=tokenization_kwargs)
+        settings = embedding_settings(pooling, normalise)
         return [EmbeddingRequestOutput(self._next_id(), EmbeddingOutput(call.values()), question.ids)
                 for question, call in self._values(prompts, _tenon.EMBEDDING, settings, use_tqdm, lora_request)]
 
@@ -146,17 +208,17 @@ class LLM(OpenModel):
         With `others`, as in vLLM: how alike each pair of texts is, by the cosine of their vectors. One prompt is held
         against each of several others, or as many against as many.
         """
-        _nothing_asked(pooling_params=pooling_params, tokenization_kwargs=tokenization_kwargs, chat_template=chat_template)
+        nothing_asked(pooling_params=pooling_params, tokenization_kwargs=tokenization_kwargs, chat_template=chat_template)
         if others is not None:
             return self._alike(_prompts(prompts), _prompts(others), use_tqdm, lora_request)
         return [PromptScore(self._next_id(), question.ids, call.values())
                 for question, call in self._values(prompts, _tenon.SCORE, [], use_tqdm, lora_request)]
 
-    def asked(self, prompt: Any, params: SamplingParams | None, lora: Any = None) -> Question:
+    def asked(self, prompt: Any, params: SamplingParams | None, lora: Any = None, priority: int = 0) -> Question:
         """For `tenon.engine`: one prompt as a request whose answer comes in pieces."""
         self._has_adapters([lora])
         question = self._question(prompt, lora)
-        self._ask_answer(question, params, streams=True)
+        self._ask_answer(question, params, streams=True, priority=priority)
         return question
 
     def submitted(self, question: Question, bell: _tenon.Bell, number: int) -> _tenon.Call:
@@ -192,9 +254,23 @@ class LLM(OpenModel):
                                              first.prompt_token_ids + second.prompt_token_ids))
         return made
 
-    def _answers(self, questions, sampling_params, use_tqdm) -> list[RequestOutput]:
-        for question, params in zip(questions, _params(sampling_params, len(questions)), strict=True):
-            self._ask_answer(question, params, streams=False)
+    def _asked(self, questions: list[Question], sampling_params, priority) -> list[Question]:
+        turns = _priorities(priority, len(questions))
+        for question, params, turn in zip(questions, _params(sampling_params, len(questions)), turns, strict=True):
+            self._ask_answer(question, params, streams=False, priority=turn)
+        return questions
+
+    def _queue_up(self, questions: list[Question]) -> list[str]:
+        made = [(question, self._next_id()) for question in questions]
+        for question, _ in made:
+            try:
+                question.call = self.submit(question)
+            except BusyError:
+                pass  # it waits for its turn until somebody waits for it
+        self._queued += made
+        return [number for _, number in made]
+
+    def _answers(self, questions, use_tqdm) -> list[RequestOutput]:
         return [self._output(question, call, self._next_id()) for question, call in self._run(questions, use_tqdm)]
 
     def _values(self, given, want, settings, use_tqdm, lora_request):
@@ -214,7 +290,7 @@ class LLM(OpenModel):
             for question in questions:
                 while True:
                     try:
-                        calls.append(self.submit(question))
+                        calls.append(question.call or self.submit(question))
                         break
                     except BusyError:
                         if waited < len(calls):
@@ -281,14 +357,19 @@ def _params(given: Any, count: int) -> list[SamplingParams | None]:
     return given
 
 
-def _nothing_asked(**given: Any) -> None:
-    """Parameters of vLLM's that Tenon has no counterpart for."""
-    for name, value in given.items():
-        if value:
-            raise UnsupportedError(f"{name} is {value!r} – Tenon has no counterpart for it (docs/python.md) – leave it out")
+def _priorities(given: Any, count: int) -> list[int]:
+    if given is None or isinstance(given, Integral):
+        return [given or 0] * count
+    given = [given] if isinstance(given, str) or not isinstance(given, Iterable) else list(given)
+    wrong = next((one for one in given if isinstance(one, bool) or not isinstance(one, Integral)), None)
+    if wrong is not None:
+        raise InvalidArgumentError(f"priority is {wrong!r} – it must be a whole number, or a list of them")
+    if len(given) != count:
+        raise InvalidArgumentError(f"there are {count} prompts and {len(given)} of priority")
+    return given
 
 
-def _embedding_settings(pooling: str | None, normalise: bool | None) -> list[tuple[str, str]]:
+def embedding_settings(pooling: str | None, normalise: bool | None) -> list[tuple[str, str]]:
     made = [] if pooling is None else [("pooling", pooling)]
     return made if normalise is None else made + [("normalise", "true" if normalise else "false")]
 

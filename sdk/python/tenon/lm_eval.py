@@ -4,9 +4,6 @@ It is the harness's own program (`pip install lm_eval`) with one model class mor
 tenon.lm_eval` registers the class, which `lm_eval.simple_evaluate(model="tenon", …)` then finds.
 """
 
-import json
-from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import lm_eval.models  # noqa: F401  all the others
@@ -14,7 +11,7 @@ from lm_eval.api.model import TemplateLM
 from lm_eval.api.registry import register_model
 from lm_eval.utils import get_rolling_token_windows, make_disjoint_window
 
-from . import LLM, SamplingParams
+from . import LLM, SamplingParams, Tokenizer
 from .errors import InvalidArgumentError, UnsupportedError
 
 # Prompts that are handed over at once: their results are kept until all of these are there.
@@ -35,7 +32,8 @@ class TenonLM(TemplateLM):
         self._llm = LLM(pretrained, **settings)
         self._tokenizer = self._llm.get_tokenizer()
         self._add_bos = add_bos_token
-        self._bos, eos = _special_tokens(self._llm.model)
+        # The tokenizer's, as the harness has it: those of config.json may be others.
+        self._bos, eos = _special_tokens(self._tokenizer)
         self._eot = eos if eos is not None else self._bos
         self._prefix = prefix_token_id if prefix_token_id is not None else self._bos if self._bos is not None else eos
         # As the harness counts, a text has one token more; and one of the context is for what is generated after it.
@@ -126,16 +124,12 @@ class TenonLM(TemplateLM):
         return token
 
 
-def _special_tokens(model: str) -> tuple[int | None, int | None]:
-    """Those that a text begins and ends with, as a model's folder names them."""
-    found: dict[str, Any] = {}
-    for file in ("config.json", "generation_config.json"):
-        path = Path(model) / file
-        if path.is_file():
-            found.update({name: value for name, value in json.loads(path.read_text()).items()
-                          if name in ("bos_token_id", "eos_token_id") and value is not None})
-    return tuple(value[0] if isinstance(value, Sequence) else value
-                 for value in (found.get("bos_token_id"), found.get("eos_token_id")))
+def _special_tokens(tokenizer: Tokenizer) -> tuple[int | None, int | None]:
+    """Those that a text begins and ends with; a GGUF file names none here."""
+    try:
+        return tokenizer.bos_token_id, tokenizer.eos_token_id
+    except UnsupportedError:
+        return None, None
 
 
 if __name__ == "__main__":

@@ -3,60 +3,51 @@
 import itertools
 import json
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from . import _tenon, absent, prompts
-from .errors import InvalidArgumentError, UnsupportedError
+from .errors import InvalidArgumentError, TenonError, UnsupportedError
 from .opening import opening, overrides
 from .outputs import PromptLogprobs, RequestOutput, completion_of
 from .sampling_params import SamplingParams
+from .tokenizer import Tokenizer
+from .vllm_settings import check_weights
 
 
 class LoRARequest:
     """A low-rank adapter (a PEFT folder): one of those that the pipeline was opened with, as in
     `LLM(adapters={"poems": FOLDER})`, or, with `LLM(enable_lora=True)`, any that `lora_path` leads to."""
 
-    def __init__(self, lora_name: str, lora_int_id: int = 0, lora_path: str = ""):
+    def __init__(self, lora_name: str, lora_int_id: int = 0, lora_path: str = "", **asked: Any):
+        wanted = sorted(name for name, value in asked.items() if value)
+        if wanted:
+            raise UnsupportedError(f"{', '.join(wanted)} of a LoRARequest has no counterpart here – an adapter is a name and a "
+                                   "folder")
         self.lora_name, self.lora_int_id, self.lora_path = lora_name, lora_int_id, lora_path
 
-    def __repr__(self) -> str:
-        return f"LoRARequest({self.lora_name!r})"
-
-
-class Tokenizer:
-    """The model's own tokenizer and chat template."""
-
-    def __init__(self, owner: "OpenModel"):
-        self._owner = owner
+    @property
+    def name(self) -> str:
+        return self.lora_name
 
     @property
-    def _engine(self) -> _tenon.Engine:
-        return self._owner.current_engine()
+    def path(self) -> str:
+        return self.lora_path
 
-    def encode(self, text: str, add_special_tokens: bool = True) -> list[int]:
-        """The tokens of a prompt, with what the model puts around it, or without."""
-        ids = self._engine.encode(prompts.asked_for(text))
-        if add_special_tokens:
-            return ids
-        # What it puts around nothing, of which some may come first, and some last.
-        around = self._engine.encode(prompts.asked_for(""))
-        first = next((place for place, (one, other) in enumerate(zip(around, ids)) if one != other),
-                     min(len(around), len(ids)))
-        last = len(around) - first
-        return ids[first:len(ids) - last]
+    @property
+    def adapter_id(self) -> int:
+        return self.lora_int_id
 
-    def decode(self, token_ids: Sequence[int], skip_special_tokens: bool = False) -> str:
-        """Their text. What is no UTF-8 is shown as U+FFFD."""
-        return self._engine.decode(prompts.asked_for(token_ids).tokens, not skip_special_tokens)
+    def __eq__(self, other: object) -> bool:
+        """As in vLLM, an adapter is its name."""
+        return isinstance(other, LoRARequest) and self.lora_name == other.lora_name
 
-    def apply_chat_template(self, messages: Sequence[Mapping], tools: Sequence | None = None,
-                            add_generation_prompt: bool = False, continue_final_message: bool = False,
-                            tokenize: bool = True, **template_data: Any) -> list[int] | str:
-        ids = self._engine.encode(prompts.asked_in_chat(messages, tools, template_data, add_generation_prompt,
-                                                        continue_final_message))
-        return ids if tokenize else self._engine.decode(ids, True)
+    def __hash__(self) -> int:
+        return hash(self.lora_name)
+
+    def __repr__(self) -> str:
+        return f"LoRARequest({self.lora_name!r}, {self.lora_int_id!r}, {self.lora_path!r})"
 
 
 class Question:
@@ -65,6 +56,7 @@ class Question:
     def __init__(self, asked: _tenon.Asked, ids: list[int], text: str | None, lora: Any):
         self.asked, self.ids, self.text, self.lora = asked, ids, text, lora
         self.params: SamplingParams | None = None
+        self.call: _tenon.Call | None = None  # where it was submitted before somebody waits for it
         self.engine: _tenon.Engine | None = None  # that it was submitted to, which stays open for it
 
 
@@ -72,10 +64,15 @@ class OpenModel:
     """What `LLM` and `AsyncLLM` share. Any number of threads may use one."""
 
     def __init__(self, model=None, *, pipeline=None, threads=None, max_calls=None, plugin_path=(), enable_lora=False,
-                 **settings: Any):
-        self._opening = opening(model, pipeline, threads, max_calls, plugin_path, settings)
+                 digests=False, **settings: Any):
+        self._opening = opening(model, pipeline, threads, max_calls, plugin_path, settings, digests)
         self._engine = _tenon.Engine(self._opening)
         self._facts = self._engine.facts()
+        try:
+            check_weights(self._facts["model"], settings.get("dtype"), settings.get("quantization"))
+        except TenonError:
+            self._engine.close()
+            raise
         self._numbers = itertools.count()
         # Folders of adapters by name, where requests may bring their own; else None.
         self._adapters: dict[str, str] | None = {} if enable_lora else None
@@ -186,12 +183,14 @@ class OpenModel:
         question.text = self.current_engine().decode(question.ids, True)
         return question
 
-    def _ask_answer(self, question: Question, params: SamplingParams | None, streams: bool) -> None:
+    def _ask_answer(self, question: Question, params: SamplingParams | None, streams: bool, priority: int = 0) -> None:
         if params is not None and not isinstance(params, SamplingParams):
             raise InvalidArgumentError(f"sampling_params are {params!r} – give SamplingParams, or a list of them")
         question.params = params
         room = self.max_model_len - len(question.ids)
         settings = [] if params is None else params.settings(room)
+        if priority:
+            settings.append(("priority", str(priority)))
         question.asked.settings = settings + adapter_setting(question.lora)
         question.asked.streams = streams
 
@@ -202,19 +201,43 @@ class OpenModel:
         """Of a call that has ended. Errors: what it failed with."""
         call.check_end()
         params = question.params
-        entries = None if params is None else params.logprobs
-        stops = () if params is None else params.stop_token_ids
-        outputs = [completion_of(call, i, entries, self._text_of, stops) for i in range(call.answer_count())]
+        text_of = self._text_of if params is None or params.detokenize else _no_text
+        outputs = [completion_of(call, i, params, text_of) for i in range(call.answer_count())]
         for one in outputs:
             one.lora_request = question.lora
         scored = None
         if params is not None and params.prompt_logprobs is not None:
-            scored = PromptLogprobs(question.ids[1:], call.alternatives(None), params.prompt_logprobs, self._text_of)
+            scored = PromptLogprobs(question.ids[1:], call.alternatives(None), params.prompt_logprobs, text_of)
         cached = call.answer(0)["reused_tokens"] if outputs else None
-        return RequestOutput(request_id, question.text, question.ids, scored, outputs, True, cached, question.lora)
+        return RequestOutput(request_id, question.text, question.ids, scored, outputs, True, lora_request=question.lora,
+                             num_cached_tokens=cached)
 
     def _next_id(self) -> str:
         return str(next(self._numbers))
+
+
+def nothing_asked(**given: Any) -> None:
+    """Parameters of vLLM's that Tenon has no counterpart for."""
+    for name, value in given.items():
+        if value:
+            raise UnsupportedError(f"{name} is {value!r} – Tenon has no counterpart for it (docs/python.md) – leave it out")
+
+
+# What vLLM's engines take with a request, beside what is named here.
+_OF_REQUESTS = ("tokenization_kwargs", "priority", "data_parallel_rank", "session_id", "reasoning_ended",
+                "reasoning_parser_kwargs")
+
+
+def nothing_else_asked(method: str, given: Mapping[str, Any]) -> None:
+    """Likewise, of a request. Raises TypeError for a name that vLLM has not."""
+    unknown = next((name for name in given if name not in _OF_REQUESTS), None)
+    if unknown is not None:
+        raise TypeError(f"{method}() got an unexpected keyword argument {unknown!r}")
+    nothing_asked(**given)
+
+
+def _no_text(token: int) -> None:
+    """Without `detokenize`, tokens have no texts."""
 
 
 def adapter_setting(lora: Any) -> list[tuple[str, str]]:

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from . import absent
+
 _FINISH = {0: "length", 1: "stop", 2: "stop", 3: None, 4: "abort", 5: "error"}
 
 
@@ -95,9 +97,12 @@ class CompletionOutput:
     token_ids: list[int]
     cumulative_logprob: float | None = None  # where logprobs were asked for
     logprobs: Logprobs | None = None
+    routed_experts: object | None = None  # vLLM's, as kv_transfer_params: None here
     finish_reason: str | None = None  # "stop", "length", "abort"; None = it goes on
     stop_reason: int | str | None = None  # the stop text or token that ended it
     lora_request: object | None = None
+    kv_transfer_params: object | None = None
+    digest: str | None = None  # of the logits, as `tenon run --json` has it, with `LLM(digests=True)`
 
     def finished(self) -> bool:
         return self.finish_reason is not None
@@ -113,9 +118,12 @@ class RequestOutput:
     prompt_logprobs: PromptLogprobs | None
     outputs: list[CompletionOutput]
     finished: bool
-    num_cached_tokens: int | None = None  # of the prompt, whose K and V were there already
+    metrics: object | None = None  # vLLM's, as the three that follow lora_request: None here
     lora_request: object | None = None
-    metrics: object | None = None
+    encoder_prompt: str | None = None
+    encoder_prompt_token_ids: list[int] | None = None
+    num_cached_tokens: int | None = None  # of the prompt, whose K and V were there already
+    kv_transfer_params: object | None = None
 
     def _repr_html_(self) -> str:
         import html
@@ -153,12 +161,13 @@ class EmbeddingRequestOutput:
     request_id: str
     outputs: EmbeddingOutput
     prompt_token_ids: list[int]
+    num_cached_tokens: int = 0
     finished: bool = True
 
 
 @dataclass
 class BeamSearchSequence:
-    """A beam: `tokens` are the prompt's and the answer's, `text` is the answer."""
+    """A beam: `tokens` are the prompt's and the answer's, `text` is that of all of them."""
 
     tokens: list[int]
     cum_logprob: float
@@ -188,6 +197,7 @@ class ScoringRequestOutput:
     request_id: str
     outputs: ScoringOutput
     prompt_token_ids: list[int]
+    num_cached_tokens: int = 0
     finished: bool = True
 
 
@@ -212,8 +222,15 @@ class PromptScore:
         return f"PromptScore(tokens={len(self.prompt_token_ids)}, total={self.total:.4f})"
 
 
-def completion_of(call, index: int, entries: int | None, text_of, stop_token_ids) -> CompletionOutput:
-    """One answer of a call that has ended."""
+def shown_text(params, text: str) -> str:
+    """What an output has of a text: nothing without `detokenize`, as in vLLM."""
+    return text if params is None or params.detokenize else ""
+
+
+def completion_of(call, index: int, params, text_of) -> CompletionOutput:
+    """One answer of a call that has ended, which was asked for with `params` (SamplingParams or None)."""
+    entries = None if params is None else params.logprobs
+    stop_token_ids = () if params is None else params.stop_token_ids
     answer = call.answer(index)
     tokens = answer["tokens"]
     logprobs = None if entries is None else Logprobs(tokens, call.alternatives(index), entries, text_of)
@@ -222,6 +239,10 @@ def completion_of(call, index: int, entries: int | None, text_of, stop_token_ids
     if reason is None and answer["finish"] == 1 and ids and ids[-1] in stop_token_ids:
         reason = ids[-1]
     return CompletionOutput(
-        index=index, text=answer["text"], token_ids=ids, logprobs=logprobs, finish_reason=_FINISH[answer["finish"]],
+        index=index, text=shown_text(params, answer["text"]), token_ids=ids, logprobs=logprobs, finish_reason=_FINISH[answer["finish"]],
         cumulative_logprob=None if logprobs is None else float(np.sum(logprobs.values, dtype=np.float64)),
-        stop_reason=reason)
+        stop_reason=reason, digest=f"{answer['digest']:016x}" if answer["digest"] else None)
+
+
+def __getattr__(name: str):
+    absent.refuse_name(name, __name__)

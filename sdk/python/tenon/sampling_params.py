@@ -4,8 +4,10 @@ import copy
 import enum
 import json as json_format
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
+from . import absent
 from .errors import InvalidArgumentError, UnsupportedError
 
 
@@ -75,17 +77,28 @@ class BeamSearchParams:
     temperature: float = 0.0  # 0 and 1: log probabilities as the model has them
     length_penalty: float = 1.0
     include_stop_str_in_output: bool = False
+    structured_outputs: StructuredOutputsParams | None = None
+    skip_special_tokens: bool = True  # in the text of a beam, which has the prompt in it
+    watermarking: bool | None = None  # beams are not marked
+    allowed_token_ids: list[int] | None = None
+
+    def __post_init__(self):
+        if isinstance(self.beam_width, bool) or not isinstance(self.beam_width, Integral) or self.beam_width < 1:
+            raise InvalidArgumentError(f"beam_width is {self.beam_width!r} – it must be a whole number from 1 on")
+        if self.watermarking:
+            raise UnsupportedError(f"watermarking is {self.watermarking!r} – beams are not marked – leave it out")
 
 
 # Numbers that are sent whatever they are, so that a model's own advice does not change what is written here.
 _SENT = ("temperature", "top_p", "min_p", "presence_penalty", "frequency_penalty", "repetition_penalty")
 # Names of vLLM that Tenon has no counterpart for, and the values with which they ask for nothing.
 _WITHOUT_COUNTERPART = {
-    "detokenize": True, "skip_special_tokens": True, "spaces_between_special_tokens": True, "flat_logprobs": False,
+    "skip_special_tokens": True, "spaces_between_special_tokens": True, "flat_logprobs": False,
     "logprob_token_ids": None, "prompt_logprob_token_ids": None, "prompt_logprob_start": None, "stream_interval": None,
     "skip_reading_prefix_cache": None, "thinking_token_budget": None, "repetition_detection": None,
     "routed_experts_prompt_start": 0, "trace_decode_token_ids": None, "skip_clone": False,
     "return_last_hidden_states": False,
+    "watermarking": None,
 }
 
 
@@ -109,7 +122,8 @@ class SamplingParams:
                  output_kind: RequestOutputKind = RequestOutputKind.CUMULATIVE,
                  structured_outputs: StructuredOutputsParams | None = None,
                  logit_bias: dict[int, float] | None = None, allowed_token_ids: list[int] | None = None,
-                 extra_args: dict[str, Any] | None = None, bad_words: list[str] | None = None, **parameters: Any):
+                 extra_args: dict[str, Any] | None = None, bad_words: list[str] | None = None, detokenize: bool = True,
+                 **parameters: Any):
         self.n = n
         self.presence_penalty = presence_penalty
         self.frequency_penalty = frequency_penalty
@@ -118,14 +132,14 @@ class SamplingParams:
         self.top_p = top_p
         self.top_k = top_k
         self.min_p = min_p
-        self.seed = seed
+        self.seed = None if seed == -1 else seed  # as in vLLM
         self.stop = [stop] if isinstance(stop, str) else list(stop or [])
         self.stop_token_ids = list(stop_token_ids or [])
         self.ignore_eos = ignore_eos
         self.max_tokens = max_tokens
         self.min_tokens = min_tokens
-        self.logprobs = logprobs
-        self.prompt_logprobs = prompt_logprobs
+        self.logprobs = 1 if logprobs is True else logprobs
+        self.prompt_logprobs = 1 if prompt_logprobs is True else prompt_logprobs
         self.include_stop_str_in_output = include_stop_str_in_output
         self.output_kind = output_kind
         self.structured_outputs = structured_outputs
@@ -133,12 +147,19 @@ class SamplingParams:
         self.allowed_token_ids = allowed_token_ids
         self.extra_args = extra_args
         self.bad_words = list(bad_words or [])
+        self.detokenize = detokenize
+        if self.stop and not detokenize:
+            raise InvalidArgumentError(f"stop is {self.stop!r}, but detokenize is {detokenize!r} – stops are looked for in the "
+                                       "text – leave one of them out")
+        if parameters.get("watermarking") is False:
+            parameters.setdefault("watermark_delta", 0.0)
+            del parameters["watermarking"]
         self.parameters = {name: value for name, value in parameters.items() if not _asks_nothing(name, value)}
 
     @classmethod
     def from_optional(cls, **given: Any) -> "SamplingParams":
-        """What is None is the default."""
-        return cls(**{name: value for name, value in given.items() if value is not None})
+        """What is None is the default, but `max_tokens`, whose None is what fits into the context."""
+        return cls(**{name: value for name, value in given.items() if value is not None or name == "max_tokens"})
 
     def clone(self) -> "SamplingParams":
         return copy.deepcopy(self)
@@ -152,8 +173,15 @@ class SamplingParams:
         shown.update(self.parameters)
         return f"SamplingParams({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
 
+    def _check(self) -> None:
+        """What the library would say under another name."""
+        for name, value in (("n", self.n), ("seed", self.seed)):
+            if value is not None and (isinstance(value, bool) or not isinstance(value, Integral) or value < (name == "n")):
+                raise InvalidArgumentError(f"{name} is {value!r} – it must be a whole number from {int(name == 'n')} on")
+
     def settings(self, most_tokens: int) -> list[tuple[str, str]]:
         """Names and values as libtenon has them; `most_tokens` is what fits after the prompt."""
+        self._check()
         made = [(name, _written(getattr(self, name))) for name in _SENT]
         made.append(("top_k", _written(0 if self.top_k == -1 else self.top_k)))
         made.append(("max_tokens", _written(max(1, most_tokens) if self.max_tokens is None else self.max_tokens)))
@@ -205,3 +233,7 @@ def _written(value: Any) -> str:
     if isinstance(value, (list, tuple, dict)):
         return json_format.dumps(value)
     return str(value)
+
+
+def __getattr__(name: str):
+    absent.refuse_name(name, __name__)

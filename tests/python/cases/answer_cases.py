@@ -41,14 +41,14 @@ def drawn_request(random_numbers):
 
 
 def program_answers(requests):
-    """[[tokens and text of each sample] of each request]"""
+    """[[tokens, text and digest of each sample] of each request]"""
     with tempfile.TemporaryDirectory() as folder:
         file = pathlib.Path(folder) / "requests.jsonl"
         file.write_text("".join(json.dumps({"prompt": prompt, **names}) + "\n" for prompt, names, _ in requests))
         done = subprocess.run([program(), "run", "--file", file, "--json"], capture_output=True, text=True, check=True)
     answers = [[] for _ in requests]
     for one in sorted(json.loads(done.stdout)["requests"], key=lambda one: (one["index"], one["sample"])):
-        answers[one["index"]].append((one["tokens"], one["text"]))
+        answers[one["index"]].append((one["tokens"], one["text"], one["digest"]))
     return answers
 
 
@@ -58,14 +58,17 @@ class Answers(unittest.TestCase):
         cls.llm = LLM()
         cls.addClassCleanup(cls.llm.close)
 
-    def test_drawn_requests_get_the_tokens_of_the_program(self):
+    def test_drawn_requests_get_the_tokens_and_digests_of_the_program(self):
         random_numbers = random.Random(7)
         requests = [drawn_request(random_numbers) for _ in range(500)]
-        outputs = self.llm.generate([prompt for prompt, _, _ in requests],
-                                    [SamplingParams(**ours) for _, _, ours in requests], use_tqdm=False)
-        said = [[(one.token_ids, one.text) for one in output.outputs] for output in outputs]
+        with LLM(digests=True) as llm:
+            outputs = llm.generate([prompt for prompt, _, _ in requests],
+                                   [SamplingParams(**ours) for _, _, ours in requests], use_tqdm=False)
+        said = [[(one.token_ids, one.text, one.digest) for one in output.outputs] for output in outputs]
         for request, ours, expected in zip(requests, said, program_answers(requests), strict=True):
             self.assertEqual(ours, expected, request)
+        self.assertGreater(len({digest for answers in said for _, _, digest in answers}), 400)
+        self.assertIsNone(self.llm.generate(TALES[0], GREEDY)[0].outputs[0].digest)
 
     def test_a_prompt_comes_in_every_form(self):
         ids = self.llm.get_tokenizer().encode(TALES[0])

@@ -19,7 +19,7 @@ from tenon.engine.arg_utils import AsyncEngineArgs
 from tenon.engine.arg_utils import EngineArgs as EngineArgsThere
 from tenon.inputs import TextPrompt, TokensPrompt
 from tenon.lora.request import LoRARequest
-from tenon.opening import names_of_vllm
+from tenon.vllm_settings import names_of_vllm
 from tenon.outputs import RequestOutput
 from tenon.sampling_params import RequestOutputKind
 from tenon.utils.argparse_utils import FlexibleArgumentParser as ParserThere
@@ -79,8 +79,6 @@ class Offline(unittest.TestCase):
         params = SamplingParams(temperature=0)
         one, two = self.llm.generate(given, params, priority=[0, 0], use_tqdm=False)
         self.assertEqual(one.outputs[0].token_ids, two.outputs[0].token_ids)
-        with self.assertRaisesRegex(UnsupportedError, "priority is"):
-            self.llm.generate(given, params, priority=[0, 1])
 
     def test_a_bar_of_ones_own(self):
         seen = []
@@ -291,7 +289,7 @@ class Offline(unittest.TestCase):
         self.assertFalse(hasattr(tenon, "nobodys"))
         for setting, value in [("dtype", "float16"), ("quantization", "fp8"), ("tensor_parallel_size", 4), ("runner", "draft"),
                                ("load_format", "mistral"), ("logits_processors", ["x:Y"]), ("pooler_config", {"a": 1}),
-                               ("speculative_config", {"method": "ngram"})]:
+                               ("kv_cache_dtype", "fp8"), ("moe_backend", "triton"), ("enable_eplb", True)]:
             with self.assertRaisesRegex(UnsupportedError, f"{setting} is "):
                 LLM(MODEL, **{setting: value})
         for call in (lambda: self.llm.generate("a", tokenization_kwargs={"truncation": True}),

@@ -11,8 +11,9 @@ import unittest
 import warnings
 
 import tenon
-from tenon import LLM, AsyncLLM, RequestOutputKind, SamplingParams, StructuredOutputsParams, TenonError
-from tenon.opening import overrides
+from tenon import (LLM, AsyncLLM, BeamSearchParams, RequestOutputKind, SamplingParams, StructuredOutputsParams,
+                   TenonError)
+from tenon.opening import overrides, pipeline_file
 from tenon.program import program
 
 GREEDY = SamplingParams(temperature=0, max_tokens=12)
@@ -71,7 +72,16 @@ class Words(unittest.TestCase):
             (lambda: self.llm.chat("hello"), tenon.InvalidArgumentError, "a list of messages"),
             (lambda: self.llm.chat([{"content": {1}}]), tenon.InvalidArgumentError, "JSON"),
             (lambda: self.llm.embed("a", pooling="all"), tenon.InvalidArgumentError, "last, mean or first"),
-            (lambda: SamplingParams(detokenize=False), tenon.UnsupportedError, "detokenize"),
+            (lambda: SamplingParams(skip_special_tokens=False), tenon.UnsupportedError, "skip_special_tokens"),
+            (lambda: SamplingParams(detokenize=False, stop="a"), tenon.InvalidArgumentError, "detokenize is False"),
+            (lambda: self.llm.generate("a", SamplingParams(n=0)), tenon.InvalidArgumentError, "n is 0"),
+            (lambda: self.llm.generate("a", SamplingParams(n="2")), tenon.InvalidArgumentError, "n is '2'"),
+            (lambda: self.llm.generate("a", SamplingParams(seed=-5)), tenon.InvalidArgumentError, "seed is -5"),
+            (lambda: self.llm.generate("a", SamplingParams(allowed_token_ids=[])), tenon.InvalidArgumentError,
+             "allowed_tokens is empty"),
+            (lambda: self.llm.generate("a", priority="x"), tenon.InvalidArgumentError, "priority is 'x'"),
+            (lambda: self.llm.generate("a", priority=[1, 2]), tenon.InvalidArgumentError, "1 prompts and 2 of priority"),
+            (lambda: BeamSearchParams(beam_width=0, max_tokens=1), tenon.InvalidArgumentError, "beam_width is 0"),
             (lambda: StructuredOutputsParams(), tenon.InvalidArgumentError, "no form"),
             (lambda: StructuredOutputsParams(regex="a", json_object=True), tenon.InvalidArgumentError, "regex and"),
             (lambda: StructuredOutputsParams(json={}, regex=""), tenon.InvalidArgumentError, "json and regex"),
@@ -127,6 +137,33 @@ class Words(unittest.TestCase):
         self.assertEqual(done.stdout, expected + "\n")
         self.assertEqual(subprocess.run([sys.executable, "-m", "tenon", "run", "--nonsense"], capture_output=True,
                                         check=False).returncode, 2)
+
+
+class Pipelines(unittest.TestCase):
+    def test_a_pipeline_explains_itself(self):
+        pipeline = tenon.Pipeline("prefix", kv_cache={"dtype": "i8"}, limits={"max_sequences": 3})
+        self.assertEqual(pipeline.values["kv_cache"]["dtype"], "i8")
+        self.assertEqual(pipeline.values["limits"]["max_sequences"], 3)
+        self.assertEqual(pipeline.origins["kv_cache.dtype"], "--set")
+        self.assertIn("prefix.toml", pipeline.origins["kv_cache.plugin"])
+        self.assertEqual(pipeline.facts["kv.dtype"], "i8")
+        self.assertRegex(repr(pipeline), r"^Pipeline\(.*kv_cache=prefix.*, hash=[0-9a-f]{16}\)$")
+        self.assertIn("# hash: " + pipeline.hash, str(pipeline))
+        self.assertIn("<td style='text-align:left'><b>&quot;i8&quot;</b></td>", pipeline._repr_html_())
+        with pipeline.open(threads=1) as llm:
+            self.assertIn("i8", llm.numerics)
+        with pipeline.open() as llm:
+            self.assertEqual(llm.pipeline_hash, pipeline.hash)
+        self.assertEqual(pipeline, tenon.Pipeline("prefix", kv_cache={"dtype": "i8"}, limits={"max_sequences": 3}))
+        self.assertNotEqual(pipeline, tenon.Pipeline("prefix"))
+        text = 'format = 1\nextends = "' + pipeline_file("default") + '"\n[scheduler]\nplugin = "static"\n'
+        self.assertEqual(tenon.Pipeline(text).values["scheduler"]["plugin"], "static")
+
+    def test_parts_that_do_not_fit_say_why(self):
+        with self.assertRaisesRegex(tenon.InvalidArgumentError, "do not fit\n.*2048"):
+            tenon.Pipeline(kv_cache={"plugin": "naive", "block_tokens": 16})
+        with self.assertRaisesRegex(tenon.NotFoundError, "no bundled pipeline 'nobodys'"):
+            tenon.Pipeline("nobodys")
 
 
 class Coroutines(unittest.IsolatedAsyncioTestCase):

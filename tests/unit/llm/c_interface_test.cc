@@ -61,10 +61,11 @@ struct Given {
   }
 };
 
-tenon_llm* opened(uint32_t max_calls = 0) {
+tenon_llm* opened(uint32_t max_calls = 0, uint32_t digests = 0) {
   tenon_llm_options options = sized<tenon_llm_options>();
   options.threads = 2;
   options.max_calls = max_calls;
+  options.digests = digests;
   tenon_llm* llm = nullptr;
   EXPECT_EQ(message(tenon_llm_open(&options, &llm)), "");
   return llm;
@@ -382,11 +383,35 @@ TEST_F(CInterface, handles_that_were_given_back_are_refused) {
   EXPECT_THAT(message(tenon_llm_get_facts(llm_, &facts)), HasSubstr("it was closed"));
 }
 
+TEST(Digests, are_there_if_they_were_asked_for_and_equal_for_equal_logits) {
+  std::vector<uint64_t> digests;
+  for (const uint32_t wanted : {1u, 1u, 0u}) {
+    tenon_llm* llm = opened(0, wanted);
+    tenon_call* call = nullptr;
+    const Given given(kPrompt, kShort);
+    ASSERT_EQ(message(tenon_llm_submit(llm, &given.request, &call)), "");
+    ASSERT_EQ(message(tenon_llm_call_wait(call)), "");
+    tenon_llm_answer answer = sized<tenon_llm_answer>();
+    ASSERT_EQ(message(tenon_llm_call_answer(call, 0, &answer)), "");
+    digests.push_back(answer.digest);
+    EXPECT_EQ(message(tenon_llm_call_release(call)), "");
+    EXPECT_EQ(message(tenon_llm_close(llm)), "");
+  }
+  EXPECT_NE(digests[0], 0u);
+  EXPECT_EQ(digests[0], digests[1]);
+  EXPECT_EQ(digests[2], 0u);
+}
+
 TEST_F(CInterface, what_a_request_gets_wrong_is_named) {
   const auto said = [this](const Settings& settings) { return refused({kPrompt, settings}); };
   EXPECT_THAT(said({{"temprature", "1"}}).message,
               HasSubstr("there is no setting 'temprature' here; did you mean 'temperature'?"));
   EXPECT_THAT(said({{"temperature", "warm"}}).message, HasSubstr("temperature"));
+  EXPECT_THAT(said({{"allowed_tokens", "[]"}}).message, HasSubstr("allowed_tokens is empty"));
+  for (const char* priority : {"high", "1.5", "", "2147483648"}) {
+    EXPECT_THAT(said({{"priority", priority}}).message,
+                HasSubstr("it must be a whole number from -2147483648 to 2147483647"));
+  }
   EXPECT_THAT(said({{"regex", "("}}).message, testing::Not(testing::IsEmpty()));
   EXPECT_THAT(said({{"regex", "a"}, {"json_object", "true"}}).message, HasSubstr("two forms"));
   EXPECT_THAT(said({{"json_object", "yes"}}).message, HasSubstr("it must be true"));

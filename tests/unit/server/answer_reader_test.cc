@@ -113,6 +113,37 @@ TEST(AnswerReader, delivers_a_call_that_was_forced_as_it_comes_and_cut_where_the
             (Parts{{Kind::tool_call, "weather"}, {Kind::arguments, R"({"city": "Oslo"})"}}));
 }
 
+TEST(AnswerReader, streams_a_call_as_it_comes) {
+  api::GenerationCall call = call_with(api::ToolUse());
+  call.stream = true;
+  const auto factory =
+      make_answer_reader({ToolCallFormat::hermes, ReasoningFormat::think}, nullptr);
+  const auto reader = factory({.call = call, .prompt_text = "hello", .prompt_ids = {}});
+  std::vector<AnswerPart> parts;
+  reader->push(R"(<tool_call>{"name": "weather", "arguments": {"city": "Os)", {}, parts);
+  ASSERT_EQ(parts.size(), 2u);
+  EXPECT_EQ(parts[0].kind, Kind::tool_call);
+  EXPECT_EQ(parts[0].text, "weather");
+  EXPECT_EQ(parts[1].text, R"({"city": "Os)");
+  parts.clear();
+  reader->push("lo\"", {}, parts);
+  ASSERT_EQ(parts.size(), 1u);
+  EXPECT_EQ(parts[0].text, "lo\"");
+  // It is the same call in the end.
+  api::GenerationCall whole = call_with(api::ToolUse());
+  EXPECT_EQ(read(call, kTwoCalls), read(whole, kTwoCalls));
+}
+
+TEST(AnswerReader, streams_what_there_is_of_a_call_that_breaks_off) {
+  api::GenerationCall call = call_with(api::ToolUse());
+  call.stream = true;
+  const Parts half = {{Kind::tool_call, "weather"}, {Kind::arguments, R"({"city": "Os)"}};
+  EXPECT_EQ(read(call, R"(<tool_call>{"name": "weather", "arguments": {"city": "Os)"), half);
+  // Before its name is there, it may be none.
+  const std::string name = "<tool_call>{\"name\": \"weather\", \"argum";
+  EXPECT_EQ(read(call, name), (Parts{{Kind::content, name}}));
+}
+
 TEST(AnswerReader, takes_an_answer_that_was_held_to_a_form_as_it_is) {
   api::GenerationCall call = call_with(api::ToolUse());
   call.form = api::AnswerForm{.form = "json_object", .definition = {}};

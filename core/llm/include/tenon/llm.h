@@ -63,7 +63,8 @@ class [[nodiscard]] Result {
 };
 
 // Names and values as texts, as in docs/formats/generation.md: {{"temperature", "0.7"}}. Also
-// "json_schema", "json_object", "regex" and "grammar" (docs/structured-output.md).
+// "json_schema", "json_object", "regex" and "grammar" (docs/structured-output.md), and "priority":
+// a whole number, of which the lowest runs first where the scheduler looks at it.
 using Settings = std::vector<std::pair<std::string, std::string>>;
 
 // Empty members, and 0, leave it to the pipeline.
@@ -75,6 +76,7 @@ struct Options {
   std::vector<std::string> plugin_path;  // folders to look for plugins in first
   uint32_t threads = 0;                  // workers of the executor
   uint32_t max_calls = 0;                // not ended at the same time; 0 = 1024
+  bool digests = false;                  // answers have a digest; hashing their logits takes time
 };
 
 struct Message {
@@ -110,6 +112,7 @@ struct Answer {
   std::string stop;            // the stop string that matched; empty = none
   uint32_t prompt_tokens = 0;  // that the prompt has
   uint32_t reused_tokens = 0;  // of them, whose K and V were there already
+  uint64_t digest = 0;         // of the logits, as `tenon run --json` has it, with Options::digests
 };
 
 // New output of a call, borrowed for the callback. A text may lag behind its tokens.
@@ -178,6 +181,7 @@ class Call {
       if (raw.stop != nullptr) answer.stop = raw.stop;
       answer.prompt_tokens = raw.prompt_tokens;
       answer.reused_tokens = raw.reused_tokens;
+      answer.digest = raw.digest;
     }
     return answers;
   }
@@ -216,6 +220,7 @@ class Pipeline {
     raw.size = sizeof(raw);
     raw.threads = options.threads;
     raw.max_calls = options.max_calls;
+    raw.digests = options.digests ? 1 : 0;
     raw.config = text(options.config);
     raw.config_text = text(options.config_text);
     raw.model = text(options.model);

@@ -90,6 +90,8 @@ typedef struct tenon_llm_options {
   size_t override_count;          /* entries of overrides */
   const char* const* plugin_path; /* folders to look for plugins in first */
   size_t plugin_path_count;       /* entries of plugin_path */
+  uint32_t digests;               /* 1: answers have a digest; hashing their logits takes time */
+  uint32_t reserved_too;          /* 0 */
 } tenon_llm_options;
 
 /* Opens a pipeline: reads its files, loads its plugins and the model's weights, and starts its
@@ -116,6 +118,7 @@ TENON_LLM_API tenon_llm_error* tenon_llm_get_facts(tenon_llm* llm, tenon_llm_fac
 /* A parameter by its name in docs/formats/generation.md ("max_tokens", "temperature", "stop", …),
  * and its value as text; of lists a JSON list, or one entry. Also what an answer must look like
  * (docs/structured-output.md): "json_schema", "json_object" (the value "true"), "regex", "grammar".
+ * And "priority": a whole number, of which the lowest runs first where the scheduler looks at it.
  */
 typedef struct tenon_llm_setting {
   const char* name;
@@ -224,6 +227,8 @@ typedef struct tenon_llm_answer {
   const char* stop;      /* the stop string that matched; NULL = none */
   uint32_t prompt_tokens;
   uint32_t reused_tokens; /* of the prompt, whose K and V were there already */
+  uint64_t digest; /* of the logits that the tokens were drawn from, as `tenon run --json` has it;
+                      0 without the option "digests" */
 } tenon_llm_answer;
 
 /* Answers of a call that has ended: `samples` of them, one if nobody asked for more. */
