@@ -110,6 +110,7 @@ inline uint64_t set_digest() {
   add_products<sdk::Q4Block>(numbers, digest);
   add_products<sdk::Q4MinBlock>(numbers, digest);
   add_products<sdk::Q5Block>(numbers, digest);
+  add_products<sdk::Q5SuperBlock>(numbers, digest);
   add_products<sdk::Q4SuperBlock>(numbers, digest);
   add_products<sdk::Q6SuperBlock>(numbers, digest);
   add_products<sdk::Iq4SuperBlock>(numbers, digest);

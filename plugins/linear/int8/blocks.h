@@ -51,21 +51,34 @@ template <class F>
 constexpr bool has_bias() {
   return F::kShape.has_second() || F::kShape.small == sdk::SmallScales::shifted;
 }
-// Levels that need no more than seven bits are stored with 64 added, in every set.
-inline constexpr int32_t kNarrowOffset = 64;
+// The middle of codes of which a sum over all steps of a scale fits 16 bits, less that middle:
+// 16 · 2 · 8 products of x, of which the largest is 127, are below 2^15.
 template <class F>
-constexpr bool has_narrow_table() {
+inline constexpr int32_t kMiddle = 16 * static_cast<int32_t>(F::kShape.scales());
+// Whether all levels of a table are from -`most` to `most` - 1.
+template <class F>
+constexpr bool has_levels_within(int32_t most) {
   if (!kTable<F> || has_bias<F>()) return false;
   for (uint32_t i = 0; i < 16; ++i) {
     const float level = F::kShape.table[i] * level_units<F>();
-    if (level >= kNarrowOffset || level < -kNarrowOffset) return false;
+    if (level >= static_cast<float>(most) || level < static_cast<float>(-most)) return false;
   }
   return true;
 }
+// Levels that need no more than seven bits are stored with 64 added, in every set; small ones with
+// the middle of as many steps as have one scale.
+inline constexpr int32_t kNarrowOffset = 64;
+template <class F>
+constexpr bool has_narrow_table() {
+  return has_levels_within<F>(kNarrowOffset);
+}
+template <class F>
+inline constexpr bool kCentred = kTable<F> ? has_levels_within<F>(kMiddle<F>)
+                                           : 1 << (F::kShape.bits - 1) == kMiddle<F>;
 // What the bytes of a step are too large by.
 template <class F>
 constexpr int32_t byte_offset() {
-  if (has_narrow_table<F>()) return kNarrowOffset;
+  if (has_narrow_table<F>()) return kCentred<F> ? kMiddle<F> : kNarrowOffset;
   if (kTable<F>) return static_cast<int32_t>(kStoredOffset[0]);
   if (kTimesSmall<F> && !has_bias<F>()) return static_cast<int32_t>(kStoredOffset[0]);
   if (!has_bias<F>()) return static_cast<int32_t>(F::kShape.zero);
@@ -101,15 +114,20 @@ struct DotOfFormat {
   static constexpr bool kWide = (kTable<F> && !has_narrow_table<F>()) || F::kShape.bits == 8;
   static constexpr bool kNibbles =
       !kTable<F> && F::kShape.bits <= 4 && F::kShape.small != sdk::SmallScales::shifted_halves;
-  using Narrow = std::conditional_t<kNibbles && !kTimesSmall<F>, DotQ4, DotUnsigned>;
+  using Unsigned = std::conditional_t<kCentred<F>, DotCentred<has_bias<F>()>, DotUnsigned>;
+  using Narrow = std::conditional_t<kNibbles && !kTimesSmall<F>, DotQ4, Unsigned>;
   using Wide = std::conditional_t<F::kShape.bits == 8, DotU8, DotLevels>;
   using Type = std::conditional_t<kWide, Wide, Narrow>;
+  // Of bytes that were widened.
+  static constexpr bool kSplit = kSplitsSigns && kWide;
+  using Widened = std::conditional_t<kSplit, DotSplit, Type>;
 };
 
 // As the panel stores it. F: the struct of the format.
 template <class F>
 struct PackedBlocks : sdk::QuantSteps<F, kPanelVectors> {
   using Block = F;
+  using Product = typename DotOfFormat<F>::Type;
   using Steps = sdk::QuantSteps<F, kPanelVectors>;
   static constexpr bool kPacked = true;
   static constexpr Format kFormat = F::kShape.format;
@@ -183,6 +201,8 @@ template <class F>
 struct WidenedBlocks {
   using Packed = PackedBlocks<F>;
   using Block = F;
+  using Product = typename DotOfFormat<F>::Widened;
+  static constexpr bool kSplit = DotOfFormat<F>::kSplit;
   static constexpr bool kPacked = false;
   static constexpr Format kFormat = Packed::kFormat;
   static constexpr uint32_t kGroups = 1;
@@ -190,15 +210,15 @@ struct WidenedBlocks {
   static constexpr uint32_t kScales = Packed::kScales;
   static constexpr uint32_t kBiases = Packed::kBiases;
   [[gnu::always_inline]] static uint32_t block_groups(uint32_t) { return 1; }
-  // In front of the bytes, an f32 for each column: scales, that of joined sums, biases. Two at
-  // least.
+  // In front of the bytes, an f32 for each column: scales, that of joined sums, biases; and, of
+  // bytes that are split, what sums start with. Two at least.
   static constexpr uint32_t kBiasAt = kScales + (kJoinedSums ? 1 : 0);
-  static constexpr uint32_t kUsedFactors = kBiasAt + kBiases;
+  static constexpr uint64_t kStartsAt = (kBiasAt + kBiases) * uint64_t{kPanelColumns} * 4;
+  static constexpr uint32_t kUsedFactors = kBiasAt + kBiases + (kSplit ? 1 : 0);
   static constexpr uint32_t kFactors = kUsedFactors > 2 ? kUsedFactors : 2;
   static constexpr uint64_t kBytesAt = kFactors * uint64_t{kPanelColumns} * 4;
   static constexpr uint64_t kHeaderBytes = 0;
-  static constexpr uint64_t kGroupBytes =
-      kBytesAt + uint64_t{kPanelColumns} * sdk::kQuantGroupValues;
+  static constexpr uint64_t kGroupBytes = kBytesAt + kSignsAfter * (kSplit ? 2 : 1);
   static constexpr uint64_t kBlockBytes = kGroupBytes;
 
   [[gnu::always_inline]] static const std::byte* small_of(const std::byte*, const std::byte* group,
@@ -221,6 +241,10 @@ struct WidenedBlocks {
                                                     uint32_t v, uint32_t s) {
     return (sdk::StepBytes)simd::load(group + kBytesAt + (s * kPanelVectors + v) * kVectorBytes);
   }
+  // Of split bytes, whose magnitudes are `step`.
+  [[gnu::always_inline]] static Bytes signs(const std::byte* group, uint32_t v, uint32_t s) {
+    return load_bytes(group + kBytesAt + kSignsAfter + (s * kPanelVectors + v) * kVectorBytes);
+  }
 
  private:
   [[gnu::always_inline]] static F32 factor(const std::byte* group, uint32_t index, uint32_t v) {
@@ -228,7 +252,7 @@ struct WidenedBlocks {
   }
 };
 inline constexpr uint64_t kWidestGroupBytes =
-    uint64_t{kPanelColumns} * (sdk::kQuantGroupValues + 5 * sizeof(float));
+    uint64_t{kPanelColumns} * 5 * sizeof(float) + kSignsAfter * (kSplitsSigns ? 2 : 1);
 
 template <class L>
 concept IsBlocks = requires {
@@ -263,11 +287,12 @@ const std::byte* widen(const std::byte* block, uint32_t groups, uint32_t block_g
           const F32 bias = L::bias(block, small, v, which, L::scale(block, small, v, 0));
           put(W::kBiasAt + which, bias);
         }
-#pragma GCC unroll 8
-        for (uint32_t s = 0; s < 8; ++s) {
-          store_bytes((Bytes)L::step(group, small, v, s),
-                      out + W::kBytesAt + (s * kPanelVectors + v) * kVectorBytes);
-        }
+      }
+      const auto bytes = [&](uint32_t v, uint32_t s) { return (Bytes)L::step(group, small, v, s); };
+      if constexpr (W::kSplit) {
+        split_group<DotSplit>(out + W::kStartsAt, out + W::kBytesAt, bytes);
+      } else {
+        store_group(out + W::kBytesAt, bytes);
       }
     }
   }

@@ -42,6 +42,10 @@ inline constexpr const char* kSetName = "int8.2/avx512_vnni";
 // Whether codes may become other bytes before they are multiplied. The other sets' products of
 // bytes beyond nibbles, or with signs, cost more than that saves.
 inline constexpr bool kChangesCodes = true;
+// Whether RowGroup's starts are those of either lane of a column (DotCentred).
+inline constexpr bool kLaneStarts = false;
+// Whether signed bytes that many rows are multiplied with are split beforehand (DotSplit).
+inline constexpr bool kSplitsSigns = false;
 // The instruction multiplies unsigned by signed bytes: q8_0 is stored with 128 added.
 inline constexpr uint32_t kStoredOffset[3] = {128, 8, 0};
 // Sums start at the bits of 1.5·2^23: what is added to the bits is added to the number, so no
@@ -105,6 +109,9 @@ using DotU8 = Dot;
 using DotLevels = Dot;
 using DotQ4 = Dot;
 using DotUnsigned = Dot;
+template <bool>
+using DotCentred = Dot;
+using DotSplit = Dot;
 
 #elif defined(__AVX2__)
 
@@ -140,6 +147,8 @@ inline constexpr const char* kSetName = "int8.2/avx2";
 // numerics. u8 is signed as there, since its zero is rounded with what it is stored with.
 #define TENON_INT8_SET avx_vnni
 inline constexpr bool kChangesCodes = true;
+inline constexpr bool kLaneStarts = false;
+inline constexpr bool kSplitsSigns = false;
 inline constexpr uint32_t kStoredOffset[3] = {128, 8, 128};
 inline constexpr int32_t kStartBits = 0x4b400000;
 
@@ -196,11 +205,16 @@ struct DotU8 : Dot {
 using DotQ8 = Dot;
 using DotQ4 = Dot;
 using DotUnsigned = Dot;
+template <bool>
+using DotCentred = Dot;
+using DotSplit = Dot;
 
 #else
 
 #define TENON_INT8_SET avx2
 inline constexpr bool kChangesCodes = false;
+inline constexpr bool kLaneStarts = true;
+inline constexpr bool kSplitsSigns = true;
 inline constexpr uint32_t kStoredOffset[3] = {0, 8, 128};
 inline constexpr int32_t kStartBits = 0;
 
@@ -235,6 +249,32 @@ struct DotQ8 : DotBase {
     return simd::mul(whole(sum, start), scale);
   }
 };
+
+// The same with magnitudes and signs made beforehand: a negative w takes ~x, which is -x - 1, so
+// its magnitude is missing and sums start with it (split_bytes). The sign of x would take a port
+// that products need; inverting it does not.
+struct DotSplit : DotBase {
+  struct Weights {
+    Bytes magnitude, negative;  // negative: all bits of the byte
+  };
+  [[gnu::always_inline]] static Sum add(Sum sum, Weights w, X x) {
+    const __m256i pairs = _mm256_maddubs_epi16(w.magnitude, _mm256_xor_si256(x, w.negative));
+    return now(_mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1))));
+  }
+  [[gnu::always_inline]] static F32 whole(Sum sum, int32_t) { return _mm256_cvtepi32_ps(sum); }
+  [[gnu::always_inline]] static F32 value(Sum sum, int32_t start, Scale scale) {
+    return simd::mul(whole(sum, start), scale);
+  }
+};
+// Splits the bytes of a step, and adds to what sums start with.
+[[gnu::always_inline]] inline DotSplit::Weights split_bytes(Bytes bytes, DotSplit::Sum& start) {
+  const DotSplit::Weights w{_mm256_abs_epi8(bytes),
+                            _mm256_cmpgt_epi8(_mm256_setzero_si256(), bytes)};
+  const __m256i pairs =
+      _mm256_maddubs_epi16(_mm256_and_si256(w.magnitude, w.negative), _mm256_set1_epi8(1));
+  start = _mm256_add_epi32(start, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+  return w;
+}
 
 // Bytes without a sign, below 128.
 struct DotUnsigned : DotBase {
@@ -272,6 +312,31 @@ struct DotQ4 : DotBase {
   }
 };
 
+// Codes that are at most 16 from 16 where eight steps have one scale, 32 from 32 where four have:
+// less that middle, a lane's sum of pairs fits 16 bits, so it may go round on the way there. Sums
+// start at what the middle takes from either lane of a column. `from_zero`: it is given back in the
+// end.
+template <bool from_zero>
+struct DotCentred : DotBase {
+  struct Weights {
+    Bytes bytes;
+  };
+  [[gnu::always_inline]] static Weights weights(Bytes bytes) { return {bytes}; }
+  [[gnu::always_inline]] static Sum start(int32_t lanes) { return _mm256_set1_epi32(lanes); }
+  [[gnu::always_inline]] static Sum add(Sum sum, Weights w, X x) {
+    return now(_mm256_add_epi16(sum, _mm256_maddubs_epi16(w.bytes, x)));
+  }
+  [[gnu::always_inline]] static F32 whole(Sum sum, int32_t lanes) {
+    const __m256i ones = _mm256_set1_epi16(1);
+    Sum all = _mm256_madd_epi16(sum, ones);
+    if constexpr (from_zero) all = _mm256_sub_epi32(all, _mm256_madd_epi16(start(lanes), ones));
+    return _mm256_cvtepi32_ps(all);
+  }
+  [[gnu::always_inline]] static F32 value(Sum sum, int32_t lanes, Scale scale) {
+    return simd::mul(whole(sum, lanes), scale);
+  }
+};
+
 using DotU8 = DotQ8;
 using DotLevels = DotQ8;
 
@@ -286,6 +351,8 @@ using Bytes = Words;
 #define TENON_INT8_SET portable
 inline constexpr const char* kSetName = "int8.2/portable";
 inline constexpr bool kChangesCodes = false;
+inline constexpr bool kLaneStarts = false;
+inline constexpr bool kSplitsSigns = false;
 inline constexpr uint32_t kStoredOffset[3] = {0, 8, 128};
 inline constexpr int32_t kStartBits = 0;
 
@@ -355,6 +422,9 @@ using DotU8 = DotQ8;
 using DotLevels = DotQ8;
 using DotQ4 = DotQ8;
 using DotUnsigned = DotQ8;
+template <bool>
+using DotCentred = DotQ8;
+using DotSplit = DotQ8;
 
 #endif
 

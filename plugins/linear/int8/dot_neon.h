@@ -25,6 +25,8 @@ using simd::F32;
 using Bytes = int8x16_t;
 inline constexpr const char* kSetName = "int8.2/neon";
 inline constexpr bool kChangesCodes = false;
+inline constexpr bool kLaneStarts = false;
+inline constexpr bool kSplitsSigns = false;
 inline constexpr uint32_t kStoredOffset[3] = {0, 8, 128};
 inline constexpr int32_t kStartBits = 0;
 
@@ -207,6 +209,9 @@ using DotU8 = Dot;
 using DotLevels = Dot;
 using DotQ4 = Dot;
 using DotUnsigned = Dot;
+template <bool>
+using DotCentred = Dot;
+using DotSplit = Dot;
 
 #else
 
@@ -269,6 +274,9 @@ using DotU8 = DotOfHalves<2>;
 using DotLevels = DotOfHalves<2>;
 using DotUnsigned = DotOfHalves<2>;
 using DotQ4 = DotOfHalves<8>;  // nibbles and less: 8 · 15 · 127
+template <bool>
+using DotCentred = DotOfHalves<8>;  // 8 · 32 · 127, or four steps of twice as much
+using DotSplit = DotQ8;
 
 #endif
 

@@ -46,6 +46,9 @@ struct RowGroup {
   float sum;  // of q, times scale
   // What a sum over the group starts with, for weights of q8_0 and q4_0: it takes back what their
   // unsigned values add. Of either half, for weights that are 32 too large.
+  // Where bytes are signed and lanes of 16 bits are added, start[0] and half_start hold two numbers
+  // of 16 bits: what sums of the even and of the odd pairs of k start with, for weights that are 16
+  // too large, and 32 in either half (lane_starts in prepare.h).
   int32_t start[2];
   int32_t half_start[2];
   float half_sum[2];  // as `sum`

@@ -19,9 +19,10 @@ inline constexpr uint32_t kPassPanels = 8;
 // From here on a pass takes several panels.
 inline constexpr uint32_t kManyRows = 65;
 // From here on scales, and narrow weights, are widened once a block instead of once a tile. Two
-// packed tiles of eight rows are faster than three of widened weights.
+// packed tiles of eight rows are faster than three of widened weights. Bytes that are split gain by
+// it earlier.
 constexpr uint32_t widen_rows(Format format) {
-  if (format == Format::q8_0) return 8 * kTileRows;
+  if (format == Format::q8_0) return (kSplitsSigns ? 4 : 8) * kTileRows;
   if (format == Format::q4_0) return 4 * kTileRows;
   return simd::kRegisters == 32 ? 2 * kMostPackedRows + 1 : 2 * kTileRows;
 }
@@ -84,22 +85,20 @@ inline const std::byte* block_of_x(const MultiplyTask& task, const Pass& pass, u
 template <class L>
 requires(!IsBlocks<L>) const std::byte* widen(const std::byte* from, uint32_t groups, uint32_t,
                                               std::byte* to) {
-  constexpr uint32_t kWords = 8 / L::kSteps;
   const std::byte* made = to;
   for (uint32_t g = 0; g < groups; ++g) {
     for (uint32_t v = 0; v < kPanelVectors; ++v) {
       simd::store(reinterpret_cast<float*>(to) + v * simd::kLanes, L::scale(from, v));
     }
     const std::byte* words = from + L::kScaleBytes;
-    std::byte* bytes = to + Widened<L>::kScaleBytes;
-    for (uint32_t j = 0; j < kWords; ++j) {
-      for (uint32_t v = 0; v < kPanelVectors; ++v) {
-        const Bytes word = load_bytes(words + (j * kPanelVectors + v) * kVectorBytes);
-        for (uint32_t h = 0; h < L::kSteps; ++h) {
-          store_bytes(L::part(word, h),
-                      bytes + ((j * L::kSteps + h) * kPanelVectors + v) * kVectorBytes);
-        }
-      }
+    const auto bytes = [words](uint32_t v, uint32_t s) {
+      const uint32_t word = s / L::kSteps * kPanelVectors + v;
+      return L::part(load_bytes(words + word * kVectorBytes), s % L::kSteps);
+    };
+    if constexpr (Widened<L>::kSplit) {
+      split_group<DotSplit>(to + Widened<L>::kStartsAt, to + Widened<L>::kScaleBytes, bytes);
+    } else {
+      store_group(to + Widened<L>::kScaleBytes, bytes);
     }
     from += kGroupBytes<L>;
     to += kGroupBytes<Widened<L>>;

@@ -6,6 +6,28 @@
 namespace tenon::int8 {
 namespace {
 
+#if defined(__AVX2__)
+// Of the pairs of each word of a half of q, the sums of the first and of the second ones, times
+// -32: as two numbers of 16 bits.
+[[gnu::always_inline]] inline __m128i lane_starts(const int8_t* half) {
+  const __m128i pairs =
+      _mm_maddubs_epi16(_mm_set1_epi8(1), _mm_loadu_si128(reinterpret_cast<const __m128i*>(half)));
+  __m128i sums = _mm_add_epi16(pairs, _mm_srli_si128(pairs, 8));
+  sums = _mm_add_epi16(sums, _mm_srli_si128(sums, 4));
+  return _mm_sub_epi16(_mm_setzero_si128(), _mm_slli_epi16(sums, 5));
+}
+
+// Replaces starts by those of lanes, where the set has such.
+inline void put_lane_starts(RowGroup& to) {
+  const __m128i halves[2] = {lane_starts(to.q), lane_starts(to.q + kGroupValues / 2)};
+  for (uint32_t half = 0; half < 2; ++half) to.half_start[half] = _mm_cvtsi128_si32(halves[half]);
+  to.start[0] =
+      _mm_cvtsi128_si32(_mm_add_epi16(_mm_srai_epi16(halves[0], 1), _mm_srai_epi16(halves[1], 1)));
+}
+#else
+inline void put_lane_starts(RowGroup&) {}
+#endif
+
 // x [32] as q · scale with |q| <= 127. A value that is not a number, or infinite, makes the scale
 // NaN and with it every product; values too small to be scaled become zero.
 inline void quantise(const float* x, RowGroup& to) {
@@ -40,6 +62,7 @@ inline void quantise(const float* x, RowGroup& to) {
         kStartBits - static_cast<int32_t>(kStoredOffset[format]) * (sums[0] + sums[1]);
   }
   to.sum = static_cast<float>(sums[0] + sums[1]) * to.scale;
+  if constexpr (kLaneStarts) put_lane_starts(to);
 }
 
 inline void prepare(const PrepareTask& task) {

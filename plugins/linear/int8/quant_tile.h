@@ -16,6 +16,12 @@
 namespace tenon::int8 {
 namespace {
 
+// What a sum over half of a group starts with, for bytes that are 32 too large.
+[[gnu::always_inline]] inline int32_t half_start(const RowGroup& row, uint32_t which) {
+  const int32_t start = row.half_start[which];
+  return kLaneStarts ? static_cast<int16_t>(start) + (start >> 16) : start;
+}
+
 // What a sum of bytes that are `offset` too large starts with, over a group or over half of it.
 template <int32_t offset, uint32_t scales>
 [[gnu::always_inline]] inline int32_t start_of(const RowGroup& row, uint32_t which) {
@@ -25,7 +31,7 @@ template <int32_t offset, uint32_t scales>
   if constexpr (scales == 1 && offset == static_cast<int32_t>(kStoredOffset[0])) {
     return row.start[0];
   }
-  const int32_t known = (scales == 2 ? row.half_start[which] : row.start[1]) - kStartBits;
+  const int32_t known = (scales == 2 ? half_start(row, which) : row.start[1]) - kStartBits;
   if constexpr (offset % kKnown == 0) return kStartBits + known * (offset / kKnown);
   // A multiple of what it is shifted by.
   return kStartBits + (known >> (scales == 2 ? 5 : 3)) * offset;
@@ -43,18 +49,31 @@ template <class L, uint32_t R>
                                             const std::byte* small, const std::byte* x,
                                             uint32_t which, const Ahead<L, R>& ahead,
                                             FirstHalves<L, R>& halves, TileSums<R>& sums) {
-  using D = typename DotOfFormat<typename L::Block>::Type;
+  using D = typename L::Product;
   static_assert(L::kBiases == 0 || L::kScales == 1 || L::kJoinedSums);  // added once a group
   constexpr uint32_t kSteps = 8 / L::kScales;
   const auto row = [x](uint32_t r) {
     return reinterpret_cast<const RowGroup*>(x + r * kRowBlockBytes);
   };
   const auto start = [&](uint32_t r) {
-    return start_of<start_offset<typename L::Block>(), L::kScales>(*row(r), which);
+    if constexpr (kLaneStarts && kCentred<typename L::Block>) {
+      return L::kScales == 2 ? row(r)->half_start[which] : row(r)->start[0];
+    } else {
+      return start_of<start_offset<typename L::Block>(), L::kScales>(*row(r), which);
+    }
   };
   typename D::Sum sum[R][kPanelVectors];
 #pragma GCC unroll 12
-  for (uint32_t r = 0; r < R; ++r) sum[r][0] = sum[r][1] = D::start(start(r));
+  for (uint32_t r = 0; r < R; ++r) {
+#pragma GCC unroll 2
+    for (uint32_t v = 0; v < kPanelVectors; ++v) {
+      if constexpr (is_split<L>()) {
+        sum[r][v] = load_bytes(group + L::kStartsAt + v * kVectorBytes);
+      } else {
+        sum[r][v] = D::start(start(r));
+      }
+    }
+  }
   if constexpr (kAddsSteps<D>) {
     D::template add_steps<kSteps>(sum, x, which * kSteps, ahead, [&](uint32_t v, uint32_t s) {
       return (Bytes)L::step(group, small, v, s);
@@ -65,8 +84,14 @@ template <class L, uint32_t R>
       ahead.step(s);
       typename D::Weights w[kPanelVectors];
 #pragma GCC unroll 2
-      for (uint32_t v = 0; v < kPanelVectors; ++v)
-        w[v] = D::weights((Bytes)L::step(group, small, v, s));
+      for (uint32_t v = 0; v < kPanelVectors; ++v) {
+        const auto bytes = (Bytes)L::step(group, small, v, s);
+        if constexpr (is_split<L>()) {
+          w[v] = {bytes, L::signs(group, v, s)};
+        } else {
+          w[v] = D::weights(bytes);
+        }
+      }
 #pragma GCC unroll 12
       for (uint32_t r = 0; r < R; ++r) {
         const auto four = D::broadcast(x + r * kRowBlockBytes + s * 4);

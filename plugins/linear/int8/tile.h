@@ -5,6 +5,7 @@
 // memory is f32 there as well: so its bits do not depend on what is computed beside it.
 #pragma once
 
+#include <type_traits>
 #include <utility>
 
 #include "plugins/linear/int8/dot.h"
@@ -54,19 +55,35 @@ struct PackedQ4 : PackedQ8 {
     return h == 0 ? low_nibbles(word) : high_nibbles(word);
   }
 };
-// Nibbles as bytes and scales as f32, made once a block when many rows read it.
+// Nibbles as bytes and scales as f32, made once a block when many rows read it. Signed bytes may be
+// split: then what sums start with stands after the scales, and signs after magnitudes.
 template <class Packed>
 struct Widened : Packed {
+  static constexpr bool kSplit = kSplitsSigns && Packed::kFormat == Format::q8_0;
+  using Product = std::conditional_t<kSplit, DotSplit, typename Packed::Product>;
   static constexpr bool kPacked = false;
   static constexpr uint32_t kSteps = 1;
-  static constexpr uint64_t kScaleBytes = kPanelColumns * 4;
+  static constexpr uint64_t kStartsAt = kPanelColumns * 4;
+  static constexpr uint64_t kScaleBytes = (kSplit ? 2 : 1) * kPanelColumns * 4;
   [[gnu::always_inline]] static F32 scale(const std::byte* group, uint32_t v) {
     return simd::load(group + v * simd::kLanes * 4);
   }
   [[gnu::always_inline]] static Bytes part(Bytes word, uint32_t) { return word; }
 };
+// Whether bytes are split by signs.
 template <class L>
-inline constexpr uint64_t kGroupBytes = L::kScaleBytes + uint64_t{kPanelColumns} * 32 / L::kSteps;
+constexpr bool is_split() {
+  if constexpr (requires { L::kSplit; }) {
+    return L::kSplit;
+  } else {
+    return false;
+  }
+}
+template <class L>
+inline constexpr uint64_t kGroupBytes = L::kScaleBytes + uint64_t{kPanelColumns} * 32 /
+                                                             L::kSteps*(is_split<L>() ? 2 : 1);
+// How far signs stand after their magnitudes.
+inline constexpr uint64_t kSignsAfter = uint64_t{kPanelColumns} * 32;
 // The same for every way to read panels; with its part of what a block has in front, at most.
 template <class L>
 constexpr uint64_t bytes_of_group() {
@@ -74,6 +91,34 @@ constexpr uint64_t bytes_of_group() {
     return L::kGroupBytes + L::kHeaderBytes / L::kGroups;
   } else {
     return kGroupBytes<L>;
+  }
+}
+
+// The bytes of a group. bytes(v, s): those of step s of vector v.
+template <class At>
+[[gnu::always_inline]] inline void store_group(std::byte* to, const At& bytes) {
+#pragma GCC unroll 2
+  for (uint32_t v = 0; v < kPanelVectors; ++v) {
+#pragma GCC unroll 8
+    for (uint32_t s = 0; s < 8; ++s) {
+      store_bytes(bytes(v, s), to + (s * kPanelVectors + v) * kVectorBytes);
+    }
+  }
+}
+// The same, split, where the set has that. D: DotSplit.
+template <class D, class At>
+[[gnu::always_inline]] inline void split_group(std::byte* starts, std::byte* to, const At& bytes) {
+#pragma GCC unroll 2
+  for (uint32_t v = 0; v < kPanelVectors; ++v) {
+    auto start = D::start(0);
+#pragma GCC unroll 8
+    for (uint32_t s = 0; s < 8; ++s) {
+      const auto w = split_bytes(bytes(v, s), start);
+      std::byte* at = to + (s * kPanelVectors + v) * kVectorBytes;
+      store_bytes(w.magnitude, at);
+      store_bytes(w.negative, at + kSignsAfter);
+    }
+    store_bytes(start, starts + v * kVectorBytes);
   }
 }
 
@@ -196,7 +241,16 @@ template <class L, uint32_t R>
     const auto start = [&](uint32_t r) { return row(r)->start[static_cast<uint32_t>(L::kFormat)]; };
     typename D::Sum sum[R][kPanelVectors];
 #pragma GCC unroll 12
-    for (uint32_t r = 0; r < R; ++r) sum[r][0] = sum[r][1] = D::start(start(r));
+    for (uint32_t r = 0; r < R; ++r) {
+#pragma GCC unroll 2
+      for (uint32_t v = 0; v < kPanelVectors; ++v) {
+        if constexpr (is_split<L>()) {
+          sum[r][v] = load_bytes(group + L::kStartsAt + v * kVectorBytes);
+        } else {
+          sum[r][v] = D::start(start(r));
+        }
+      }
+    }
     const std::byte* words = group + L::kScaleBytes;
     if constexpr (kAddsSteps<D>) {
       D::template add_steps<8>(sum, x, 0, ahead, [words](uint32_t v, uint32_t s) {
@@ -217,7 +271,14 @@ template <class L, uint32_t R>
           ahead.step(j * L::kSteps + h);
           typename D::Weights w[kPanelVectors];
 #pragma GCC unroll 2
-          for (uint32_t v = 0; v < kPanelVectors; ++v) w[v] = D::weights(L::part(word[v], h));
+          for (uint32_t v = 0; v < kPanelVectors; ++v) {
+            if constexpr (is_split<L>()) {
+              const std::byte* signs = words + kSignsAfter + (j * kPanelVectors + v) * kVectorBytes;
+              w[v] = {word[v], load_bytes(signs)};
+            } else {
+              w[v] = D::weights(L::part(word[v], h));
+            }
+          }
 #pragma GCC unroll 12
           for (uint32_t r = 0; r < R; ++r) {
             const auto four = D::broadcast(x + r * kRowBlockBytes + (j * L::kSteps + h) * 4);
