@@ -57,6 +57,7 @@ class ComparisonReader {
 
  private:
   void read_sides(const toml::table& table) {
+    refuse_empty(table);
     reader_.text(table, "title", out_.title);
     reader_.text(table, "claim", out_.claim);
     reader_.text(table, "loses", out_.loses);
@@ -77,6 +78,7 @@ class ComparisonReader {
     reader_.flag(table, "same_answers", out_.same_answers);
     for (const toml::table* arm : tables(table, "arm")) {
       reader_.expect_known(*arm, kArmKeys);
+      refuse_empty(*arm);
       ComparisonArm& added = out_.arms.emplace_back();
       reader_.text(*arm, "name", added.name);
       if (added.name.empty()) reader_.error(arm->source(), "an arm has no 'name'");
@@ -207,6 +209,16 @@ class ComparisonReader {
     out_.expect.push_back(std::move(band));
   }
 
+  // Of keys that name something: left empty they would mean what they mean when they are absent.
+  void refuse_empty(const toml::table& table) {
+    for (const char* key : {"base", "model", "url", "authorities", "machine", "workload", "text",
+                            "weights", "program", "metric", "goodput"}) {
+      const toml::node* node = table.get(key);
+      if (node == nullptr || !node->is_string() || !node->as_string()->get().empty()) continue;
+      reader_.error(node->source(), in_quotes(key) + " is empty; name one, or leave it out");
+    }
+  }
+
   template <typename T>
   void whole(const toml::table& table, const NumberSpec& spec, T& out) {
     if (const auto value = reader_.integer(table, spec)) out = static_cast<T>(*value);
@@ -287,6 +299,13 @@ Status check_arm(const ComparisonArm& arm, const std::string& base_url, bool sev
     return invalid_argument("arm " + in_quotes(arm.name) +
                             " has a model of its own and weights of another type – which of them "
                             "made the difference nobody would know – keep one");
+  }
+  std::set<std::string> once;
+  for (const std::string& setting : arm.set) {
+    const std::string key = setting.substr(0, setting.find('='));
+    if (once.insert(key).second) continue;
+    return invalid_argument("arm " + in_quotes(arm.name) + " sets " + key +
+                            " twice – which of both counts nobody would know – keep one");
   }
   const std::vector<std::string> keys = arm.keys();
   if (several || keys.size() <= 1) return {};
@@ -381,6 +400,16 @@ Status check_comparison(const Comparison& comparison) {
   }
   if (comparison.workload.empty()) {
     return invalid_argument("there is no work to compare on – name a workload (--workload FILE)");
+  }
+  if (comparison.budget_ns <= 0) {
+    return invalid_argument("the budget is " + format_duration(comparison.budget_ns) +
+                            ", in which nothing can be measured – give a time such as 10m");
+  }
+  const bool bounds = comparison.slo_ttft_ns > 0 || comparison.slo_gap_ns > 0;
+  if (comparison.metric == "goodput" && !bounds) {
+    return invalid_argument(
+        "the metric 'goodput' counts requests that keep their bounds, and there are none – give "
+        "the file slo = { ttft = \"500ms\", gap = \"50ms\" }");
   }
   if (comparison.in_flight > 0 && comparison.rate > 0) {
     return invalid_argument(

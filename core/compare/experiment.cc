@@ -400,6 +400,11 @@ std::function<bool()> Experiment::go_on() {
 bool Experiment::time_for(double seconds) {
   return seconds_left() > seconds;
 }
+bool Experiment::share_is_spent(uint32_t pairs, double usual) {
+  if (comparison_.share_ns == 0 || pairs < kFewestPairs) return false;
+  const int64_t left_ns = started_ns_ + comparison_.share_ns - host_.now_ns();
+  return static_cast<double>(left_ns) * 1e-9 <= usual;
+}
 bool Experiment::interrupted() {
   return !host_.interrupted_by().empty();
 }

@@ -139,6 +139,7 @@ class Experiment {
   double noise_seconds() const;
   double pairs_seconds(double piece_seconds) const;
   bool time_for(double seconds);
+  bool share_is_spent(uint32_t pairs, double usual);
   bool interrupted();
   std::function<bool()> go_on();
   double seconds_left();

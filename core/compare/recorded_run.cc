@@ -83,6 +83,7 @@ class Follower {
     EngineParts made = pipeline_.parts();
     made.scheduler = &comparer_;
     made.steady_plans = nullptr;  // it sees every step
+    made.decodes_first = nullptr;
     return made;
   }
   EngineOptions options() const {

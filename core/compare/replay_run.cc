@@ -156,7 +156,11 @@ EngineParts ReplayRun::parts_of(Pipeline& pipeline, Scheduler* recorder) {
   // A clock that stands still while others have their turn needs nobody who stops it.
   if (virtual_ == nullptr) parts.clock = &clock_;
   // It sees every step.
-  if (recorder != nullptr) parts.scheduler = recorder, parts.steady_plans = nullptr;
+  if (recorder != nullptr) {
+    parts.scheduler = recorder;
+    parts.steady_plans = nullptr;
+    parts.decodes_first = nullptr;
+  }
   return parts;
 }
 

@@ -24,7 +24,9 @@ CheckedScheduler::CheckedScheduler(Scheduler& plugin, const std::string& name, C
       longest_wait_ns_(longest_wait_ns),
       on_event_(name_call("on_event", "scheduler '" + name + "'")),
       plan_(name_call("plan", "scheduler '" + name + "'")),
-      pass_(name_call("steady_plans pass", "scheduler '" + name + "'")) {}
+      pass_(name_call("steady_plans pass", "scheduler '" + name + "'")),
+      first_(name_call("decodes_first", "scheduler '" + name + "'")),
+      rest_(name_call("decodes_first plan", "scheduler '" + name + "'")) {}
 
 Status CheckedScheduler::on_event(const SequenceEvent& event) noexcept {
   CheckedCall call(on_event_, checks_);
@@ -32,6 +34,18 @@ Status CheckedScheduler::on_event(const SequenceEvent& event) noexcept {
 }
 
 Status CheckedScheduler::plan(const SchedulerView& view, KvLedger& ledger, PlanOut& out) noexcept {
+  return checked_plan(plan_, view, out, [&] { return plugin_.plan(view, ledger, out); });
+}
+
+Status CheckedScheduler::plan_rest(const DecodesFirst& offered, const SchedulerView& view,
+                                   uint32_t decoding, KvLedger& ledger, PlanOut& out) {
+  return checked_plan(rest_, view, out,
+                      [&] { return offered.plan(offered.self, view, decoding, ledger, out); });
+}
+
+template <typename Plan>
+Status CheckedScheduler::checked_plan(CallName name, const SchedulerView& view, PlanOut& out,
+                                      Plan plan) {
   const std::span<Grant> room = out.grants;
   out.grants = grants_.give(room);
   shown_.begin();
@@ -41,8 +55,8 @@ Status CheckedScheduler::plan(const SchedulerView& view, KvLedger& ledger, PlanO
   }
   Status status;
   {
-    CheckedCall call(plan_, checks_);
-    status = call.readable(plugin_.plan(view, ledger, out));
+    CheckedCall call(name, checks_);
+    status = call.readable(plan());
   }
   out.grants = room;
   if (!grants_.take(room, std::min<size_t>(out.grant_count, room.size()))) {

@@ -2,6 +2,7 @@
 // asked for the plan, which alone knows it.
 #pragma once
 
+#include <tenon/extensions/decodes_first.h>
 #include <tenon/extensions/steady_plans.h>
 #include <tenon/scheduler.h>
 
@@ -31,14 +32,27 @@ class CheckedScheduler final : public Scheduler {
     CheckedCall call(pass_, checks_);
     offered.pass(offered.self, last_step);
   }
+  // Likewise. What it grants is checked as a plan is.
+  bool decodes_first(const DecodesFirst& offered, const SchedulerView& view, uint32_t decoding) {
+    CheckedCall call(first_, checks_);
+    return offered.decodes_first(offered.self, view, decoding);
+  }
+  double rank(const DecodesFirst& offered, const SequenceView& sequence) {
+    CheckedCall call(first_, checks_);
+    return offered.rank(offered.self, sequence);
+  }
+  Status plan_rest(const DecodesFirst& offered, const SchedulerView& view, uint32_t decoding,
+                   KvLedger& ledger, PlanOut& out);
 
  private:
+  template <typename Plan>
+  Status checked_plan(CallName name, const SchedulerView& view, PlanOut& out, Plan plan);
   Status check_wish(const PlanOut& out, int64_t now_ns) const;
 
   Scheduler& plugin_;
   const CallChecks checks_;
   const int64_t longest_wait_ns_;
-  const CallName on_event_, plan_, pass_;
+  const CallName on_event_, plan_, pass_, first_, rest_;
   GuardedRoom<Grant> grants_;
   ShownCopy shown_;
 };

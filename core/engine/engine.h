@@ -80,6 +80,7 @@ class Engine {
 
  private:
   Status step_plain();
+  Status step_beside(Step& step);
   Status step_overlapped();
   BatchBuilder builder() const {
     return {context_.parts, context_.options.plan_ahead, context_.asks_tables()};

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tenon/drafter.h>
+#include <tenon/extensions/decodes_first.h>
 #include <tenon/extensions/kv_decodes.h>
 #include <tenon/extensions/steady_plans.h>
 #include <tenon/kv_cache.h>
@@ -42,6 +43,7 @@ struct EngineParts {
   // What `scheduler` and `kv_cache` offer so that simulations need not ask them in each step; null:
   // they are asked.
   const SteadyPlans* steady_plans = nullptr;
+  const DecodesFirst* decodes_first = nullptr;
   const KvDecodes* kv_decodes = nullptr;
   Sampler* sampler = nullptr;
   Drafter* drafter = nullptr;           // null = no speculation

@@ -138,6 +138,9 @@ class DecodeSteps {
   // Lets the step's time pass and fills `drawn` [rows], what follows each row. Returns
   // StepOutput::expert_bytes.
   virtual uint64_t step(std::span<const DecodeRow> rows, std::span<TokenId> drawn) = 0;
+  // Likewise, where the step computes these rows before those of a batch, which is launched next
+  // and collected; its output has the bytes of both. `rows` stay until then.
+  virtual void beside(std::span<const DecodeRow> rows, std::span<TokenId> drawn) = 0;
 };
 
 class Executor {

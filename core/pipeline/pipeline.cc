@@ -356,6 +356,7 @@ EngineParts Pipeline::parts() {
   made.tiers = tiers.get();
   made.transfer = transfer.get();
   made.steady_plans = scheduler.extension<SteadyPlans>(kSteadyPlans);
+  made.decodes_first = scheduler.extension<DecodesFirst>(kDecodesFirst);
   made.kv_decodes = kv_cache.extension<KvDecodes>(kKvDecodes);
   made.sampler = sampler.get();
   made.drafter = drafter.get();

@@ -50,14 +50,18 @@ class MachineTimes final : public StepTimes {
     }
   }
 
-  int64_t step_ns(const BatchView& batch) override {
+  int64_t step_ns(const BatchView& batch, std::span<const DecodeRow> before) override {
     StepModel::loads_of(batch, ledger_group_, loads_);
     if (imports_) leave_out_imported(batch);
-    return time_of(static_cast<uint32_t>(batch.logits_rows.size()));
+    if (!before.empty()) {
+      loads_.insert(loads_.begin(), before.size(), {});
+      std::ranges::transform(before, loads_.begin(), load_of);
+    }
+    return time_of(static_cast<uint32_t>(batch.logits_rows.size() + before.size()));
   }
   int64_t decode_ns(std::span<const DecodeRow> rows) override {
-    loads_.clear();
-    for (const DecodeRow& row : rows) loads_.push_back({1, row.position + 1});
+    loads_.resize(rows.size());
+    std::ranges::transform(rows, loads_.begin(), load_of);
     return time_of(static_cast<uint32_t>(rows.size()));
   }
   // What is imported is followed by sequence.
@@ -91,6 +95,7 @@ class MachineTimes final : public StepTimes {
   }
 
  private:
+  static SequenceLoad load_of(const DecodeRow& row) { return {1, row.position + 1}; }
   int64_t time_of(uint32_t logits_rows) {
     model_.needs_of(loads_, logits_rows, turn_, needs_);
     expert_bytes_ = static_cast<uint64_t>(needs_.expert_bytes);
@@ -220,7 +225,8 @@ class SimExecutor final : public Executor, private DecodeSteps {
       tokens_->draw(batch, drawn_);
     }
     if (record_ != nullptr || options_.makes_tokens) output_.drawn = drawn_;
-    duration_ns_ = record_ != nullptr ? record_->step_ns : times_->step_ns(batch);
+    duration_ns_ =
+        record_ != nullptr ? record_->step_ns : times_->step_ns(batch, std::exchange(before_, {}));
     TENON_RETURN_IF_ERROR(times_->fault());
     output_.expert_bytes = times_->expert_bytes();
     return {};
@@ -245,11 +251,18 @@ class SimExecutor final : public Executor, private DecodeSteps {
 
  private:
   uint64_t step(std::span<const DecodeRow> rows, std::span<TokenId> drawn) override {
+    draw(rows, drawn);
+    options_.clock->advance(times_->decode_ns(rows));
+    return times_->expert_bytes();
+  }
+  void beside(std::span<const DecodeRow> rows, std::span<TokenId> drawn) override {
+    draw(rows, drawn);
+    before_ = rows;
+  }
+  void draw(std::span<const DecodeRow> rows, std::span<TokenId> drawn) const {
     for (size_t i = 0; i < rows.size(); ++i) {
       drawn[i] = tokens_->after(rows[i].token, rows[i].position);
     }
-    options_.clock->advance(times_->decode_ns(rows));
-    return times_->expert_bytes();
   }
   void take_recorded(const BatchView& batch) {
     drawn_.clear();
@@ -267,6 +280,7 @@ class SimExecutor final : public Executor, private DecodeSteps {
   std::unique_ptr<MadeTokens> tokens_;
   ZeroLogits logits_;
   std::vector<TokenId> drawn_;
+  std::span<const DecodeRow> before_;  // of the next launch
   StepOutput output_;
   int64_t duration_ns_ = 0;
   uint32_t vocabulary_ = 0;

@@ -20,7 +20,9 @@ namespace tenon::sim {
 class StepTimes {
  public:
   virtual ~StepTimes() = default;
-  virtual int64_t step_ns(const BatchView& batch) = 0;
+  // `before`: rows of further sequences, one each, that are computed before the batch's. Some only
+  // where `knows_decodes`.
+  virtual int64_t step_ns(const BatchView& batch, std::span<const DecodeRow> before) = 0;
   // Of a step of one row a sequence. Only where `knows_decodes`.
   virtual int64_t decode_ns(std::span<const DecodeRow> rows) {
     static_cast<void>(rows);

@@ -12,6 +12,8 @@ namespace {
 
 constexpr double kLeastRate = 1e5;       // bytes or operations a second
 constexpr double kMostOverheadUs = 1e7;  // ten seconds
+constexpr uint64_t kLeastMemory = uint64_t{1} << 20;
+constexpr double kMostShare = 20;  // what caches may add to the memory's bandwidth
 
 std::string number(double value) {
   return format_real(value);
@@ -34,6 +36,15 @@ Status of_unit(const std::string& key, double value, const char* unit) {
                           ", which is less than any machine has; "
                           "write it in " +
                           unit + " a second: 3.35 T are 3.35e12");
+}
+// A share in percent would be a machine that is a hundred times as fast.
+Status of_one(const std::string& key, double value) {
+  if (!(value > 0) || !std::isfinite(value)) {
+    return invalid_argument(key + " is " + number(value) + "; it must be a number above 0");
+  }
+  if (value <= kMostShare) return {};
+  return invalid_argument(key + " is " + number(value) +
+                          ", which is no share; write parts of 1, such as 0.8");
 }
 Status of_microseconds(const char* key, double value) {
   TENON_RETURN_IF_ERROR(not_negative(key, value));
@@ -104,9 +115,10 @@ Status check_product(const Machine& machine, const ProductRate& rate) {
   }
   TENON_RETURN_IF_ERROR(of_unit(product + "operations", rate.operations, "operations"));
   for (size_t i = 0; i < rate.rows.size(); ++i) {
-    if (!(rate.shares[i] > 0) || !std::isfinite(rate.shares[i])) {
-      return invalid_argument(product + "a share is " + number(rate.shares[i]) +
-                              "; it must be a number above 0");
+    TENON_RETURN_IF_ERROR(of_one(product + "share", rate.shares[i]));
+    if (!(rate.rows[i] >= 1) || !std::isfinite(rate.rows[i])) {
+      return invalid_argument(product + "rows has " + number(rate.rows[i]) +
+                              "; each must be a number of 1 or more");
     }
     if (i > 0 && rate.rows[i] <= rate.rows[i - 1]) {
       return invalid_argument(product + "rows " + number(rate.rows[i]) + " come after " +
@@ -119,10 +131,6 @@ Status check_product(const Machine& machine, const ProductRate& rate) {
                               "; more rows must not be faster: lower the share of the larger, or "
                               "raise that of the smaller");
     }
-  }
-  if (!(rate.rows[0] >= 1)) {
-    return invalid_argument(product + "rows begin at " + number(rate.rows[0]) +
-                            "; they must begin at 1 or more");
   }
   return {};
 }
@@ -150,7 +158,11 @@ std::string Machine::words() const {
 }
 
 Status check_machine(const Machine& machine) {
-  if (machine.memory_bytes == 0) return invalid_argument("memory is 0; it must be above 0");
+  if (machine.memory_bytes < kLeastMemory) {
+    return invalid_argument("memory is " +
+                            format_bytes(static_cast<int64_t>(machine.memory_bytes)) +
+                            ", which is less than any machine has; write its unit: \"80GiB\"");
+  }
   TENON_RETURN_IF_ERROR(above_zero("bandwidth", machine.bandwidth));
   TENON_RETURN_IF_ERROR(of_unit("bandwidth", machine.bandwidth, "bytes"));
   TENON_RETURN_IF_ERROR(check_cached(machine.cached, machine.bandwidth));
@@ -167,8 +179,8 @@ Status check_machine(const Machine& machine) {
   TENON_RETURN_IF_ERROR(above_zero("attention.operations", machine.attention_operations));
   TENON_RETURN_IF_ERROR(
       of_unit("attention.operations", machine.attention_operations, "operations"));
-  TENON_RETURN_IF_ERROR(above_zero("attention.decode", machine.decode_share));
-  TENON_RETURN_IF_ERROR(above_zero("attention.prompt", machine.prompt_share));
+  TENON_RETURN_IF_ERROR(of_one("attention.decode", machine.decode_share));
+  TENON_RETURN_IF_ERROR(of_one("attention.prompt", machine.prompt_share));
   TENON_RETURN_IF_ERROR(of_microseconds("overheads.step_us", machine.step_ns * 1e-3));
   TENON_RETURN_IF_ERROR(of_microseconds("overheads.layer_us", machine.layer_ns * 1e-3));
   TENON_RETURN_IF_ERROR(

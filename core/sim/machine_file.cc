@@ -39,9 +39,13 @@ class MachineReader {
 
   Machine read(const toml::table& table) {
     reader_.expect_known(table, kKeys);
-    if (table.get("format") == nullptr) {
-      reader_.error(table.source(), "'format' is missing – write format = 1");
-    }
+    need(table, "",
+         {{"format", "1"},
+          {"memory", "\"80GiB\""},
+          {"bandwidth", "3.35e12, bytes a second"},
+          {"link", "5.5e10, bytes a second"},
+          {"attention", "a table [attention] with operations = 9.89e14"},
+          {"product", "a table [[product]] for each format of weights"}});
     (void)reader_.integer(table, whole_number("format", 1, 1));
     reader_.text(table, "title", out_.title);
     reader_.text(table, "source", out_.source);
@@ -54,18 +58,21 @@ class MachineReader {
     real(table, "network_us", 1e3, out_.network_ns);
     if (const toml::table* cached = part(table, "cached")) {
       reader_.expect_known(*cached, kCachedKeys);
+      need(*cached, "cached.", {{"bytes", "[4e6, 6.4e7]"}, {"bandwidth", "[1e11, 5e10]"}});
       numbers(*cached, "bytes", out_.cached.bytes);
       numbers(*cached, "bandwidth", out_.cached.bandwidths);
     }
     if (const toml::table* joined = part(table, "joined")) read_joined(*joined);
     if (const toml::table* price = part(table, "price")) {
       reader_.expect_known(*price, kPriceKeys);
+      need(*price, "price.", {{"hour", "2.69"}});
       real(*price, "hour", 1, out_.price.hour);
       reader_.text(*price, "currency", out_.price.currency);
       reader_.text(*price, "source", out_.price.source);
     }
     if (const toml::table* attention = part(table, "attention")) {
       reader_.expect_known(*attention, kAttentionKeys);
+      need(*attention, "attention.", {{"operations", "9.89e14, a second"}});
       real(*attention, "operations", 1, out_.attention_operations);
       real(*attention, "decode", 1, out_.decode_share);
       real(*attention, "prompt", 1, out_.prompt_share);
@@ -83,6 +90,19 @@ class MachineReader {
   }
 
  private:
+  struct Needed {
+    std::string_view key, such_as;
+  };
+  // A key that is not there has no value that could be wrong.
+  void need(const toml::table& table, const std::string& of, std::initializer_list<Needed> keys) {
+    for (const Needed& each : keys) {
+      if (table.get(each.key) != nullptr) continue;
+      const bool is_table = each.such_as.starts_with("a table");
+      reader_.error(table.source(), in_quotes(of + std::string(each.key)) + " is missing – write " +
+                                        (is_table ? "" : std::string(each.key) + " = ") +
+                                        std::string(each.such_as));
+    }
+  }
   void read_memory(const toml::table& table) {
     std::string text;
     reader_.text(table, "memory", text);
@@ -90,12 +110,16 @@ class MachineReader {
     if (bytes && *bytes >= 0) {
       out_.memory_bytes = static_cast<uint64_t>(*bytes);
     } else if (const toml::node* node = table.get("memory")) {
-      reader_.error(node->source(), in_quotes(text) + " is no size such as \"80GiB\"");
+      if (node->is_string()) {
+        reader_.error(node->source(),
+                      "'memory' must be a size such as \"80GiB\", not " + in_quotes(text));
+      }
     }
   }
 
   void read_joined(const toml::table& joined) {
     reader_.expect_known(joined, kJoinedKeys);
+    need(joined, "joined.", {{"bandwidth", "4.5e11, bytes a second"}, {"most", "8"}});
     real(joined, "bandwidth", 1, out_.joined.bandwidth);
     real(joined, "latency_us", 1e3, out_.joined.latency_ns);
     if (const auto most = reader_.integer(joined, whole_number("most", 1, 64))) {
@@ -129,6 +153,11 @@ class MachineReader {
         continue;
       }
       reader_.expect_known(*product, kProductKeys);
+      need(*product, "product.",
+           {{"format", "\"bf16\""},
+            {"operations", "9.89e14, a second"},
+            {"rows", "[1, 512]"},
+            {"share", "[0.8, 0.4]"}});
       ProductRate rate;
       reader_.text(*product, "format", rate.format);
       real(*product, "operations", 1, rate.operations);

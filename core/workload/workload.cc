@@ -95,6 +95,10 @@ class RequestReader {
     reader_.text(table_, "prefix", out_.prefix);
     out_.prompt_tokens = length(number("prompt_tokens"));
     out_.prefix_tokens = whole("prefix_tokens", 0);
+    if (!out_.prefix.empty() && table_.get("prefix_tokens") == nullptr) {
+      reader_.error(table_.get("prefix")->source(),
+                    "'prefix' names tokens that requests share – say how many: 'prefix_tokens'");
+    }
     read_blocks();
     const bool text = table_.get("prompt") != nullptr;
     const bool blocks = table_.get("blocks") != nullptr;
@@ -223,6 +227,12 @@ class RequestReader {
     NumberSpec max = number("max");
     max.least = made.min;
     made.max = static_cast<uint32_t>(reader_.integer(table, max).value_or(kMostParameterTokens));
+    if (table.get("mean") != nullptr && (made.mean < made.min || made.mean > made.max)) {
+      reader_.error(table.source(),
+                    "of " + in_quotes(key) + " the 'mean' is " + format_real(made.mean) +
+                        ", and none is below " + std::to_string(made.min) + " or above " +
+                        std::to_string(made.max) + " – the mean must lie between 'min' and 'max'");
+    }
     return made;
   }
 

@@ -7,6 +7,11 @@
 namespace tenon {
 
 void Ledger::begin_plan(uint64_t step_id, Planning planning) {
+  begin_rest(planning);
+  note(manager_.step_begin(step_id), kNoSeq);
+}
+
+void Ledger::begin_rest(Planning planning) {
   planning_ = planning;
   for (Sequence* sequence : grown_) sequence->growth = {};
   grown_.clear();
@@ -16,7 +21,6 @@ void Ledger::begin_plan(uint64_t step_id, Planning planning) {
   preemptions_ = 0;
   reused_tokens_ = swapped_out_tokens_ = swapped_in_tokens_ = 0;
   time_ns_ = 0;
-  note(manager_.step_begin(step_id), kNoSeq);
 }
 
 void Ledger::note(Status status, SeqId seq) {

@@ -32,6 +32,8 @@ class Ledger final : public KvLedger {
         clock_(clock) {}
 
   void begin_plan(uint64_t step_id, Planning planning);
+  // The same where the manager's step has begun.
+  void begin_rest(Planning planning);
   // Growths that no grant uses (Growth::used) are given back; those that waited run from now.
   Status settle();
   // Every growth is given back; nothing of the plan is run.

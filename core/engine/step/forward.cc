@@ -8,8 +8,7 @@
 
 namespace tenon {
 
-void Forward::move(Step& step) {
-  if (step.empty()) return;
+void Forward::take_moves(Step& step) {
   KVCacheManager& kv_cache = *context_.parts.kv_cache;
   PluginCall call(*context_.parts.clock, context_.times.executor_ns);
   moves_.resize(kMovesAtOnce);
@@ -94,17 +93,20 @@ void Forward::launch(Step& step) {
 }
 
 void Forward::collect(Step& step) {
-  const EngineParts& parts = context_.parts;
-  if (!step.empty()) {
-    Stopwatch watch(*parts.clock, context_.times.executor_ns);
-    if (!step.launched.ok()) {
-      fail(step, sequences_of(step.shares), std::string(step.launched.message()));
-    } else if (Status status = take_output(step); !status.ok()) {
-      fail(step, sequences_of(step.shares),
-           plugin_fault("executor", parts.executor->name(), "failed", status));
-    }
-  }
+  take(step);
   done(step);
+}
+
+void Forward::take(Step& step) {
+  if (step.empty()) return;
+  const EngineParts& parts = context_.parts;
+  Stopwatch watch(*parts.clock, context_.times.executor_ns);
+  if (!step.launched.ok()) {
+    fail(step, sequences_of(step.shares), std::string(step.launched.message()));
+  } else if (Status status = take_output(step); !status.ok()) {
+    fail(step, sequences_of(step.shares),
+         plugin_fault("executor", parts.executor->name(), "failed", status));
+  }
 }
 
 void Forward::done(const Step& step) {

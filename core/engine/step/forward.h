@@ -17,7 +17,11 @@ class Forward {
   // Block copies and swaps, before anything of the step that needs them is computed. They are
   // carried out in the order in which they were emitted, so what a step that never ran has left
   // behind does no harm.
-  void move(Step& step);
+  void move(Step& step) {
+    if (!step.empty()) take_moves(step);
+  }
+  // Of a step that computes something besides its shares.
+  void take_moves(Step& step);
   // Lays the shares side by side.
   void assemble(Step& step);
   // Shows the executor a step that will be launched behind the one that is in flight.
@@ -26,6 +30,8 @@ class Forward {
   void launch(Step& step);
   // Waits for its logits. A step that fails takes the requests along that have a share in it.
   void collect(Step& step);
+  // The same where somebody else tells the KV manager (KvDecodes::resolve).
+  void take(Step& step);
   // Tells the KV manager that the step was collected, or will never be launched.
   void done(const Step& step);
 

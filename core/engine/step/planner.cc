@@ -22,7 +22,26 @@ void Planner::plan(Step& step, Planning planning) {
   stall_guard_.begin_plan();
   if (planning == Planning::now) regroup();
   clear_for_one_alone(step, planning);
-  Status status = ask_scheduler(step, planning);
+  if (end_plan(step, ask_scheduler(step, planning))) stall_guard_.watch(plan_, step, planning);
+}
+
+bool Planner::decodes_first(const Step& step, std::span<Sequence* const> others,
+                            uint32_t decoding) {
+  look_at(others);
+  PluginCall call(*context_.parts.clock, context_.times.scheduler_ns);
+  return context_.contracts.scheduler->decodes_first(*context_.parts.decodes_first, view_at(step),
+                                                     decoding);
+}
+
+void Planner::plan_rest(Step& step, uint32_t decoding) {
+  at_fault_ = kNoSeq;
+  stall_guard_.begin_plan();
+  (void)end_plan(step, ask_for_rest(step, decoding));
+  stall_guard_.got_on();
+}
+
+// What was granted is kept, or given back where the plan was refused. False: it was.
+bool Planner::end_plan(Step& step, const Status& status) {
   PartTimes& times = context_.times;
   times.kv_cache_ns += ledger_.time_ns();
   times.scheduler_ns -= ledger_.time_ns();
@@ -30,7 +49,10 @@ void Planner::plan(Step& step, Planning planning) {
     PluginCall call(*context_.parts.clock, times.kv_cache_ns);
     Status settled = status.ok() ? ledger_.settle() : ledger_.roll_back();
     note(step.record);
-    if (!status.ok()) return plan_failed(status);
+    if (!status.ok()) {
+      plan_failed(status);
+      return false;
+    }
     failed_plans_ = 0;
     if (!settled.ok()) {
       context_.fault(plugin_fault("kv_cache", context_.parts.kv_cache_name,
@@ -38,7 +60,7 @@ void Planner::plan(Step& step, Planning planning) {
     }
   }
   take_grants(step);
-  stall_guard_.watch(plan_, step, planning);
+  return true;
 }
 
 // Groups that lost their memory may change who runs.
@@ -65,42 +87,67 @@ void Planner::clear_for_one_alone(Step& step, Planning planning) {
                               "could not release a sequence", status));
 }
 
-Status Planner::ask_scheduler(const Step& step, Planning planning) {
-  const EngineParts& parts = context_.parts;
+template <typename Sequences>
+void Planner::look_at(const Sequences& running) {
   waiting_.clear();
   running_.clear();
   for (const Sequence* sequence : context_.table.waiting()) {
     if (may_be_seen(*sequence)) waiting_.push_back(view_of(*sequence));
   }
-  for (const Sequence* sequence : context_.table.running()) {
+  for (const Sequence* sequence : running) {
     const bool seen = !sequence->ends_for_sure() && may_be_seen(*sequence);
     if (seen) running_.push_back(view_of(*sequence));
   }
   grants_.resize(waiting_.size() + running_.size());
   plan_ = {};
   plan_.grants = grants_;
-  ledger_.begin_plan(step.id, planning);
-  if (grants_.empty()) return {};
+}
 
+SchedulerView Planner::view_at(const Step& step) {
   SchedulerView view;
   view.step_id = step.id;
   view.now_ns = step.record.start_ns;
-  view.limits = parts.limits;
+  view.limits = context_.parts.limits;
   view.kv_tokens = context_.kv_usage().total_tokens;
   view.last_step = last_step_;
   view.waiting = waiting_;
   view.running = running_;
+  return view;
+}
+
+Status Planner::ask_scheduler(const Step& step, Planning planning) {
+  look_at(context_.table.running());
+  ledger_.begin_plan(step.id, planning);
+  if (grants_.empty()) return {};
+  const SchedulerView view = view_at(step);
   Status planned;
   {
-    PluginCall call(*parts.clock, context_.times.scheduler_ns);
-    planned = parts.scheduler->plan(view, ledger_, plan_);
+    PluginCall call(*context_.parts.clock, context_.times.scheduler_ns);
+    planned = context_.parts.scheduler->plan(view, ledger_, plan_);
   }
+  return judge(std::move(planned), 0);
+}
+
+Status Planner::ask_for_rest(const Step& step, uint32_t decoding) {
+  ledger_.begin_rest(Planning::now);
+  const SchedulerView view = view_at(step);
+  Status planned;
+  {
+    PluginCall call(*context_.parts.clock, context_.times.scheduler_ns);
+    planned = context_.contracts.scheduler->plan_rest(*context_.parts.decodes_first, view, decoding,
+                                                      ledger_, plan_);
+  }
+  return judge(std::move(planned), decoding);
+}
+
+Status Planner::judge(Status planned, uint32_t decoding) {
+  const EngineParts& parts = context_.parts;
   if (!ledger_.fault().ok()) {
     at_fault_ = ledger_.faulty();
     return with_context("kv_cache " + in_quotes(parts.kv_cache_name), ledger_.fault());
   }
   const bool answered = planned.ok();
-  Status refused = answered ? check_plan() : std::move(planned);
+  Status refused = answered ? check_plan(decoding) : std::move(planned);
   if (refused.ok()) return {};
   if (parts.plan_refused) parts.plan_refused();
   return with_context(
@@ -108,9 +155,10 @@ Status Planner::ask_scheduler(const Step& step, Planning planning) {
       refused);
 }
 
-Status Planner::check_plan() {
+// `decoding` sequences have a token each beside the grants.
+Status Planner::check_plan(uint32_t decoding) {
   const SchedulerLimits& limits = context_.parts.limits;
-  uint64_t tokens = 0, running = context_.table.staying();
+  uint64_t tokens = decoding, running = context_.table.staying();
   for (const Grant& grant : granted()) {
     Sequence* sequence = context_.table.find(grant.seq);
     if (sequence == nullptr || sequence->ends_for_sure() || !may_be_seen(*sequence)) {

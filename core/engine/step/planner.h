@@ -22,6 +22,12 @@ class Planner {
   // Asks the scheduler and turns what it granted into the step's shares. A plan that fails, or
   // breaks the scheduler's contract, is taken back whole.
   void plan(Step& step, Planning planning);
+  // Where `decoding` sequences decode (SteadySteps) and nobody else runs but those of `others`:
+  // whether the scheduler grants the former a token first, so that plan_rest() may follow.
+  bool decodes_first(const Step& step, std::span<Sequence* const> others, uint32_t decoding);
+  // The plan that decodes_first() looked at; the KV manager's step has begun, and those who decode
+  // have what they need.
+  void plan_rest(Step& step, uint32_t decoding);
   // When a plan that is empty on purpose is to be followed by the next; else 0.
   int64_t wake_ns() const { return stall_guard_.wake_ns(); }
   // What the latest step cost that computed something, for the next plan.
@@ -34,8 +40,14 @@ class Planner {
   void regroup();
   bool may_be_seen(const Sequence& sequence) const;
   void clear_for_one_alone(Step& step, Planning planning);
+  template <typename Sequences>
+  void look_at(const Sequences& running);
+  SchedulerView view_at(const Step& step);
   Status ask_scheduler(const Step& step, Planning planning);
-  Status check_plan();
+  Status ask_for_rest(const Step& step, uint32_t decoding);
+  Status judge(Status planned, uint32_t decoding);
+  bool end_plan(Step& step, const Status& status);
+  Status check_plan(uint32_t decoding);
   void take_grants(Step& step);
   void note(StepRecord& record) const;
   void plan_failed(const Status& status);

@@ -1,6 +1,7 @@
 #include "core/engine/step/steady_steps.h"
 
 #include <algorithm>
+#include <tuple>
 
 #include "core/engine/answers/token_answer.h"
 
@@ -21,55 +22,129 @@ bool is_possible(const EngineContext& context) {
          !context.contracts.kv_cache->follows_contents();
 }
 
+// Its answer is tokens, one after the other, and nobody asked for more than these.
+bool is_plain(const Sequence& sequence) {
+  const Request& request = sequence.request->request;
+  return sequence.answer->traits.plain_tokens && request.samples == 1 && !request.prompt_logprobs &&
+         sequence.answer->tops() == 0 && !sequence.grammar.binds();
+}
+
+// Its latest token is all that is left to compute.
+bool decodes(const Sequence& sequence) {
+  return sequence.computed + 1 == sequence.known && sequence.known > sequence.prompt_tokens &&
+         is_plain(sequence);
+}
+
 // One token of it was computed, and it is one that gives the next.
 bool goes_on(const Share& share) {
-  const Sequence& sequence = *share.sequence;
-  const AnswerTraits& traits = sequence.answer->traits;
   return share.parent == nullptr && share.tokens == 1 && share.drafts == 0 &&
-         share.base >= sequence.prompt_tokens && sequence.computed + 1 == sequence.known &&
-         traits.plain_tokens && sequence.answer->tops() == 0 && !sequence.grammar.binds();
+         share.base >= share.sequence->prompt_tokens && decodes(*share.sequence);
+}
+
+bool has_ended(const Sequence* sequence) {
+  return sequence->state == SequenceState::ended;
 }
 
 }  // namespace
 
 SteadySteps::SteadySteps(EngineContext& context)
-    : context_(context), possible_(is_possible(context)) {}
+    : context_(context),
+      possible_(is_possible(context)),
+      beside_(possible_ && context.parts.decodes_first != nullptr &&
+              context.parts.shape->group_count == 1) {}
 
 void SteadySteps::look(const Step& step, bool nobody_waited) {
   sequences_.clear();
+  others_.clear();
   const StepRecord& record = step.record;
   const bool quiet = nobody_waited && record.idle_rows == 0 && record.preemptions == 0;
-  if (!possible_ || !quiet) return;
+  if (!possible_) return;
+  if (beside_) return look_at_all(step, quiet);
+  if (!quiet) return;
   for (const Share& share : step.shares) {
-    if (share.sequence->state == SequenceState::ended) continue;
+    if (has_ended(share.sequence)) continue;
     if (!goes_on(share)) return sequences_.clear();
     sequences_.push_back(share.sequence);
   }
-  if (!are_all()) sequences_.clear();
+  steady_ = are_all();
+  if (!steady_) sequences_.clear();
+}
+
+void SteadySteps::look_at_all(const Step& step, bool quiet) {
+  for (Sequence* sequence : context_.table.running()) {
+    (decodes(*sequence) ? sequences_ : others_).push_back(sequence);
+  }
+  const auto first = [this](const Sequence* a, const Sequence* b) { return come_first(*a, *b); };
+  if (!std::ranges::is_sorted(sequences_, first)) std::ranges::sort(sequences_, first);
+  const auto goes = [](const Share& share) { return has_ended(share.sequence) || goes_on(share); };
+  steady_ = quiet && others_.empty() && std::ranges::all_of(step.shares, goes);
+}
+
+bool SteadySteps::come_first(const Sequence& a, const Sequence& b) const {
+  const DecodesFirst& offered = *context_.parts.decodes_first;
+  const auto place_of = [&](const Sequence& sequence) {
+    return std::tuple(context_.contracts.scheduler->rank(offered, view_of(sequence)),
+                      sequence.record.arrival_ns, sequence.id);
+  };
+  return place_of(a) < place_of(b);
+}
+
+void SteadySteps::forget_ended() {
+  std::erase_if(sequences_, has_ended);
+  std::erase_if(others_, has_ended);
 }
 
 bool SteadySteps::are_all() const {
   const SequenceTable& table = context_.table;
-  return !sequences_.empty() && table.waiting().empty() && !context_.alone &&
+  return !sequences_.empty() && others_.empty() && table.waiting().empty() && !context_.alone &&
          table.running().size() == sequences_.size();
 }
 
 bool SteadySteps::take(Step& step, const StepCost& last) {
   if (sequences_.empty()) return false;
-  // Requests may have been cancelled meanwhile.
-  std::erase_if(sequences_, [](const Sequence* one) { return one->state == SequenceState::ended; });
-  if (!are_all() || context_.parts.executor->decode_steps() == nullptr || !grow(step)) {
-    sequences_.clear();
+  forget_ended();  // requests may have been cancelled meanwhile
+  if (!steady_ || !are_all() || context_.parts.executor->decode_steps() == nullptr || !grow(step)) {
+    if (!beside_) sequences_.clear();
     return false;
   }
   {
     PluginCall call(*context_.parts.clock, context_.times.scheduler_ns);
     context_.contracts.scheduler->pass(*context_.parts.steady_plans, last);
   }
-  fill(step.record);
-  draw(step.record);
-  if (resolve(step)) deliver(step);
+  fill(step);
+  lay_rows();
+  {
+    Stopwatch watch(*context_.parts.clock, context_.times.executor_ns);
+    step.record.expert_bytes = context_.parts.executor->decode_steps()->step(rows_, drawn_);
+  }
+  resolve(step);
+  deliver(step);
   return true;
+}
+
+bool SteadySteps::begin_beside(Step& step, Planner& planner) {
+  if (!beside_ || sequences_.empty() || !may_begin_beside()) return false;
+  return planner.decodes_first(step, others_, count()) && grow(step);
+}
+
+// The rest of the plan must find memory for all that it may grant to those who run, so that nobody
+// is preempted for it.
+bool SteadySteps::may_begin_beside() const {
+  const SequenceTable& table = context_.table;
+  const bool known = table.running().size() == sequences_.size() + others_.size() &&
+                     !context_.alone && context_.awaiting_kv.empty() &&
+                     context_.parts.executor->decode_steps() != nullptr;
+  const auto is_prompt = [](const Sequence* sequence) {
+    return is_plain(*sequence) && sequence->computed + 1 < sequence->known;
+  };
+  const auto is_new = [](const Sequence* sequence) { return is_plain(*sequence); };
+  if (!known || !std::ranges::all_of(others_, is_prompt) ||
+      !std::ranges::all_of(table.waiting(), is_new)) {
+    return false;
+  }
+  const uint64_t most = context_.parts.limits.max_batch_tokens +
+                        table.running().size() * uint64_t{context_.block_tokens()};
+  return context_.kv_usage().free_tokens >= most;
 }
 
 bool SteadySteps::grow(const Step& step) {
@@ -82,26 +157,43 @@ bool SteadySteps::grow(const Step& step) {
       .ok();
 }
 
-void SteadySteps::fill(StepRecord& record) {
-  const auto count = static_cast<uint32_t>(sequences_.size());
-  record.sequences = record.rows = record.logits_rows = record.running = count;
-  const KvUsage usage = context_.kv_usage();
-  record.kv_reserved_tokens = usage.reserved_tokens;
-  record.kv_used_tokens = usage.used_tokens + count;
+// What the rest of the step has in its record is there already, if it has any.
+void SteadySteps::fill(Step& step) {
+  StepRecord& record = step.record;
+  if (step.empty()) {
+    const SequenceTable& table = context_.table;
+    record.running = static_cast<uint32_t>(table.running().size());
+    record.waiting = static_cast<uint32_t>(table.waiting().size());
+    const KvUsage usage = context_.kv_usage();
+    record.kv_reserved_tokens = usage.reserved_tokens;
+    record.kv_used_tokens = usage.used_tokens;
+  }
+  record.sequences += count();
+  record.rows += count();
+  record.logits_rows += count();
+  record.kv_used_tokens += count();
 }
 
-void SteadySteps::draw(StepRecord& record) {
+void SteadySteps::lay_rows() {
   rows_.clear();
   for (const Sequence* sequence : sequences_) {
     rows_.push_back({sequence->tokens[sequence->computed], sequence->computed});
   }
   drawn_.resize(rows_.size());
-  Stopwatch watch(*context_.parts.clock, context_.times.executor_ns);
-  record.expert_bytes = context_.parts.executor->decode_steps()->step(rows_, drawn_);
 }
 
-// False: the manager failed, and so have all of its sequences.
-bool SteadySteps::resolve(const Step& step) {
+void SteadySteps::launch_beside(Step& step) {
+  forget_ended();  // where a plan failed
+  if (step.empty()) fill(step);
+  lay_rows();
+  Stopwatch watch(*context_.parts.clock, context_.times.executor_ns);
+  DecodeSteps& executor = *context_.parts.executor->decode_steps();
+  if (!step.empty()) return executor.beside(rows_, drawn_);
+  step.record.expert_bytes = executor.step(rows_, drawn_);
+}
+
+void SteadySteps::resolve(const Step& step) {
+  decodes_.clear();
   for (size_t i = 0; i < sequences_.size(); ++i) {
     Sequence& sequence = *sequences_[i];
     sequence.tokens.resize(sequence.known);
@@ -109,26 +201,41 @@ bool SteadySteps::resolve(const Step& step) {
     ++sequence.known;
     ++sequence.computed;
     sequence.furthest = std::max(sequence.furthest, sequence.computed);
-    decodes_[i].tokens = sequence.known_tokens();
+    decodes_.push_back({sequence.id, sequence.known_tokens()});
   }
   PluginCall call(*context_.parts.clock, context_.times.kv_cache_ns);
   const EngineParts& parts = context_.parts;
   const Status status =
       context_.contracts.kv_cache->resolve_decodes(*parts.kv_decodes, step.id, decodes_);
-  if (status.ok()) return true;
+  if (status.ok()) return;
+  // All of its sequences fail with the manager.
   context_.fail_sequences(sequences_, plugin_fault("kv_cache", parts.kv_cache_name,
                                                    "could not resolve a step", status));
-  sequences_.clear();
-  return false;
 }
 
 void SteadySteps::deliver(Step& step) {
-  const auto ended = [](const Sequence* one) { return one->state == SequenceState::ended; };
+  if (!step.empty()) fill(step);  // after its output was held against the record of the rest
   for (size_t i = 0; i < sequences_.size(); ++i) {
-    if (ended(sequences_[i])) continue;
+    if (has_ended(sequences_[i])) continue;
     static_cast<TokenAnswer&>(*sequences_[i]->answer).give(step, drawn_[i]);
   }
-  std::erase_if(sequences_, ended);
+  std::erase_if(sequences_, has_ended);
+}
+
+void SteadySteps::join(const Step& step, bool nobody_waited) {
+  steady_ = nobody_waited && others_.empty() && step.empty();
+  forget_ended();
+  const auto first = [this](const Sequence* a, const Sequence* b) { return come_first(*a, *b); };
+  for (const Share& share : step.shares) {
+    Sequence* sequence = share.sequence;
+    if (has_ended(sequence)) continue;
+    if (decodes(*sequence)) {
+      std::erase(others_, sequence);
+      sequences_.insert(std::ranges::upper_bound(sequences_, sequence, first), sequence);
+    } else if (std::ranges::find(others_, sequence) == others_.end()) {
+      others_.push_back(sequence);
+    }
+  }
 }
 
 }  // namespace tenon

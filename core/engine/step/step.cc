@@ -14,6 +14,7 @@ Status Engine::step_plain() {
   Step& step = steps_[0];
   begin(step, Planning::now);
   if (steady_steps_.take(step, planner_.last_step())) return record(step);
+  if (steady_steps_.begin_beside(step, planner_)) return step_beside(step);
   prepare(step, Planning::now);
   tiering_.watch(step);
   forward_.launch(step);
@@ -26,6 +27,24 @@ Status Engine::step_plain() {
   observing_.look(step);
   results_.deliver(step);
   steady_steps_.look(step, planner_.nobody_waited());
+  return record(step);
+}
+
+// A step of a simulation in which those that decode repeat the step before, beside whoever the
+// scheduler has to be asked about.
+Status Engine::step_beside(Step& step) {
+  planner_.plan_rest(step, steady_steps_.count());
+  forward_.take_moves(step);
+  forward_.assemble(step);
+  steady_steps_.launch_beside(step);
+  forward_.launch(step);
+  forward_.take(step);
+  results_.sample(step);
+  steady_steps_.resolve(step);
+  results_.resolve(step);
+  steady_steps_.deliver(step);
+  results_.deliver(step);
+  steady_steps_.join(step, planner_.nobody_waited());
   return record(step);
 }
 

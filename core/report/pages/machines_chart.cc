@@ -9,7 +9,7 @@
 namespace tenon {
 namespace {
 
-constexpr double kWidth = 700, kLeft = 44, kRight = 12, kTop = 8, kBottom = 30;
+constexpr double kWidth = 560, kLeft = 44, kRight = 12, kTop = 8, kBottom = 30;
 constexpr double kRow = 12;  // of a machine
 constexpr double kLine = 2;  // below it, where requests wait
 constexpr size_t kColumns = 96;
@@ -93,7 +93,7 @@ Picture machines_chart(const std::vector<std::vector<TimelinePoint>>& machines, 
     const Strip strip =
         strip_of_group(machines, first, std::min(first + group, machines.size()), end_ms);
     const double y = kTop + kRow * static_cast<double>(row);
-    if (rows <= 16 || row % 8 == 0) {
+    if (rows <= 16 || row % 8 == 0 || row + 1 == rows) {
       out.body += svg::text(kLeft - 6, y + kRow - 2, std::to_string(first + 1), "side");
     }
     for (size_t column = 0; column < kColumns; ++column) {

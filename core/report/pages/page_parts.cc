@@ -27,13 +27,15 @@ p { margin:.4em 0 } .soft { color:var(--soft); font-size:.9rem }
 svg { display:block; width:100%; height:auto; font:12px system-ui,"DejaVu Sans",sans-serif }
 table { border-collapse:collapse; width:100%; font-size:.9rem; font-variant-numeric:tabular-nums }
 th,td { text-align:left; padding:5px 10px 5px 0; border-bottom:1px solid var(--rule); vertical-align:top }
-td.n,th.n { text-align:right; white-space:nowrap } tr:last-child td { border-bottom:0 }
+td.n,th.n { text-align:right } td.n { white-space:nowrap } th.n { overflow-wrap:anywhere; min-width:4em }
+tr:last-child td { border-bottom:0 }
 code { font:.85em ui-monospace,"DejaVu Sans Mono",monospace; overflow-wrap:anywhere }
-.legend span { display:inline-block; margin-right:1.2em; white-space:nowrap }
+.legend span { display:inline-block; margin-right:1.2em; overflow-wrap:anywhere }
 .legend i { display:inline-block; width:.8em; height:.8em; border-radius:2px; margin-right:.4em }
 ul { margin:.3em 0; padding-left:1.2em } summary { cursor:pointer }
 .facts td:first-child { color:var(--soft); white-space:nowrap }
-@media (max-width:600px) { main { padding:20px 10px 40px } .card { padding:10px 8px } }
+@media (max-width:600px) { main { padding:20px 10px 40px } .card { padding:10px 8px }
+  table { font-size:.78rem } th,td { padding-right:6px } td.n { white-space:normal } }
 </style>
 )";
 

@@ -126,18 +126,6 @@ std::string band_text(const MeasuredPlan& plan, const MetricResult& result) {
   return "";
 }
 
-namespace {
-
-std::string pairs_text(size_t pairs) {
-  return std::to_string(pairs) + (pairs == 1 ? " pair" : " pairs");
-}
-
-std::string time_text(double seconds) {
-  if (seconds < 90) return format("%.0f s", seconds);
-  return seconds < 5400 ? format("%.0f min", seconds / 60) : format("%.0f h", seconds / 3600);
-}
-
-// Of all arms, on the machine as it was.
 double seconds_of_block(const MeasuredComparison& measured) {
   double seconds = 0, blocks = 0;
   const std::string& base = measured.arms.front().name;
@@ -150,6 +138,18 @@ double seconds_of_block(const MeasuredComparison& measured) {
     if (blocks > 0) break;
   }
   return blocks > 0 ? seconds / blocks : 0;
+}
+
+namespace {
+
+std::string pairs_text(size_t pairs) {
+  return std::to_string(pairs) + (pairs == 1 ? " pair" : " pairs");
+}
+
+std::string time_text(double seconds) {
+  if (seconds < 1) return format("%.2g s", seconds);
+  if (seconds < 90) return format("%.0f s", seconds);
+  return seconds < 5400 ? format("%.0f min", seconds / 60) : format("%.0f h", seconds / 3600);
 }
 
 // How many pairs like these it takes until half an interval is as wide as a difference.

@@ -27,6 +27,8 @@ std::string noise_text(std::string_view primary, const NoiseFloor& noise, size_t
 // +15]."
 std::vector<std::string> summary_of(const MeasuredComparison& measured, const Analysis& analysis);
 // Why no arm has a pair, and what would help; empty where one has, or where none is ranked.
+// Seconds that a piece of every arm took, on the machine as it was; 0: none was done.
+double seconds_of_block(const MeasuredComparison& measured);
 std::string no_pair_text(const MeasuredComparison& measured, const Analysis& analysis);
 // A line an arm for a table of many comparisons.
 std::vector<std::string> overview_of(const MeasuredComparison& measured, const Analysis& analysis);

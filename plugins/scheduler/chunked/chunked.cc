@@ -5,6 +5,7 @@
 // After Sarathi-Serve (Agrawal et al., OSDI 2024). The steps themselves are made by
 // <tenon/sdk/scheduler/chunk_planner.h>, the automatic budget by
 // <tenon/sdk/scheduler/step_budget.h>.
+#include <tenon/extensions/decodes_first.h>
 #include <tenon/extensions/steady_plans.h>
 #include <tenon/scheduler.h>
 #include <tenon/sdk/plugin.h>
@@ -25,12 +26,13 @@ class ChunkedScheduler {
   ChunkedScheduler(const HostServices& host, const PipelineFacts&, const Options& options)
       : options_(options), planner_(host, options_) {}
 
-  void plan(const SchedulerView& view, KvLedger& ledger, PlanOut& out) {
+  void plan(const SchedulerView& view, KvLedger& ledger, PlanOut& out, uint32_t granted = 0) {
     queue_.begin(options_.policy, view.waiting);
-    planner_.plan(view, ledger, out, queue_);
+    planner_.plan(view, ledger, out, queue_, granted);
   }
 
   const void* extension(std::string_view id) const {
+    if (id == kDecodesFirst) return &decodes_first_;
     return id == kSteadyPlans ? &steady_ : nullptr;
   }
 
@@ -41,6 +43,25 @@ class ChunkedScheduler {
   const SteadyPlans steady_{.self = this, .pass = [](void* self, const StepCost& last) noexcept {
                               static_cast<ChunkedScheduler*>(self)->planner_.observe(last);
                             }};
+  const DecodesFirst decodes_first_{
+      .self = this,
+      .rank =
+          [](void* self, const SequenceView& sequence) noexcept {
+            return sdk::policy_key(static_cast<ChunkedScheduler*>(self)->options_.policy, sequence,
+                                   0)
+                .rank;
+          },
+      .decodes_first =
+          [](void* self, const SchedulerView& view, uint32_t decoding) noexcept {
+            return static_cast<ChunkedScheduler*>(self)->planner_.decodes_first(view, decoding);
+          },
+      .plan = [](void* self, const SchedulerView& view, uint32_t decoding, KvLedger& ledger,
+                 PlanOut& out) noexcept -> Status {
+        return sdk::guard([&] {
+          static_cast<ChunkedScheduler*>(self)->plan(view, ledger, out, decoding);
+          return Status();
+        });
+      }};
 };
 
 constexpr PluginDescriptor kChunked = sdk::with_facts(

@@ -5,15 +5,17 @@
 
 namespace tenon::sdk {
 
-void PlanBuilder::begin(const SchedulerView& view, KvLedger& ledger, PlanOut& out) {
+void PlanBuilder::begin(const SchedulerView& view, KvLedger& ledger, PlanOut& out,
+                        uint32_t granted) {
   view_ = &view;
   ledger_ = &ledger;
   out_ = &out;
   limits_ = lowered(view.limits, options_);
   budget_ = limits_.max_batch_tokens;
   room_ = view.limits.max_batch_tokens;
-  running_ = view.running.size();
-  unserved_ = slots_ = admitted_ = partial_ = decoding_ = 0;
+  running_ = view.running.size() + granted;
+  granted_ = decoding_ = slots_ = granted;
+  unserved_ = admitted_ = partial_ = 0;
   in_flight_ = short_of_memory_ = false;
   waited_seq_ = std::exchange(span_seq_, kNoSeq);
   standing_.clear();
@@ -27,6 +29,18 @@ void PlanBuilder::begin(const SchedulerView& view, KvLedger& ledger, PlanOut& ou
     (left(sequence) > 1 ? partial_ : decoding_) += 1;
   }
   sort_by_policy(options_.policy, view.running, order_);
+}
+
+bool PlanBuilder::decodes_first(const SchedulerView& view, uint32_t decoding) const {
+  const auto is_plain = [](const SequenceView& sequence) {
+    return sequence.whole_tokens == 0 && sequence.in_flight_tokens == 0;
+  };
+  const auto is_new = [&](const SequenceView& sequence) {
+    return is_plain(sequence) && sequence.known_tokens == sequence.prompt_tokens;
+  };
+  return span_seq_ == kNoSeq && decoding < lowered(view.limits, options_).max_batch_tokens &&
+         std::all_of(view.running.begin(), view.running.end(), is_plain) &&
+         std::all_of(view.waiting.begin(), view.waiting.end(), is_new);
 }
 
 uint32_t PlanBuilder::whole_or_piece(uint32_t tokens) const {
@@ -73,6 +87,8 @@ bool PlanBuilder::make_room(const SequenceView& waiting, uint32_t tokens) {
 }
 
 void PlanBuilder::advance_decodes(bool prompts_wait) {
+  budget_ -= std::min(budget_, granted_);
+  room_ -= std::min(room_, granted_);
   const uint64_t sure = std::min<uint64_t>(budget_, unserved_);
   uint64_t drafts = (budget_ - sure) / (prompts_wait ? 2 : 1);
   for (size_t place = 0; place < order_.size() && budget_ > 0; ++place) {

@@ -154,7 +154,11 @@ TEST(MachineFile, nonsense_is_a_sentence) {
   EXPECT_EQ(fault_of(with("link = 1e10", "link = 0.0")),
             "m.toml: link is 0.0; it must be a number above 0");
   EXPECT_EQ(fault_of(with("memory = \"16GiB\"", "memory = \"0B\"")),
-            "m.toml: memory is 0; it must be above 0");
+            "m.toml: memory is 0B, which is less than any machine has; write its unit: \"80GiB\"");
+  EXPECT_EQ(fault_of(with("memory = \"16GiB\"", "memory = \"79\"")),
+            "m.toml: memory is 79B, which is less than any machine has; write its unit: \"80GiB\"");
+  EXPECT_THAT(fault_of(with("memory = \"16GiB\"", "memory = \"-5GiB\"")),
+              HasSubstr("'memory' must be a size such as \"80GiB\", not '-5GiB'"));
   EXPECT_EQ(fault_of(with("[0.8, 0.4]", "[0.8]")),
             "m.toml: product 'bf16': there are 2 rows and 1 shares; expected as many of both, "
             "and one at least");
@@ -165,6 +169,46 @@ TEST(MachineFile, nonsense_is_a_sentence) {
             "faster: lower the share of the larger, or raise that of the smaller");
   EXPECT_THAT(fault_of(with("step_us", "step_ms")), HasSubstr("step_ms"));
   EXPECT_THAT(fault_of(with("format = 1\n", "")), HasSubstr("'format' is missing"));
+}
+
+// Not a value of 0, which nobody wrote.
+TEST(MachineFile, a_key_that_is_missing_is_called_missing) {
+  const auto missing = [](const std::string& key, const std::string& such_as) {
+    return HasSubstr("'" + key + "' is missing – write " + such_as);
+  };
+  EXPECT_THAT(fault_of(with("memory = \"16GiB\"\n", "")), missing("memory", "memory = \"80GiB\""));
+  EXPECT_THAT(fault_of(with("bandwidth = 1e11\n", "")), missing("bandwidth", "bandwidth = "));
+  EXPECT_THAT(fault_of(with("link = 1e10\n", "")), missing("link", "link = "));
+  EXPECT_THAT(fault_of(with("operations = 1e12\n", "")),
+              missing("attention.operations", "operations = "));
+  EXPECT_THAT(fault_of(with("operations = 2e12\n", "")),
+              missing("product.operations", "operations = "));
+  EXPECT_THAT(fault_of(with("format = \"bf16\"\n", "")),
+              missing("product.format", "format = \"bf16\""));
+  EXPECT_THAT(fault_of(with("share = [0.8, 0.4]\n", "")), missing("product.share", "share = "));
+  EXPECT_THAT(fault_of(cached("bytes = [1e6]")), missing("cached.bandwidth", "bandwidth = "));
+  EXPECT_THAT(joined_fault("most = 8\n", ""), missing("joined.most", "most = "));
+  EXPECT_THAT(joined_fault("hour = 2.5\n", ""), missing("price.hour", "hour = "));
+  const std::string nothing = fault_of("");
+  for (const char* key : {"format", "memory", "bandwidth", "link"}) {
+    EXPECT_THAT(nothing, missing(key, std::string(key) + " = "));
+  }
+  EXPECT_THAT(nothing, missing("product", "a table [[product]]"));
+  EXPECT_THAT(nothing, testing::Not(HasSubstr("0.0")));
+}
+
+TEST(MachineFile, shares_in_percent_and_rows_without_an_end_are_refused) {
+  EXPECT_EQ(fault_of(with("decode = 0.5", "decode = 50.0")),
+            "m.toml: attention.decode is 50.0, which is no share; write parts of 1, such as 0.8");
+  EXPECT_EQ(fault_of(with("[0.8, 0.4]", "[80.0, 40.0]")),
+            "m.toml: product 'bf16': share is 80.0, which is no share; write parts of 1, such as "
+            "0.8");
+  EXPECT_EQ(fault_of(with("[1, 16]", "[1, inf]")),
+            "m.toml: product 'bf16': rows has inf; each must be a number of 1 or more");
+  EXPECT_EQ(fault_of(with("[1, 16]", "[1, nan]")),
+            "m.toml: product 'bf16': rows has nan; each must be a number of 1 or more");
+  EXPECT_EQ(fault_of(with("[1, 16]", "[0, 16]")),
+            "m.toml: product 'bf16': rows has 0.0; each must be a number of 1 or more");
 }
 
 TEST(MachineFile, a_name_that_is_none_tells_those_that_are) {

@@ -10,6 +10,7 @@
 #include "core/model/plan/model_plan.h"
 #include "core/model/synth/shape_model.h"
 #include "core/sim/fit.h"
+#include "core/sim/pace.h"
 
 namespace tenon::sim {
 namespace {
@@ -288,6 +289,48 @@ TEST(ShapeModel, what_is_neither_a_model_nor_a_shape_is_named) {
   ASSERT_FALSE(format.ok());
   EXPECT_THAT(std::string(format.status().message()),
               testing::HasSubstr("there is no format 'q3' of weights; there are"));
+}
+
+// Steps of a machine that others slow down: prompts by a half, rows by a fifth.
+TEST(Pace, is_what_steps_take_beside_what_the_file_says) {
+  const Shaped of = shaped("smollm-135m");
+  const Machine m = machine();
+  std::vector<MeasuredStep> steps;
+  for (const uint32_t rows : {1u, 48u}) {
+    for (const uint32_t count : {1u, 8u}) {
+      MeasuredStep step{.model = of.steps.get()};
+      step.sequences.assign(count, {rows, rows + 20});
+      step.logits_rows = count;
+      const StepNeeds needs = of.steps->needs_of(step.sequences, count, machine_turn(m));
+      step.seconds = step_time(m, needs).seconds() * (rows == 1 ? 1.2 : 1.5);
+      steps.push_back(std::move(step));
+    }
+  }
+  const auto pace = pace_of(m, steps);
+  ASSERT_TRUE(pace.ok()) << pace.status().message();
+  EXPECT_NEAR(pace->rows, 1.2, 1e-9);
+  EXPECT_NEAR(pace->prompts, 1.5, 1e-9);
+  EXPECT_NEAR(pace->mean, std::sqrt(1.2 * 1.5), 1e-9);
+  EXPECT_NEAR(pace->least, 1.2, 1e-9);
+  EXPECT_NEAR(pace->most, 1.5, 1e-9);
+  EXPECT_EQ(pace->steps, 4u);
+  EXPECT_FALSE(pace_of(m, {}).ok());
+}
+
+TEST(Pace, a_machine_at_a_pace_takes_so_many_times_as_long_for_everything) {
+  const Shaped of = shaped("smollm-135m");
+  Machine m = machine();
+  m.cached = {{1e6, 1e9}, {4 * m.bandwidth, m.bandwidth}};
+  const Machine slower = at_pace(m, 1.3);
+  ASSERT_TRUE(check_machine(slower).ok()) << check_machine(slower).message();
+  EXPECT_NE(slower.source.find("1.300"), std::string::npos);
+  for (const uint32_t rows : {1u, 7u, 64u, 500u}) {
+    const SequenceLoad loads[] = {{rows, 600}, {1, 900}};
+    const auto seconds = [&](const Machine& of_it) {
+      return step_time(of_it, of.steps->needs_of(loads, 2, machine_turn(of_it))).seconds();
+    };
+    EXPECT_NEAR(seconds(slower) / seconds(m), 1.3, 1e-9) << rows;
+  }
 }
 
 }  // namespace

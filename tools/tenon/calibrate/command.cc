@@ -1,13 +1,12 @@
 // `tenon calibrate`: measures steps of small models on this machine, and writes the machine file
 // that simulations of it take.
-#include <stdlib.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <ctime>
 #include <filesystem>
 #include <memory>
+#include <optional>
 
 #include "core/base/clock.h"
 #include "core/base/files/new_file.h"
@@ -17,12 +16,11 @@
 #include "core/base/quote.h"
 #include "core/base/text.h"
 #include "core/exec/cpu/machine_limits.h"
-#include "core/files/gguf.h"
-#include "core/model/convert/convert.h"
-#include "core/model/synth/synth.h"
 #include "core/report/pages/picture.h"
 #include "core/sim/machine_file.h"
+#include "tools/tenon/calibrate/against.h"
 #include "tools/tenon/calibrate/measure.h"
+#include "tools/tenon/calibrate/models.h"
 #include "tools/tenon/calibrate/picture.h"
 #include "tools/tenon/commands.h"
 #include "tools/tenon/process/standard_output.h"
@@ -35,23 +33,23 @@ namespace {
 namespace fs = std::filesystem;
 
 struct CalibrateFlags {
-  std::string out = "machine.toml", title, picture;
+  std::string out, title, picture, against;
+  std::optional<double> pace;
   uint32_t threads = 0, repeats = 3;
+  bool json = false;
 };
 
 // Models to fit to, of different width and depth so that overheads of a layer are told from
 // products: one stays in a core's caches, two are larger than any cache. One between them is only
 // predicted.
-struct Shape {
-  const char* shape;
-  uint32_t layers;
+struct Shape : CalibrationShape {
   bool held_out;
 };
-constexpr Shape kShapes[] = {{"tale", 0, false},
-                             {"smollm-135m", 4, false},
-                             {"smollm-135m", 40, false},
-                             {"smollm-360m", 16, false},
-                             {"smollm-135m", 12, true}};
+constexpr Shape kShapes[] = {{{"tale", 0}, false},
+                             {{"smollm-135m", 4}, false},
+                             {{"smollm-135m", 40}, false},
+                             {{"smollm-360m", 16}, false},
+                             {{"smollm-135m", 12}, true}};
 const std::vector<double> kPoints = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024};
 const std::vector<StepPlan> kPlans = {{1, 16},  {1, 48},  {1, 128}, {1, 384}, {1, 1000},
                                       {2, 32},  {3, 24},  {4, 16},  {8, 16},  {16, 16},
@@ -66,48 +64,6 @@ constexpr double kFaster = 1.05;
 constexpr double kBusyShare = 0.9;
 // Copies between two places of one memory: read and written.
 constexpr double kCopyShare = 0.5;
-
-class TemporaryModels {
- public:
-  static Result<TemporaryModels> make() {
-    std::error_code error;
-    std::string name = (fs::temp_directory_path(error) / "tenon-calibrate-XXXXXX").string();
-    if (error || ::mkdtemp(name.data()) == nullptr) {
-      return failed("no temporary folder can be made; set TMPDIR to one that has 2 GB free");
-    }
-    return TemporaryModels(std::move(name));
-  }
-  TemporaryModels(TemporaryModels&& other) noexcept : path_(std::exchange(other.path_, "")) {}
-  TemporaryModels(const TemporaryModels&) = delete;
-  TemporaryModels& operator=(const TemporaryModels&) = delete;
-  TemporaryModels& operator=(TemporaryModels&&) = delete;
-  ~TemporaryModels() {
-    std::error_code error;
-    if (!path_.empty()) fs::remove_all(path_, error);
-  }
-
-  // A folder in bf16.
-  Result<std::string> folder(const Shape& shape) const {
-    const std::string path = path_ + "/" + shape.shape + "-" + std::to_string(shape.layers);
-    SynthesisOptions options;
-    options.out_folder = path;
-    options.layers = shape.layers;
-    TENON_RETURN_IF_ERROR(synthesize_model(shape.shape, options));
-    return path;
-  }
-  // The same in 8 bits.
-  Result<std::string> eight_bits(const std::string& folder) const {
-    TENON_ASSIGN_OR_RETURN(const auto model, open_model(folder));
-    const std::string path = folder + ".gguf";
-    TENON_RETURN_IF_ERROR(
-        write_gguf_model(*model, path, {}, {.type = find_tensor_type("q8_0")}).take_status());
-    return path;
-  }
-
- private:
-  explicit TemporaryModels(std::string path) : path_(std::move(path)) {}
-  std::string path_;
-};
 
 std::string today() {
   const std::time_t now = std::time(nullptr);
@@ -204,6 +160,14 @@ void print_fit(const sim::Fit& fit) {
 
 Status calibrate(CalibrateFlags flags) {
   if (flags.threads == 0) flags.threads = host_facts().workers;
+  if (!flags.against.empty()) {
+    return pace_against({.machine = flags.against,
+                         .out = flags.out,
+                         .pace = flags.pace,
+                         .threads = flags.threads,
+                         .json = flags.json});
+  }
+  if (flags.out.empty()) flags.out = "machine.toml";
   const std::string picture = flags.picture.empty()
                                   ? fs::path(flags.out).replace_extension(".svg").string()
                                   : flags.picture;
@@ -248,6 +212,15 @@ void add_calibrate_command(Command app, Action& action) {
   Command command = app.add_subcommand(
       "calibrate", "Measure this machine, and write the file that `tenon simulate` takes");
   add_text(command, "--out", flags->out, "machine file to write (default: machine.toml)");
+  Option against =
+      add_text(command, "--against", flags->against,
+               "calibrate nothing: say how much longer steps take now than this machine file says, "
+               "and write it at that pace to --out, if that is given");
+  command.add_flag("--json", flags->json, "of --against: the figures as one document")
+      .needs(against);
+  add_number(command, real_number("--pace", 0.01, 100), flags->pace,
+             "of --against: measure nothing, and write the file at this pace")
+      .needs(against);
   add_text(command, "--title", flags->title, "what reports call it (default: the processor)");
   add_text(command, "--picture", flags->picture,
            "SVG file of the fit (default: as --out, with .svg)");

@@ -5,6 +5,7 @@
 #include "core/base/clock.h"
 #include "core/base/machine/cpu_features.h"
 #include "core/base/machine/host_facts.h"
+#include "core/base/presence.h"
 #include "core/base/quote.h"
 #include "core/compare/remote_arm.h"
 #include "core/exec/cpu/machine_limits.h"
@@ -85,6 +86,10 @@ uint32_t processes_of(const Comparison& comparison, const ComparisonArm& arm) {
 
 Result<std::unique_ptr<compare::Arm>> ProgramHost::start(const ComparisonArm& arm,
                                                          std::function<bool()> go_on) {
+  if (!arm.program.empty() && !is_there(arm.program)) {
+    return not_found("arm " + in_quotes(arm.name) + ": " + path_in_quotes(arm.program) +
+                     " is not there – expected another build of this program");
+  }
   std::vector<std::string> command = command_of(comparison_, arm, plugin_path_);
   const uint32_t ranks = arm.url.empty() ? processes_of(comparison_, arm) : 1;
   if (ranks > 1) {

@@ -155,7 +155,9 @@ Result<int> compare_one(const CompareFlags& flags, const Comparison& comparison,
 
 }  // namespace
 
-Result<int> compare_given(const CompareFlags& flags, const std::string& command) {
+namespace {
+
+Result<int> compare_file(const CompareFlags& flags, const std::string& command) {
   TENON_ASSIGN_OR_RETURN(Comparison comparison, comparison_of(flags, flags.file));
   if (flags.simulated) TENON_RETURN_IF_ERROR(simulate_arms(flags, comparison));
   const std::string folder = flags.out.empty() ? default_folder(comparison) : flags.out;
@@ -164,6 +166,17 @@ Result<int> compare_given(const CompareFlags& flags, const std::string& command)
       flags, comparison, folder, [&](const Comparison& at_load, const std::string& into) {
         return compare_one(flags, at_load, command, into, shows_each_load(flags));
       });
+}
+
+}  // namespace
+
+// Whatever is wrong begins with the file that asked for it.
+Result<int> compare_given(const CompareFlags& flags, const std::string& command) {
+  Result<int> status = compare_file(flags, command);
+  if (status.ok() || flags.file.empty()) return status;
+  const std::string message = message_of(status.status());
+  if (message.find(flags.file) != std::string::npos) return status;
+  return with_context(printable(flags.file), status.take_status());
 }
 
 Result<int> compare_all(const CompareFlags& flags, const std::string& command) {

@@ -1,15 +1,18 @@
 #include "tools/tenon/compare/sweep_command.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "core/base/clock.h"
 #include "core/base/files/new_file.h"
 #include "core/base/presence.h"
 #include "core/base/quote.h"
 #include "core/base/text.h"
 #include "core/compare/folder.h"
 #include "core/compare/json.h"
+#include "core/compare/sweep_shares.h"
 #include "core/report/pages/format.h"
 #include "core/report/pages/pictures.h"
 #include "core/report/pages/sweep_chart.h"
@@ -33,10 +36,17 @@ std::string folder_of_load(const std::string& folder, SweepOf what, double load)
   return folder + format("/%s-%g", std::string(sweep_word(what)).c_str(), load);
 }
 
-Comparison at_load(Comparison comparison, const SweepRange& range, double load) {
-  comparison.budget_ns /= static_cast<int64_t>(range.values.size());
-  comparison.rate = range.what == SweepOf::rate ? load : 0;
-  comparison.in_flight = range.what == SweepOf::concurrency ? static_cast<uint32_t>(load) : 0;
+// Reports show times: nobody reads nanoseconds of a share.
+int64_t rounded_down(int64_t ns) {
+  constexpr int64_t kMillisecond = 1'000'000, kSecond = 1000 * kMillisecond;
+  return ns - ns % (ns >= 10 * kSecond ? kSecond : kMillisecond);
+}
+
+Comparison at_load(Comparison comparison, SweepOf what, const compare::SweepShares::Turn& turn) {
+  comparison.budget_ns = rounded_down(turn.budget_ns);
+  comparison.share_ns = rounded_down(turn.share_ns);
+  comparison.rate = what == SweepOf::rate ? turn.load : 0;
+  comparison.in_flight = what == SweepOf::concurrency ? static_cast<uint32_t>(turn.load) : 0;
   return comparison;
 }
 
@@ -78,10 +88,24 @@ class Loads {
     if (flags.csv) return csv_columns("load,") + csv_;
     std::string out = overview_ + "\n";
     for (const Sweep& curve : curves_) out += sweep_text(curve);
+    if (!left_out_.empty()) out += left_out_text() + "\n";
     return flags.markdown ? "\n```text\n" + out + "```\n" : "\n" + out;
   }
   Status keep(const std::string& folder) const {
     return write_file(folder + kSweepFile, {json_text(head())}, Existing::replace);
+  }
+  void leave_out(std::vector<double> loads, double needed_seconds) {
+    left_out_ = std::move(loads);
+    needed_seconds_ = needed_seconds;
+  }
+  std::string left_out_text() const {
+    std::vector<std::string> words;
+    for (const double load : left_out_) words.push_back(format("%g", load));
+    return "left out: " + std::string(sweep_word(what_)) + " " + join_and(words) +
+           ", since there was no time for five pairs at each load; all of them need about " +
+           (needed_seconds_ < 90 ? format("%.0f s", needed_seconds_)
+                                 : format("%.0f min", std::ceil(needed_seconds_ / 60))) +
+           " (--budget)";
   }
   std::string caption() const { return title_ + ", the last of them: " + caption_; }
 
@@ -89,13 +113,19 @@ class Loads {
   Json head() const {
     Json curves = Json::array();
     for (const Sweep& curve : curves_) curves.push_back(sweep_json(curve));
-    return {{"sweep", title_}, {"caption", caption_}, {"curves", std::move(curves)}};
+    Json out = {{"sweep", title_}, {"caption", caption_}, {"curves", std::move(curves)}};
+    if (left_out_.empty()) return out;
+    out["left_out"] = left_out_;
+    out["needed_seconds"] = std::round(needed_seconds_);
+    return out;
   }
 
   const SweepOf what_;
   const std::string title_;  // "rate=1..20"
   std::vector<Sweep> curves_;
   std::string overview_, caption_, csv_;
+  std::vector<double> left_out_;
+  double needed_seconds_ = 0;
   Json reports_ = Json::array();
 };
 
@@ -138,6 +168,15 @@ std::string folder_name(const std::string& path) {
   return last.empty() ? whole.parent_path().filename().string() : last;
 }
 
+// Blocks that were run to their end, whether their pairs count or not.
+uint32_t most_pairs(const MeasuredComparison& measured) {
+  const std::string& base = measured.arms.front().name;
+  return static_cast<uint32_t>(
+      std::ranges::count_if(measured.pieces, [&](const MeasuredPiece& piece) {
+        return piece.kind == PieceKind::measured && piece.arm == base;
+      }));
+}
+
 }  // namespace
 
 bool shows_each_load(const CompareFlags& flags) {
@@ -152,16 +191,23 @@ Result<int> compare_at_loads(const CompareFlags& flags, const Comparison& compar
                             " – the comparison searches a rate by itself (goodput); take one");
   }
   Loads loads(range.what, flags.sweep);
+  compare::SweepShares shares(range, comparison.budget_ns);
   int worst = 0;
-  for (const double load : range.values) {
+  while (const auto turn = shares.next()) {
+    const double load = turn->load;
     const std::string into = folder_of_load(folder, range.what, load);
-    const Result<int> status = compare_one(at_load(comparison, range, load), into);
+    const WallClock clock;
+    const int64_t began_ns = clock.now_ns();
+    const Result<int> status = compare_one(at_load(comparison, range.what, *turn), into);
     if (interrupted()) return interrupted_status();
     if (!status.ok()) return copy(status.status());
     worst = std::max(worst, *status);
     std::vector<std::string> notes;
     TENON_ASSIGN_OR_RETURN(const MeasuredComparison measured, compare::read_folder(into, notes));
     loads.add(measured, load);
+    shares.took(clock.now_ns() - began_ns, std::llround(seconds_of_block(measured) * 1e9),
+                most_pairs(measured));
+    loads.leave_out(shares.left_out(), static_cast<double>(shares.needed_ns()) * 1e-9);
     TENON_RETURN_IF_ERROR(loads.keep(folder));
     // Higher rates would only queue for longer.
     if (range.what == SweepOf::rate && loads.all_saturated()) break;

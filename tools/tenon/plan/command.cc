@@ -407,13 +407,14 @@ void add_space_flags(Command command, PlanFlags& flags) {
 void add_traffic_flags(Command command, PlanFlags& flags) {
   add_number(command, real_number("--rate", 1e-3, 1e6), flags.rate, "requests a second").required();
   add_text(command, "--slo", flags.slo, "the goal: ttft=500ms,gap=50ms,share=0.9").required();
-  add_number(command, whole_number("--prompt-tokens", 1, 1 << 20), flags.prompt_tokens,
-             "of a drawn prompt on average (default: 512)");
+  Option drawn = add_number(command, whole_number("--prompt-tokens", 1, 1 << 20),
+                            flags.prompt_tokens, "of a drawn prompt on average (default: 512)");
   add_number(command, whole_number("--answer-tokens", 1, 1 << 20), flags.answer_tokens,
              "of an answer on average (default: 256)");
   add_text(command, "--workload", flags.workload,
            "requests instead: a workload's TOML file, a published trace or prompts; "
-           "arrivals stay random");
+           "arrivals stay random")
+      .excludes(drawn);
   add_number(command, whole_number("--requests", 50, 1'000'000), flags.requests,
              "of a probe, or those of 30 seconds (default: 600)");
   add_text(command, "--routing", flags.routing,

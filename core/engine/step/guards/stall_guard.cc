@@ -20,9 +20,7 @@ void StallGuard::watch(const PlanOut& plan, const Step& step, Planning planning)
   wake_ns_ = plan.grant_count == 0 ? plan.wake_ns : 0;
   if (planning == Planning::ahead) return;
   if (!step.empty() || context_.table.empty() || !context_.awaiting_kv.empty()) {
-    empty_plans_ = 0;
-    waiting_since_ns_.reset();
-    return;
+    return got_on();
   }
   const EngineOptions& options = context_.options;
   const int64_t now_ns = step.record.start_ns;

@@ -19,6 +19,11 @@ class StallGuard {
   // Looks at a plan that is sound, once the step has its shares. Requests fail where plans stay
   // empty for too long.
   void watch(const PlanOut& plan, const Step& step, Planning planning);
+  // Of a plan that computes something in any case.
+  void got_on() {
+    empty_plans_ = 0;
+    waiting_since_ns_.reset();
+  }
   // Where the latest plan is empty on purpose, when the scheduler is to be asked again: when it
   // wishes, or sooner where something is to be said of it. Else 0.
   int64_t wake_ns() const { return wake_ns_; }

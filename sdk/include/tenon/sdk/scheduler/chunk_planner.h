@@ -21,11 +21,12 @@ class ChunkPlanner {
         admission_(options),
         budget_(options.target_step) {}
 
-  // `queue` is as Admission takes it.
+  // `queue` is as Admission takes it. `granted`: as PlanBuilder::begin.
   template <typename Queue>
-  void plan(const SchedulerView& view, KvLedger& ledger, PlanOut& out, Queue& queue) {
+  void plan(const SchedulerView& view, KvLedger& ledger, PlanOut& out, Queue& queue,
+            uint32_t granted = 0) {
     budget_.observe(view.last_step);
-    plan_.begin(view, ledger, out);
+    plan_.begin(view, ledger, out, granted);
     plan_.limit_budget(step_tokens());
     let_in_overdue();
     plan_.serve_waiting_span();
@@ -41,6 +42,9 @@ class ChunkPlanner {
     admission_.admit(plan_, queue, piece);
   }
 
+  bool decodes_first(const SchedulerView& view, uint32_t decoding) const {
+    return plan_.decodes_first(view, decoding);
+  }
   // Of a step that needed no plan (<tenon/extensions/steady_plans.h>).
   void observe(const StepCost& cost) { budget_.observe(cost); }
 

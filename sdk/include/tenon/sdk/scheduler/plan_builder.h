@@ -34,8 +34,10 @@ class PlanBuilder {
     }
   }
 
-  // First in every plan. What is given is used until the plan is made.
-  void begin(const SchedulerView& view, KvLedger& ledger, PlanOut& out);
+  // First in every plan. What is given is used until the plan is made. `granted`: so many further
+  // sequences run, which the view lacks, and have their next token already
+  // (<tenon/extensions/decodes_first.h>).
+  void begin(const SchedulerView& view, KvLedger& ledger, PlanOut& out, uint32_t granted = 0);
 
   Policy policy() const { return options_.policy; }
   const SchedulerView& view() const { return *view_; }
@@ -45,7 +47,7 @@ class PlanBuilder {
   uint32_t budget() const { return budget_; }
   // Computes no more than `tokens` in this step. Before the first grant.
   void limit_budget(uint32_t tokens) { budget_ = std::min(budget_, tokens); }
-  bool empty() const { return out_->grant_count == 0; }
+  bool empty() const { return granted_ == 0 && out_->grant_count == 0; }
   // Running sequences that were not preempted.
   size_t running() const { return running_; }
   uint32_t admitted() const { return admitted_; }
@@ -57,6 +59,9 @@ class PlanBuilder {
   bool rows_left() const { return slots_ < limits_.max_sequences; }
   // Sequences whose prompt is computed in part when this plan was run.
   uint32_t partial_prompts() const { return partial_; }
+  // Whether a plan of this view gives those that decode their next token before all else: nobody is
+  // let in at the expense of others, and nothing must be computed together. Between plans.
+  bool decodes_first(const SchedulerView& view, uint32_t decoding) const;
   // Running sequences that only their next token is missing of, when the plan began.
   uint32_t decoding() const { return decoding_; }
 
@@ -173,6 +178,7 @@ class PlanBuilder {
   uint32_t admitted_ = 0;
   uint32_t partial_ = 0;
   uint32_t decoding_ = 0;
+  uint32_t granted_ = 0;    // of them, before the plan began
   bool in_flight_ = false;  // someone is
   bool short_of_memory_ = false;
   SeqId span_seq_ = kNoSeq;    // the first whose span found no room in this plan …
