@@ -60,6 +60,8 @@ struct ExpectedBand {
   double low = 0, high = 0;
 };
 
+constexpr uint32_t kFewestPairs = 5;  // that say something, and before an early end
+
 struct Comparison {
   std::string path = {};  // of the file; empty = of a command line
   std::string title = {};
@@ -94,7 +96,7 @@ struct Comparison {
   uint32_t noise_pairs = 5;  // of A against A
   uint32_t restart = 0;      // pairs after which all arms are started anew; 0 = never
   int64_t budget_ns = 600'000'000'000;
-  // Ends sooner, at this, if it has the fewest pairs by then (Experiment::kFewestPairs); 0 = never.
+  // Ends sooner, at this, if it has the fewest pairs by then (kFewestPairs); 0 = never.
   int64_t share_ns = 0;
   uint64_t seed = 1;
   double unlike = 0.15;     // machine states further apart make no pair

@@ -76,8 +76,6 @@ class Experiment {
   const MeasuredComparison& measured() const { return measured_; }
 
  private:
-  static constexpr uint32_t kFewestPairs = 5;  // before an early end
-
   Status start_arms();
   Status start_arm(ComparisonArm arm);
   // core/compare/restart.cc

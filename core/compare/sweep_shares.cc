@@ -5,7 +5,7 @@
 #include <iterator>
 #include <utility>
 
-#include "core/compare/experiment.h"
+#include "core/compare/comparison.h"
 
 namespace tenon::compare {
 
@@ -32,7 +32,7 @@ void SweepShares::took(int64_t ns, int64_t pair_ns, uint32_t pairs) {
 // Random arrivals of as many requests take as long as the rate says, until the arms are saturated.
 double SweepShares::needed_at(double load) const {
   const double shorter = what_ == SweepOf::rate && load > load_ ? load_ / load : 1;
-  return setup_ns_ + Experiment::kFewestPairs * pair_ns_ * shorter;
+  return setup_ns_ + kFewestPairs * pair_ns_ * shorter;
 }
 
 void SweepShares::thin_out() {

@@ -18,25 +18,25 @@
 namespace tenon {
 namespace {
 
-constexpr CalibrationShape kModels[] = {{"tale", 0}, {"smollm-135m", 40}};
-const std::vector<StepPlan> kPlans = {{1, 48}, {8, 16}, {1, 384}};
-constexpr uint32_t kRounds = 2;
+constexpr CalibrationShape kPaceModels[] = {{"tale", 0}, {"smollm-135m", 40}};
+const std::vector<StepPlan> kPacePlans = {{1, 48}, {8, 16}, {1, 384}};
+constexpr uint32_t kPaceRounds = 2;
 
-Status measure(uint32_t threads, std::vector<CalibratedModel>& models) {
+Status measure_pace(uint32_t threads, std::vector<CalibratedModel>& models) {
   TENON_ASSIGN_OR_RETURN(const TemporaryModels folder, TemporaryModels::make());
-  for (const CalibrationShape& shape : kModels) {
+  for (const CalibrationShape& shape : kPaceModels) {
     TENON_ASSIGN_OR_RETURN(const std::string path, folder.folder(shape));
     models.push_back({shape.shape, path});
   }
-  for (uint32_t round = 0; round < kRounds; ++round) {
+  for (uint32_t round = 0; round < kPaceRounds; ++round) {
     for (CalibratedModel& model : models) {
-      TENON_RETURN_IF_ERROR(measure_round(kPlans, threads, model));
+      TENON_RETURN_IF_ERROR(measure_round(kPacePlans, threads, model));
     }
   }
   return {};
 }
 
-std::string json_of(const std::string& machine, const sim::Pace& pace) {
+std::string pace_json(const std::string& machine, const sim::Pace& pace) {
   return json_text(nlohmann::ordered_json{{"machine", machine},
                                           {"pace", pace.mean},
                                           {"rows", pace.rows},
@@ -61,14 +61,15 @@ Status pace_against(const AgainstFlags& flags) {
     return write_file(flags.out, {sim::machine_toml(sim::at_pace(machine, *flags.pace))});
   }
   std::vector<CalibratedModel> models;
-  TENON_RETURN_IF_ERROR(measure(flags.threads, models));
+  TENON_RETURN_IF_ERROR(measure_pace(flags.threads, models));
   std::vector<sim::MeasuredStep> steps;
   for (const CalibratedModel& model : models) {
-    for (sim::MeasuredStep& step : measured_steps(kPlans, model)) steps.push_back(std::move(step));
+    for (sim::MeasuredStep& step : measured_steps(kPacePlans, model))
+      steps.push_back(std::move(step));
   }
   TENON_ASSIGN_OR_RETURN(const sim::Pace pace, sim::pace_of(machine, steps));
   if (flags.json) {
-    put(json_of(machine.name, pace));
+    put(pace_json(machine.name, pace));
   } else {
     putf(
         "steps take %.3f times as long now as %s says (%.3f to %.3f in %u kinds of steps): prompts "
