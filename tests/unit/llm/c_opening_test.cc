@@ -35,8 +35,8 @@ class Opening : public testing::Test {
     EXPECT_EQ(llm, nullptr);
     return why;
   }
-  tenon_llm_options options_ = {
-      sizeof(tenon_llm_options), 0, 0, 0, nullptr, nullptr, nullptr, nullptr, 0, nullptr, 0};
+  Opening() { options_.size = sizeof(options_); }
+  tenon_llm_options options_{};
 };
 
 TEST_F(Opening, a_file_that_is_missing_is_named) {
