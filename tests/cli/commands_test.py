@@ -455,6 +455,21 @@ class Bench(unittest.TestCase):
         self.assertEqual(verify["tokens"], 4)
         self.assertAlmostEqual(verify["tokens_per_second"] * verify["seconds"], 8, places=3)
 
+    def test_bench_lets_drafts_be_kept_as_often_as_is_said(self):
+        bench = ["bench", "--prompt-tokens", 8, "--decode-tokens", 24, "--repeat", 1, "--json",
+                 "--limit-seconds", 0, "--batch", 2]
+        for acceptance, tokens in [(1, 4), (0, 1)]:
+            for manager in ["paged", "prefix"]:
+                done = run(*bench, "--verify", 4, "--acceptance", acceptance,
+                           *settings(kv_cache__plugin=manager))
+                self.assertEqual(done.returncode, 0, done.stderr)
+                verify = json.loads(done.stdout)["verify"]
+                self.assertEqual(verify["tokens_a_step"], tokens)
+                self.assertGreater(verify["speedup"], 0)
+        done = run(*bench, "--acceptance", 0.5, "--verify", 1)
+        self.assertIn("--verify 1 leaves no room for drafts", done.stderr)
+        self.assertIn("--verify", run(*bench, "--acceptance", 0.5).stderr)
+
     def test_bench_says_when_a_batch_never_ran_whole(self):
         done = run("bench", "--prompt-tokens", 8, "--decode-tokens", 4, "--repeat", 1, "--batch", 4,
                    "--limit-seconds", 0, *settings(limits__max_sequences=2))

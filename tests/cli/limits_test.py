@@ -205,6 +205,7 @@ class Options(Case):
     NUMBERS = [(["run", "x"], "--threads", 1, 512), (["bench"], "--prompt-tokens", 2, 1 << 20),
                (["bench"], "--decode-tokens", 1, 1 << 20), (["bench"], "--batch", 1, 4096),
                (["bench"], "--verify", 1, 33), (["bench"], "--repeat", 1, 1000),
+               (["bench", "--verify", 4], "--acceptance", 0.0, 1.0),
                (["bench"], "--limit-seconds", 0.0, 60.0), (["bench"], "--threads", 1, 512),
                (["model", "perplexity", "--file", "x"], "--context", 2, 1 << 24),
                (["model", "perplexity", "--file", "x"], "--stride", 1, 1 << 24),

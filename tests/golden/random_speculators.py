@@ -19,6 +19,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from speculators import SpeculatorModel, SpeculatorModelConfig
 from speculators.config import SpeculatorsConfig, VerifierConfig
+from speculators.models.eagle3.rotary_partial import install_partial_neox_rotary
 from speculators.proposals.greedy import GreedyTokenProposalConfig
 from transformers import AutoConfig, LlamaConfig, Qwen3Config
 
@@ -55,10 +56,23 @@ def ropes(dice):
     return {"rope_type": kind, **base, **more}
 
 
-def layers_of(dice, kind, count):
+def windows(dice, count):
+    """Some layers see a few tokens only; nothing where all see all."""
+    kinds = [dice.choice(["full_attention", "sliding_attention"]) for _ in range(count)]
+    if "sliding_attention" not in kinds or dice.maybe(0.6):
+        return {}
+    return {"layer_types": kinds, "sliding_window": dice.randrange(2, 7), "use_sliding_window": True}
+
+
+def layers_of(dice, kind, count, windowed=False):
     common = dict(sizes(dice), num_hidden_layers=count, rope_parameters=ropes(dice),
                   attention_bias=dice.maybe(0.3),
                   hidden_act=dice.choice(["silu"] * 4 + ["gelu", "gelu_pytorch_tanh", "relu"]))
+    if windowed:
+        common.update(windows(dice, count))
+        # Of each head's elements a part turns, as vLLM has it.
+        if dice.maybe(0.2) and common["head_dim"] % 4 == 0:
+            common["rope_parameters"]["partial_rotary_factor"] = 0.5
     if kind == "llama":
         config = LlamaConfig(**common, mlp_bias=dice.maybe(0.3))
     else:
@@ -98,7 +112,7 @@ def draft_tokens(dice, layers):
 
 
 def eagle3(dice, parallel):
-    layers = layers_of(dice, dice.choice(["llama", "qwen3"]), dice.choice([1, 1, 1, 2, 3]))
+    layers = layers_of(dice, dice.choice(["llama", "qwen3"]), dice.choice([1, 1, 1, 2, 3]), True)
     norm = dice.choice(["none", "none", "whole", "each"])
     count = dice.choice([2, 3, 3, 4])
     target = dice.randrange(count, 12)
@@ -216,7 +230,9 @@ def golden(model, config, algorithm, generator):
     if algorithm == "eagle3":
         hidden = draw(ROWS, len(config.eagle_aux_hidden_state_layer_ids))
         tokens = some(ROWS + 1)
-        model(hidden, tokens[:, 1:], torch.zeros(1, ROWS, dtype=torch.long), ttt_steps=STEPS)
+        # With windows, training lets drafts see the window of the row that they go on from.
+        steps = 1 if model.uses_sliding_window_attn else STEPS
+        model(hidden, tokens[:, 1:], torch.zeros(1, ROWS, dtype=torch.long), ttt_steps=steps)
         return {"tokens": tokens[0], "hidden": hidden[0],
                 "logits": torch.stack([logits[0] for _, logits in caught])}
     if algorithm == "peagle":
@@ -288,6 +304,7 @@ def make(folder, dice, algorithm, seed):
 
 def main():
     torch.set_num_threads(1)
+    install_partial_neox_rotary()
     root, count = pathlib.Path(sys.argv[1]), int(sys.argv[2])
     first = int(sys.argv[3]) if len(sys.argv) > 3 else 1
     for seed in range(first, first + count):

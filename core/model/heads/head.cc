@@ -1,13 +1,17 @@
 #include "core/model/heads/head.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <set>
+#include <span>
 #include <utility>
 
 #include "core/base/log.h"
 #include "core/base/presence.h"
 #include "core/base/quote.h"
+#include "core/base/text.h"
 #include "core/model/checkpoint/gguf_checkpoint.h"
 #include "core/model/checkpoint/renamed_checkpoint.h"
 #include "core/model/config/json_fields.h"
@@ -20,6 +24,7 @@ namespace tenon {
 namespace {
 
 constexpr size_t kMaxConfigBytes = size_t{1} << 20;
+constexpr size_t kMostTold = 8;
 constexpr std::string_view kModel = "model.", kFirst = "model.layers.0.";
 constexpr std::string_view kFc = "fc.", kFusion = "fusion_fc.";
 constexpr std::string_view kStateNorm = "model.layers.0.hidden_norm.weight";
@@ -59,6 +64,7 @@ class HeadCheckpoint final : public RenamedCheckpoint {
       name = std::string(kModel).append(stored);
     }
     if (name == kStateNorm) return std::nullopt;
+    if (name.starts_with(kFusion)) return std::string(kFc).append(name.substr(kFusion.size()));
     return name;
   }
 
@@ -81,6 +87,39 @@ bool is_normless(const Checkpoint& stored) {
 
 std::string number(uint64_t value) {
   return std::to_string(value);
+}
+
+// What one folder calls by two of the names that a part of a head has.
+Status check_once(const Checkpoint& stored, const std::string& path) {
+  const std::vector<std::string> names = stored.names();
+  const auto first = [&](std::string_view beginning) {
+    const auto found = std::ranges::find_if(
+        names, [&](const std::string& name) { return name.starts_with(beginning); });
+    return found == names.end() ? std::string() : *found;
+  };
+  constexpr std::string_view kLayer[] = {"midlayer.", "transformer.", "layers.0."};
+  constexpr std::string_view kJoin[] = {kFusion, kFc};
+  const std::span<const std::string_view> parts[] = {kLayer, kJoin};
+  for (const std::span<const std::string_view> same : parts) {
+    std::string before;
+    for (const std::string_view beginning : same) {
+      const std::string name = first(beginning);
+      if (name.empty()) continue;
+      if (!before.empty()) {
+        return invalid_argument(path + ": " + in_quotes(before) + " and " + in_quotes(name) +
+                                " are names of the same part of a head; expected one of them");
+      }
+      before = name;
+    }
+  }
+  return {};
+}
+
+// Tensors that say nothing which a head needs: what is known of the vocabulary from both sides,
+// copies of the target's, and what follows from the config.
+bool is_idle(std::string_view name) {
+  return name == "t2d" || name == "d2t" || name.starts_with("verifier_") ||
+         name.ends_with("rotary_emb.inv_freq") || name == "rope_freqs.weight";
 }
 
 // Where a head does not say which states it reads: as all programs take it, that of an early layer,
@@ -156,12 +195,13 @@ class HeadTaker {
     TENON_RETURN_IF_ERROR(halves ? check_halves() : check_fc());
     for (TensorSpec& spec : list_tensors(model_.plan)) {
       if (spec.role == Role::embedding || spec.role == Role::head) continue;
+      if (spec.role == Role::final_norm) read_.insert("norm.weight");
       const bool reads_both =
           head_.joins(0) && (spec.role == Role::q || spec.role == Role::k || spec.role == Role::v);
       if (spec.layer == 0 && reads_both && !spec.bias) spec.columns = 2 * uint64_t{hidden};
       tensors_.take(spec);
     }
-    head_.fc = tensors_.matrix("fc.weight", hidden, halves ? 2 * uint64_t{hidden} : head_.features);
+    head_.fc = matrix("fc.weight", hidden, halves ? 2 * uint64_t{hidden} : head_.features);
     TENON_RETURN_IF_ERROR(halves ? take_bias() : take_norms());
     take_embeddings();
     TENON_RETURN_IF_ERROR(take_ids());
@@ -169,6 +209,7 @@ class HeadTaker {
     tensors_.refuse_leftovers();
     model_.vector_bytes = tensors_.vector_bytes();
     TENON_RETURN_IF_ERROR(tensors_.status());
+    TENON_RETURN_IF_ERROR(refuse_unread());
     return check_head_numbers(model_, head_);
   }
 
@@ -204,8 +245,48 @@ class HeadTaker {
                                                     : ""));
   }
 
-  Result<std::vector<float>> vector(const std::string& name, uint64_t size) const {
+  Result<std::vector<float>> vector(const std::string& name, uint64_t size) {
+    read_.insert(name);
     return head_vector(model_, name, size);
+  }
+  Result<std::vector<float>> row(const std::string& name, uint64_t size) {
+    read_.insert(name);
+    return head_row(model_, name, size);
+  }
+
+  Weight matrix(const std::string& name, uint64_t rows, uint64_t columns) {
+    read_.insert(without_model(name));
+    return tensors_.matrix(name, rows, columns);
+  }
+  static std::string without_model(const std::string& name) {
+    return name.starts_with(kModel) ? name.substr(kModel.size()) : name;
+  }
+  // Of a layer that the head has: what is taken of it was asked for one by one.
+  bool is_of_layer(const std::string& name) const {
+    constexpr std::string_view kLayers = "model.layers.";
+    if (!name.starts_with(kLayers)) return false;
+    return std::strtoull(name.c_str() + kLayers.size(), nullptr, 10) < model_.plan.layers.size();
+  }
+
+  // A tensor that nobody asked for would be missing in what the head computes, and only show in
+  // fewer drafts that are kept.
+  Status refuse_unread() const {
+    std::vector<std::string> unread;
+    if (!head_.joins(0) && tensors_.has(std::string(kStateNorm))) {
+      unread.push_back(in_quotes(model_.checkpoint->stored_name(kStateNorm)));
+    }
+    for (const std::string& name : model_.checkpoint->names()) {
+      const std::string plain = without_model(name);
+      if (is_of_layer(name) || read_.contains(plain) || is_idle(plain)) continue;
+      if (unread.size() < kMostTold) {
+        unread.push_back(in_quotes(model_.checkpoint->stored_name(name)));
+      }
+    }
+    if (unread.empty()) return {};
+    const bool one = unread.size() == 1;
+    return invalid_argument(model_.path + (one ? ": tensor " : ": tensors ") + join_and(unread) +
+                            (one ? " has" : " have") +
+                            " no place in the head that config.json describes");
   }
 
   Status take_norms() {
@@ -235,27 +316,21 @@ class HeadTaker {
     const uint32_t hidden = model_.plan.hidden, rank = config_.markov_rank;
     head_.block = config_.block;
     if (head_.block && head_.kind == HeadKind::eagle3) {
-      TENON_ASSIGN_OR_RETURN(head_.block.mask_state,
-                             head_row(model_, "mask_hidden", head_.features));
+      TENON_ASSIGN_OR_RETURN(head_.block.mask_state, row("mask_hidden", head_.features));
     }
     if (rank > 0) {
-      head_.markov_in =
-          tensors_.matrix("markov_head.markov_w1.weight", model_.plan.vocabulary, rank);
-      head_.markov_out =
-          tensors_.matrix("markov_head.markov_w2.weight", config_.draft_vocabulary, rank);
+      head_.markov_in = matrix("markov_head.markov_w1.weight", model_.plan.vocabulary, rank);
+      head_.markov_out = matrix("markov_head.markov_w2.weight", config_.draft_vocabulary, rank);
     }
     if (config_.markov_kind == MarkovKind::gated) {
-      head_.markov_gate =
-          tensors_.matrix("markov_head.gate_proj.weight", rank, uint64_t{hidden} + rank);
+      head_.markov_gate = matrix("markov_head.gate_proj.weight", rank, uint64_t{hidden} + rank);
       TENON_ASSIGN_OR_RETURN(head_.markov_gate_bias, vector("markov_head.gate_proj.bias", rank));
     }
     if (!config_.confidence) return {};
     const uint32_t width = hidden + (config_.confidence_with_markov ? rank : 0);
-    TENON_ASSIGN_OR_RETURN(head_.confidence,
-                           head_row(model_, "confidence_head.proj.weight", width));
+    TENON_ASSIGN_OR_RETURN(head_.confidence, row("confidence_head.proj.weight", width));
     if (!tensors_.has("confidence_head.proj.bias")) return {};
-    TENON_ASSIGN_OR_RETURN(const std::vector<float> bias,
-                           head_row(model_, "confidence_head.proj.bias", 1));
+    TENON_ASSIGN_OR_RETURN(const std::vector<float> bias, row("confidence_head.proj.bias", 1));
     head_.confidence_bias = bias.front();
     return {};
   }
@@ -264,13 +339,13 @@ class HeadTaker {
     const uint32_t hidden = model_.plan.hidden;
     const bool same_width = hidden == target_.plan.hidden;
     const bool borrows = same_width && !tensors_.has("model.embed_tokens.weight");
-    model_.embedding =
-        borrows ? target_.embedding
-                : tensors_.matrix("model.embed_tokens.weight", model_.plan.vocabulary, hidden);
+    model_.embedding = borrows
+                           ? target_.embedding
+                           : matrix("model.embed_tokens.weight", model_.plan.vocabulary, hidden);
     const bool same_rows = same_width && config_.draft_vocabulary == target_.plan.vocabulary;
     model_.head = same_rows && !tensors_.has("lm_head.weight")
                       ? target_.head
-                      : tensors_.matrix("lm_head.weight", config_.draft_vocabulary, hidden);
+                      : matrix("lm_head.weight", config_.draft_vocabulary, hidden);
   }
 
   // An offset to each id, or where only that fits, the ids themselves.
@@ -319,6 +394,7 @@ class HeadTaker {
   Model& model_;
   Head& head_;
   TensorTaker tensors_;
+  std::set<std::string, std::less<>> read_;  // vectors
 };
 
 }  // namespace
@@ -366,6 +442,7 @@ Result<OpenedHead> open_head(const std::string& path, const Model& target) {
   TENON_ASSIGN_OR_RETURN(model.config_json, read_text_file(head.source, kMaxConfigBytes));
   if (is_medusa_config(model.config_json)) return open_medusa(path, target);
   TENON_ASSIGN_OR_RETURN(std::unique_ptr<Checkpoint> stored, open_safetensors_folder(path));
+  TENON_RETURN_IF_ERROR(check_once(*stored, path));
   TENON_ASSIGN_OR_RETURN(const HeadConfig config,
                          parse_head_config(model.config_json, head.source, is_normless(*stored)));
   if (config.kind == HeadKind::mtp) {

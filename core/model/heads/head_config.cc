@@ -13,6 +13,7 @@
 #include "core/base/text.h"
 #include "core/model/config/json_fields.h"
 #include "core/model/config/model_config.h"
+#include "core/model/families/reading/config_keys.h"
 
 namespace tenon {
 namespace {
@@ -271,6 +272,24 @@ void refuse_windows(const json& layer, Faults& faults) {
   }
 }
 
+// Layers of Llama with windows, by `layer_types`, which Llama itself does not read: speculators do.
+void read_llamas_windows(const json& layer, bool of_speculators, Faults& faults, ModelPlan& plan) {
+  if (plan.architecture != "llama" || !layer.contains("layer_types")) return;
+  const JsonFields fields(layer, faults, "");
+  const std::vector<bool> sliding = read_sliding_layers(fields, plan.layers.size());
+  if (std::ranges::find(sliding, true) == sliding.end()) return;
+  if (!of_speculators) {
+    return faults.unsupported(
+        "'layer_types' has 'sliding_attention'; layers of Llama have windows in heads of "
+        "speculators alone");
+  }
+  const uint32_t window = fields.count("sliding_window", 0, 0, INT32_MAX);
+  if (window == 0) {
+    return faults.invalid("'layer_types' has sliding layers but there is no sliding window");
+  }
+  set_windows(sliding, window, plan);
+}
+
 // EAGLE 1 and 2: only what is between embedding, state and LM head.
 void read_eagle(const JsonFields& fields, HeadConfig& config) {
   config.kind = HeadKind::eagle;
@@ -375,6 +394,7 @@ Result<HeadConfig> parse_head_config(std::string_view text, const std::string& n
   config.draft_vocabulary =
       fields.count("draft_vocab_size", config.plan.vocabulary, 1, config.plan.vocabulary);
   const bool module = config.kind == HeadKind::mtp;
+  read_llamas_windows(layer, parsed->contains(kType), faults, config.plan);
   if (module) keep_modules_layer(config.plan);
   const bool plain = std::ranges::all_of(config.plan.layers, [&](const LayerPlan& l) {
     return l.attends() && !l.latent && !l.recurrent && !l.parallel && !l.input &&

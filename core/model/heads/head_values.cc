@@ -44,6 +44,7 @@ Status check_head_numbers(const Model& model, const Head& head) {
     return invalid_argument(model.path + ": tensor " + in_quotes(name) +
                             " has values that are no finite numbers; the head can draft nothing");
   };
+  if (!std::isfinite(head.confidence_bias)) return strange("confidence_head.proj.bias");
   std::vector<const Weight*> matrices = {&head.fc, &model.embedding, &model.head};
   for (const Weight* weight : {&head.markov_in, &head.markov_out, &head.markov_gate}) {
     if (weight->n_out > 0) matrices.push_back(weight);
@@ -55,14 +56,17 @@ Status check_head_numbers(const Model& model, const Head& head) {
     if (!is_finite(*weight, {})) return strange(weight->name);
   }
   std::vector<const std::vector<float>*> norms = {
-      &head.features_norm,    &head.token_norm,  &head.state_norm, &head.confidence,
-      &head.block.mask_state, &model.final_norm, &head.fc_bias,    &head.markov_gate_bias};
+      &head.features_norm,    &head.token_norm, &head.state_norm,       &head.confidence,
+      &head.block.mask_state, &head.fc_bias,    &head.markov_gate_bias, &model.final_norm};
   for (const LayerWeights& layer : model.layers) {
-    for (const auto* norm : {&layer.attention_norm, &layer.mlp_norm, &layer.q_norm, &layer.k_norm})
-      norms.push_back(norm);
+    norms.insert(norms.end(),
+                 {&layer.attention_norm, &layer.attention_post_norm, &layer.mlp_norm,
+                  &layer.mlp_post_norm, &layer.q_norm, &layer.k_norm, &layer.q_bias, &layer.k_bias,
+                  &layer.v_bias, &layer.output_bias, &layer.gate_bias, &layer.up_bias,
+                  &layer.down_bias, &layer.router_bias, &layer.router_correction});
   }
   const bool fine = std::ranges::all_of(norms, [](const auto* norm) { return are_numbers(*norm); });
-  return fine ? Status() : strange("of a norm");
+  return fine ? Status() : strange("of a norm or a bias");
 }
 
 }  // namespace tenon

@@ -75,6 +75,11 @@ class MedusaTaker {
   }
 
   Status take(const MedusaConfig& config) {
+    // Those without a view would count as missing, and biases may be.
+    for (const std::string& name : model_.checkpoint->names()) {
+      const Result<const TensorView*> view = model_.checkpoint->get(name);
+      if (!view.ok()) return with_context(model_.path, view.status());
+    }
     TENON_RETURN_IF_ERROR(take_ids());
     for (uint32_t i = 0; i < config.heads; ++i) {
       MedusaHead& head = head_.medusa.emplace_back();

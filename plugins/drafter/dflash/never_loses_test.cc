@@ -138,5 +138,81 @@ TEST(NeverLoses, one_budget_for_sequences_that_are_not_alike) {
   EXPECT_GT(machine.drafted[2], 4 * machine.drafted[3]) << "it is found out by a try";
 }
 
+// Texts that come and go, one after the other: the drafter has to read a prompt before it drafts.
+struct Texts {
+  uint32_t prompt = 1000, answer = 100;
+  double prompt_row = 0.02;  // of the target, in steps of one row
+  double read = 0.005;       // the drafter's
+  double acceptance = 0.8, row = 0.02, pass = 0.05;
+};
+
+// How much faster they are done than without drafts.
+double gain(const Texts& texts, uint32_t count) {
+  AdaptiveDrafts drafts(true, false);
+  std::mt19937 random{5};
+  std::uniform_real_distribution<double> uniform{0.0, 1.0};
+  const auto time_of = [&](double rows) { return 1e6 * (1.0 + texts.row * rows); };
+  double time = 0.0, plain = 0.0;
+  const auto spend = [&](uint32_t rows, bool prompt, double target, double drafter) {
+    drafts.measured({{.step_id = 1,
+                      .rows = rows,
+                      .sequences = 1,
+                      .logits_rows = prompt ? 1 : rows,
+                      .duration_ns = static_cast<int64_t>(target + drafter)},
+                     prompt ? 0 : rows - 1,
+                     static_cast<int64_t>(drafter)});
+    time += target + drafter;
+  };
+  for (SeqId seq = 0; seq < count; ++seq) {
+    drafts.begin(seq);
+    std::vector<TokenId> text(texts.prompt + texts.answer + 1);
+    const double prompt = 1e6 * texts.prompt_row * texts.prompt;
+    spend(texts.prompt, true, prompt, 0.0);
+    plain += prompt + (texts.answer - 1) * time_of(1);
+    uint64_t read = 0;
+    for (uint32_t got = 1; got < texts.answer;) {
+      const std::span<const TokenId> history(text.data(), texts.prompt + got);
+      const DraftRequest request{.seq = seq, .history = history, .max_tokens = 0, .key = {}};
+      uint32_t offered = std::min(4u, texts.answer - got - 1);
+      const uint64_t unread = history.size() - read;
+      drafts.choose({&request, 1}, {&offered, 1}, {&unread, 1});
+      uint32_t kept = 0;
+      double drafter = 0.0;
+      if (offered > 0) {
+        drafts.granted(offered, unread);
+        drafter = 1e6 * (texts.pass * offered + texts.read * static_cast<double>(unread));
+        read = history.size();
+        while (kept < offered && uniform(random) < texts.acceptance) ++kept;
+      }
+      drafts.learn(seq, std::min(kept + 1, offered), kept);
+      spend(offered + 1, false, time_of(offered + 1), drafter);
+      got += 1 + kept;
+    }
+    drafts.end(seq);
+  }
+  return plain / time;
+}
+
+TEST(NeverLoses, what_it_costs_to_read_a_prompt) {
+  for (const uint32_t prompt : {30, 300, 3000}) {
+    for (const uint32_t answer : {2, 10, 50, 300}) {
+      for (const double read : {0.002, 0.01}) {
+        for (const double acceptance : {0.0, 0.5, 0.9}) {
+          const Texts texts{
+              .prompt = prompt, .answer = answer, .read = read, .acceptance = acceptance};
+          EXPECT_GE(gain(texts, 40), 0.98) << prompt << " tokens, then " << answer << ", reading "
+                                           << read << ", acceptance " << acceptance;
+        }
+      }
+    }
+  }
+}
+
+TEST(NeverLoses, and_prompts_are_read_where_answers_pay_for_it) {
+  EXPECT_GT(gain({.prompt = 300, .answer = 300, .acceptance = 0.9}, 20), 2.0);
+  EXPECT_GT(gain({.prompt = 3000, .answer = 1000, .prompt_row = 0.005, .acceptance = 0.9}, 20),
+            1.8);
+}
+
 }  // namespace
 }  // namespace tenon

@@ -54,7 +54,7 @@ class DraftModel {
   }
 
   void begin(SeqId seq, SeqId) {
-    read_[seq] = 0;
+    read_.insert_or_assign(seq, Read());
     adaptive_.begin(seq);
   }
   void end(SeqId seq) {
@@ -64,10 +64,12 @@ class DraftModel {
   }
 
   void offer(std::span<const DraftRequest> requests, std::span<uint32_t> offered) {
+    unread_.assign(requests.size(), 0);
     for (size_t i = 0; i < requests.size(); ++i) {
       offered[i] = sdk::room_for(requests[i], *runner_, max_draft_tokens_);
+      if (offered[i] > 0 && adaptive_.adaptive()) unread_[i] = unread(requests[i]);
     }
-    adaptive_.choose(requests, offered);
+    adaptive_.choose(requests, offered, unread_);
   }
 
   Status draft(std::span<const DraftRequest> requests, std::span<DraftOut> drafts) {
@@ -90,11 +92,24 @@ class DraftModel {
   void measured(const DraftStepCost& cost) { adaptive_.measured(cost); }
 
  private:
-  void note(const DraftRequest& request) {
-    size_t& read = read_[request.seq];
+  // Tokens that the model has seen, drafts included. A sequence may begin with those of another.
+  struct Read {
+    size_t tokens = 0;
+    bool asked = false;
+  };
+
+  uint64_t unread(const DraftRequest& request) {
+    Read& read = read_[request.seq];
+    if (!read.asked) {
+      read.asked = true;
+      read.tokens = std::max<size_t>(read.tokens, runner_->computed(request.seq, request.history));
+    }
     const size_t known = request.history.size();
-    adaptive_.granted(request.max_tokens, known <= read + sdk::kUsualLag);
-    read = known + request.max_tokens;
+    return known > read.tokens ? known - read.tokens : 0;
+  }
+  void note(const DraftRequest& request) {
+    adaptive_.granted(request.max_tokens, unread(request));
+    read_[request.seq].tokens = request.history.size() + request.max_tokens;
   }
 
   // The sequences that want a token number `level`. One whose row failed has stopped.
@@ -133,7 +148,8 @@ class DraftModel {
   sdk::TreeDrafts trees_;
   sdk::KeptPaths proposed_;  // where drafts form trees
   sdk::AdaptiveDrafts adaptive_;
-  std::unordered_map<SeqId, size_t> read_;  // tokens that the model has seen, drafts included
+  std::unordered_map<SeqId, Read> read_;
+  std::vector<uint64_t> unread_;  // [requests]
   std::vector<RunnerRow> rows_;
   std::vector<uint32_t> who_;  // [rows] index of the request
   std::vector<const float*> logits_;

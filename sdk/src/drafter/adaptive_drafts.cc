@@ -51,31 +51,74 @@ void AdaptiveDrafts::learn(SeqId seq, uint32_t trials, uint32_t hits) {
 
 void AdaptiveDrafts::measured(const DraftStepCost& cost) {
   if (!adaptive_) return;
-  times_.learn(cost, depth_, usual_);
+  reading_.learn(cost, unread_, times_.drafting(depth_));
+  times_.learn(cost, depth_, unread_ == 0);
   depth_ = 0;
-  usual_ = true;
+  unread_ = 0;
 }
 
-void AdaptiveDrafts::choose(std::span<const DraftRequest> requests, std::span<uint32_t> offered) {
+void AdaptiveDrafts::choose(std::span<const DraftRequest> requests, std::span<uint32_t> offered,
+                            std::span<const uint64_t> unread) {
   if (!adaptive_) return;
   if (!times_.known() && costs_ != nullptr) times_.begin_with(*costs_);
+  for (size_t i = 0; i < unread.size(); ++i) {
+    lengths_.see(requests[i].seq, requests[i].history.size());
+  }
   if (!times_.known()) {
     // Enough to learn from, whatever it turns out to cost.
     for (size_t i = kFirstTries; i < offered.size(); ++i) offered[i] = 0;
     return;
   }
-  collect(requests, offered);
-  const size_t best = best_count(static_cast<double>(requests.size()));
-  const bool probe = best == 0 && !gains_.empty() && due();
   available_.assign(offered.begin(), offered.end());
+  collect(requests, offered);
+  const auto rows = static_cast<double>(requests.size());
+  size_t best = best_count(rows);
+  if (best > 0 && leave_unread(requests, offered, unread)) {
+    collect(requests, offered);
+    best = best_count(rows);
+    if (best == 0) collect(requests, available_);
+  }
+  if (best > 0) pause_ = kFirstPause, waited_ = 0;
+  const bool probe = best == 0 && !gains_.empty() && due();
   std::fill(offered.begin(), offered.end(), 0u);
-  for (size_t i = 0; i < (probe ? probes() : best); ++i) ++offered[gains_[i].index];
-  if (best > 0) try_rested(requests, available_, offered);
+  if (probe) return give_tries(unread, offered);
+  for (size_t i = 0; i < best; ++i) ++offered[gains_[i].index];
+  if (best > 0) try_rested(requests, available_, unread, offered);
+}
+
+bool AdaptiveDrafts::leave_unread(std::span<const DraftRequest> requests,
+                                  std::span<uint32_t> offered, std::span<const uint64_t> unread) {
+  // What drafts save of the time that a token takes. Those of all sequences come at once.
+  const double rows = static_cast<double>(requests.size());
+  const double saved = gained_ * times_.of(rows, 0) / rows;
+  bool some = false;
+  for (size_t i = 0; i < unread.size(); ++i) {
+    if (offered[i] == 0 || unread[i] <= kUsualLag) continue;
+    if (reading_.of(unread[i]) <= saved * lengths_.left(requests[i].seq)) continue;
+    offered[i] = 0;
+    some = true;
+  }
+  return some;
+}
+
+void AdaptiveDrafts::give_tries(std::span<const uint64_t> unread, std::span<uint32_t> offered) {
+  size_t given = 0;
+  for (const Gain& gain : gains_) {
+    if (given == kProbes) return;
+    const uint64_t missed = unread.empty() ? 0 : unread[gain.index];
+    if (missed > kUsualLag && offered[gain.index] == 0) {
+      if (!reading_.may_try(missed)) continue;
+      reading_.tried(missed);
+    }
+    ++offered[gain.index];
+    ++given;
+  }
 }
 
 // Those that learn in the shadow need no try.
 void AdaptiveDrafts::try_rested(std::span<const DraftRequest> requests,
-                                std::span<const uint32_t> available, std::span<uint32_t> offered) {
+                                std::span<const uint32_t> available,
+                                std::span<const uint64_t> unread, std::span<uint32_t> offered) {
   Known* longest = nullptr;
   size_t who = 0;
   for (size_t i = 0; i < requests.size() && !shadowed_; ++i) {
@@ -92,6 +135,10 @@ void AdaptiveDrafts::try_rested(std::span<const DraftRequest> requests,
     }
   }
   if (longest == nullptr) return;
+  if (!unread.empty() && unread[who] > kUsualLag) {
+    if (!reading_.may_try(unread[who])) return;
+    reading_.tried(unread[who]);
+  }
   offered[who] = 1;
   longest->rested = 0;
   longest->rest = std::min(2 * longest->rest, kLongestPause);
@@ -141,7 +188,7 @@ size_t AdaptiveDrafts::best_count(double rows) {
     best_speed = tokens / slowest;
     best = i + 1;
   }
-  if (best > 0) pause_ = kFirstPause, waited_ = 0;
+  gained_ = best > 0 ? 1 - rows / base_time / best_speed : 0;
   return best;
 }
 

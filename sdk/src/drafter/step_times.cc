@@ -32,7 +32,7 @@ void StepTimes::begin_with(std::span<const StepCost> costs) {
 }
 
 double StepTimes::of(double rows, uint32_t depth) const {
-  return pace_ * shape_of(rows) + resting_ + level_ * depth;
+  return pace_ * shape_of(rows) + drafting(depth);
 }
 
 uint32_t StepTimes::index_of(uint32_t rows) {

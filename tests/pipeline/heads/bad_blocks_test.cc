@@ -95,9 +95,13 @@ TEST_F(BadBlocks, that_are_not_built) {
 }
 
 TEST_F(BadBlocks, with_values_that_are_no_numbers) {
-  put_nan("markov_head.markov_w2.weight");
-  EXPECT_THAT(refusal(), HasSubstr("tensor 'markov_head.markov_w2.weight' has values that are no "
-                                   "finite numbers"));
+  const std::string before = weights_;
+  for (const std::string name : {"markov_head.markov_w2.weight", "confidence_head.proj.bias"}) {
+    put_nan(name);
+    EXPECT_THAT(refusal(),
+                HasSubstr("tensor '" + name + "' has values that are no finite numbers"));
+    weights_ = before;
+  }
 }
 
 TEST_F(BadBlocks, that_are_cut) {

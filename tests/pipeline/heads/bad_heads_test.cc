@@ -48,6 +48,16 @@ class BadHeads : public testing::Test {
     const size_t offset = 8 + header + std::stoul(weights_.substr(at)) + index * sizeof(value);
     std::memcpy(&weights_[offset], &value, sizeof(value));
   }
+  // One more tensor, without a number in it.
+  void add(const std::string& name) {
+    uint64_t header = 0;
+    std::memcpy(&header, weights_.data(), sizeof(header));
+    const std::string entry =
+        "\"" + name + R"(":{"dtype":"F32","shape":[0],"data_offsets":[0,0]},)";
+    weights_.insert(sizeof(header) + 1, entry);
+    header += entry.size();
+    std::memcpy(weights_.data(), &header, sizeof(header));
+  }
   std::string refusal() {
     folder_.write_file("config.json", config_);
     folder_.write_file("model.safetensors", weights_);
@@ -109,6 +119,41 @@ TEST_F(BadHeads, with_values_that_are_no_numbers) {
 TEST_F(BadHeads, with_norms_that_are_no_numbers) {
   put("midlayer.hidden_norm.weight", 3, std::numeric_limits<float>::infinity());
   EXPECT_THAT(refusal(), HasSubstr("has values that are no finite numbers"));
+}
+
+// What nobody reads would be missing in what the head computes.
+TEST_F(BadHeads, with_tensors_that_have_no_place) {
+  for (const char* name : {"fc.bias", "norm.bias", "embed_tokens.bias", "hidden_norm.weight",
+                           "markov_head.markov_w1.weight", "mask_hidden", "what.ever"}) {
+    const std::string before = weights_;
+    add(name);
+    EXPECT_THAT(refusal(), HasSubstr("tensor '" + std::string(name) +
+                                     "' has no place in the head that config.json describes"));
+    weights_ = before;
+  }
+  add("verifier_lm_head.weight");
+  EXPECT_EQ(refusal(), "none") << "the target's, which heads of speculators may have";
+}
+
+TEST_F(BadHeads, with_two_names_of_one_part) {
+  add("layers.0.self_attn.q_proj.weight");
+  EXPECT_THAT(refusal(), HasSubstr("'layers.0.self_attn.q_proj.weight' are names of the same part "
+                                   "of a head; expected one of them"));
+}
+
+// Llama itself does not read the list, speculators' heads of its layers do.
+TEST_F(BadHeads, with_windows_that_llamas_layers_have_not) {
+  const std::string key = "\"draft_vocab_size\"";
+  const std::string types = "\"layer_types\": [\"sliding_attention\"], ";
+  in_config(key, types + key);
+  EXPECT_THAT(refusal(), HasSubstr("layers of Llama have windows in heads of speculators alone"));
+  in_config(key, "\"speculators_model_type\": \"eagle3\", " + key);
+  EXPECT_THAT(refusal(), HasSubstr("sliding layers but there is no sliding window"));
+  in_config(key, "\"sliding_window\": 5, " + key);
+  EXPECT_EQ(refusal(), "none");
+  const auto opened = open_head(folder_.path(), target_);
+  ASSERT_TRUE(opened.ok());
+  EXPECT_EQ(opened->model->plan.layers.front().attention.window_tokens, 5u);
 }
 
 TEST_F(BadHeads, that_are_cut) {

@@ -79,10 +79,16 @@ Status repeat_once(Pipeline& pipeline, const BenchFlags& flags, const StepWork& 
                                   {verified, verified, context, sample.verify_expert_bytes},
                                   limits));
   }
+  if (plan.acceptance) out.gains.push_back({sample.tokens_a_step, sample.speedup});
   return {};
 }
 
 Result<int> bench(const BenchFlags& flags) {
+  if (flags.plan.acceptance && flags.plan.verify_tokens < 2) {
+    return invalid_argument(
+        "--acceptance is set, but --verify 1 leaves no room for drafts – raise it, or leave "
+        "--acceptance out");
+  }
   const auto start = std::chrono::steady_clock::now();
   TENON_ASSIGN_OR_RETURN(const OpenedPipeline opened, open_pipeline(flags.pipeline));
   Pipeline& pipeline = *opened.pipeline;
@@ -141,14 +147,21 @@ void add_bench_command(Command app, Action& action) {
                  "steps to decode (default: 32)"),
       add_number(command, whole_number("--batch", 1, 4096), plan.batch,
                  "sequences at once (default: 1)"),
-      add_number(command, whole_number("--verify", 1, 33), plan.verify_tokens,
-                 "verify so many tokens of each sequence in every second step, drafts for all but "
-                 "one (default: 1)"),
       add_number(command, whole_number("--repeat", 1, 1000), flags->repeat,
                  "repetitions; the median is shown (default: 5)"),
       add_texts(command, "--adapter", plan.adapters,
                 "the low-rank adapter of a sequence; may be repeated, for the sequences in turn; "
                 "none = the base model")};
+  const Option verify =
+      add_number(command, whole_number("--verify", 1, 33), plan.verify_tokens,
+                 "verify so many tokens of each sequence in every second step, drafts for all but "
+                 "one (default: 1)");
+  const Option acceptance =
+      add_number(command, real_number("--acceptance", 0, 1), plan.acceptance,
+                 "let each of these drafts be kept so often, if those before it are; what comes is "
+                 "decoded beforehand");
+  acceptance.needs(verify);
+  work.insert(work.end(), {verify, acceptance});
   add_number(command, real_number("--limit-seconds", 0, 60), flags->limit_seconds,
              "spend so long on the machine's limits before and after each repetition; 0 = measure "
              "no limits (default: 0.3)");

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,9 @@ struct BenchPlan {
   // Every second step verifies this many tokens of each sequence (one certain, the others drafts);
   // 1 = none does.
   uint32_t verify_tokens = 1;
+  // How likely each of these drafts is to be kept, 0 to 1, if those before it are. Without: none is
+  // made to be.
+  std::optional<double> acceptance;
   // Of the sequences in turn; "none" = the base model. Empty: of all of them.
   std::vector<std::string> adapters;
 };
@@ -28,6 +32,10 @@ struct BenchSample {
   double decode_seconds = 0;  // a step, median
   double decode_mean_seconds = 0;
   double verify_seconds = 0;  // a step that verifies, median; 0 without
+  // With an acceptance: tokens of a sequence in a mean step that verifies, and how many times the
+  // tokens a second of steps that do not verify those that do make, each counted to the next one.
+  double tokens_a_step = 0;
+  double speedup = 0;
   // Of the experts that rows chose: in that step of the prefill that used most, in a mean step of
   // decoding, in the last one that verifies.
   double prefill_expert_bytes = 0;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "core/base/machine/cpu_features.h"
 #include "core/base/statistics.h"
@@ -94,6 +95,15 @@ void print(const MemoryUse& use) {
        gigabytes(use.weights), gigabytes(use.kv));
 }
 
+DraftGain median_gain(const std::vector<DraftGain>& gains) {
+  std::vector<double> tokens, speedups;
+  for (const DraftGain& gain : gains) {
+    tokens.push_back(gain.tokens_a_step);
+    speedups.push_back(gain.speedup);
+  }
+  return {median(std::move(tokens)), median(std::move(speedups))};
+}
+
 void show_json(const Pipeline& pipeline, const StepWork& work, const Measured& measured) {
   const Speed decode = median_speed(measured.decode);
   Json out = {{"format", 2},
@@ -124,7 +134,15 @@ void show_json(const Pipeline& pipeline, const StepWork& work, const Measured& m
     const Speed verify = median_speed(measured.verify);
     out["verify"] = to_json(verify);
     out["verify"]["tokens"] = measured.plan.verify_tokens;
-    out["verify"]["times_decode"] = verify.seconds / decode.seconds;
+    const double times = verify.seconds / decode.seconds;
+    out["verify"]["times_decode"] = times;
+    if (!measured.gains.empty()) {
+      const DraftGain gain = median_gain(measured.gains);
+      out["verify"]["acceptance"] = *measured.plan.acceptance;
+      out["verify"]["tokens_a_step"] = gain.tokens_a_step;
+      out["verify"]["speedup"] = gain.speedup;
+      out["verify"]["of_expected"] = gain.speedup * times / gain.tokens_a_step;
+    }
   }
   put(json_text(out));
 }
@@ -148,7 +166,13 @@ void show(const Pipeline& pipeline, const Measured& measured) {
   if (measured.verify.empty()) return;
   const Speed verify = median_speed(measured.verify);
   print("verify " + std::to_string(measured.plan.verify_tokens) + ", at " + prompt, verify);
-  putf("verifying takes %.2f times as long as decoding\n", verify.seconds / decode.seconds);
+  const double times = verify.seconds / decode.seconds;
+  putf("verifying takes %.2f times as long as decoding\n", times);
+  if (measured.gains.empty()) return;
+  const DraftGain gain = median_gain(measured.gains);
+  putf("%.2f tokens a step at an acceptance of %.2f: %.2f times as fast, %.2f of (tokens / cost)\n",
+       gain.tokens_a_step, *measured.plan.acceptance, gain.speedup,
+       gain.speedup * times / gain.tokens_a_step);
 }
 
 }  // namespace

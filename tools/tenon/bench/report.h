@@ -37,6 +37,12 @@ struct MemoryUse {
   ProcessMemory process;
 };
 
+// What drafts of the wanted acceptance brought.
+struct DraftGain {
+  double tokens_a_step = 0;
+  double speedup = 0;
+};
+
 // All repetitions of a pipeline.
 struct Measured {
   BenchPlan plan;
@@ -46,6 +52,7 @@ struct Measured {
   uint32_t threads = 0;
   std::optional<MachineLimits> limits;  // the last ones
   std::vector<Speed> prefill, decode, verify;
+  std::vector<DraftGain> gains;             // empty: no acceptance was wanted
   std::vector<double> decode_means;         // seconds of a step
   std::vector<double> decode_expert_bytes;  // of a step
 };

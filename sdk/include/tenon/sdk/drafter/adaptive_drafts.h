@@ -4,12 +4,14 @@
 // sequence's drafts, k of them are expected to bring a + a² + … + a^k tokens. The cost of a step as
 // a function of its rows is learned from the steps themselves. Drafts are given to the sequences in
 // the order of what they are expected to bring, as many as make the most tokens a second. A
-// sequence that gets none is tried again now and then.
+// sequence that gets none is tried again now and then. A text that the drafter would have to read
+// first is read where the rest of the answer is expected to pay for it.
 #pragma once
 
 #include <tenon/drafter.h>
 #include <tenon/extensions/step_costs.h>
 #include <tenon/host.h>
+#include <tenon/sdk/drafter/missed_text.h>
 #include <tenon/sdk/drafter/step_times.h>
 
 #include <algorithm>
@@ -90,6 +92,7 @@ class AdaptiveDrafts {
   void end(SeqId seq) {
     sequences_.erase(seq);
     likeness_.erase(seq);
+    lengths_.end(seq);
   }
 
   // Of `trials` proposed tokens the first `hits` were right.
@@ -100,12 +103,18 @@ class AdaptiveDrafts {
 
   void measured(const DraftStepCost& cost);
 
-  // Lowers what could be offered to what is worth it. Call once a step, from `offer`.
-  void choose(std::span<const DraftRequest> requests, std::span<uint32_t> offered);
-  // A sequence has been granted `tokens` slots. `usual`: drafting them was no more work than that.
-  void granted(uint32_t tokens, bool usual = true) {
+  // Tokens that the drafter may have to read before it drafts without that being a cost of its own:
+  // what was verified last.
+  static constexpr uint64_t kUsualLag = 40;
+
+  // Lowers what could be offered to what is worth it. Call once a step, from `offer`. `unread`: the
+  // tokens of each history that the drafter would have to read; empty: it reads none.
+  void choose(std::span<const DraftRequest> requests, std::span<uint32_t> offered,
+              std::span<const uint64_t> unread = {});
+  // A sequence has been granted `tokens` slots, for which the drafter had to read so many tokens.
+  void granted(uint32_t tokens, uint64_t unread = 0) {
     depth_ = std::max(depth_, passes(tokens));
-    usual_ = usual_ && usual;
+    if (unread > kUsualLag) unread_ += unread;
   }
 
   double rate_of(SeqId seq) const;
@@ -146,15 +155,22 @@ class AdaptiveDrafts {
   // How many of the best slots make the most tokens a second.
   size_t best_count(double rows);
 
+  // Takes back what was offered to those that would have to read more than it is worth, if `best`
+  // slots are given. Whether there were any.
+  bool leave_unread(std::span<const DraftRequest> requests, std::span<uint32_t> offered,
+                    std::span<const uint64_t> unread);
+  // Those of the best slots that a try may be made with: of sequences that need not be read, or not
+  // for more than tries may cost.
+  void give_tries(std::span<const uint64_t> unread, std::span<uint32_t> offered);
+
   // Lets a sequence that has rested long enough have a draft; `available` is what each could have.
   void try_rested(std::span<const DraftRequest> requests, std::span<const uint32_t> available,
-                  std::span<uint32_t> offered);
+                  std::span<const uint64_t> unread, std::span<uint32_t> offered);
 
   // Whether it is time for a try. Sequences that learn in the shadow only ask what rows cost, and
   // only where their drafts are mostly right.
   bool due();
   uint32_t passes(uint32_t tokens) const { return in_one_pass_ ? std::min(tokens, 1u) : tokens; }
-  size_t probes() const { return std::min(kProbes, gains_.size()); }
 
   const bool adaptive_;
   const bool shadowed_;
@@ -165,8 +181,11 @@ class AdaptiveDrafts {
   // And how far a sequence's are kept more often than all sequences' are.
   std::unordered_map<SeqId, Acceptance> likeness_;
   StepTimes times_;
-  uint32_t depth_ = 0;  // of the step at hand
-  bool usual_ = true;
+  uint32_t depth_ = 0;   // of the step at hand
+  uint64_t unread_ = 0;  // that had to be read in it
+  double gained_ = 0;    // of the time without drafts, by the slots that were found best
+  AnswerLengths lengths_;
+  ReadingCost reading_;
   uint32_t waited_ = 0;
   uint32_t pause_ = kFirstPause;
   std::vector<Gain> gains_;

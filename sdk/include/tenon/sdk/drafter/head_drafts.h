@@ -63,6 +63,7 @@ class HeadDrafts {
     }
     layers_.assign(head->layers.begin(), head->layers.begin() + head->count);
     head_hidden_ = model->hidden;
+    most_unread_ = most_unread(*model);
     drafts_ = TreeDrafts(host, shape, head_hidden_);
   }
 
@@ -93,11 +94,15 @@ class HeadDrafts {
   }
 
   void offer(std::span<const DraftRequest> requests, std::span<uint32_t> offered) {
+    unread_.assign(requests.size(), 0);
     for (size_t i = 0; i < requests.size(); ++i) {
       offered[i] = room_for(requests[i], *runner_, max_draft_tokens_);
       if (offered[i] > 0 && !has_states(requests[i])) offered[i] = 0;
+      if (offered[i] == 0) continue;
+      const uint64_t read = sequences_[requests[i].seq].read();
+      unread_[i] = std::min(requests[i].history.size() - 1 - read, most_unread_);
     }
-    adaptive_.choose(requests, offered);
+    adaptive_.choose(requests, offered, unread_);
   }
 
   Status draft(std::span<const DraftRequest> requests, std::span<DraftOut> drafts) {
@@ -125,6 +130,18 @@ class HeadDrafts {
     if (!kept.asks_again(known)) return false;
     kept.found(runner_->computed(request.seq, request.history.subspan(1)), known);
     return kept.reaches(known);
+  }
+  // Rows of a text that the head ever reads at once: none if it has no layers, the last window if
+  // they all have one.
+  static uint64_t most_unread(const ModelShape& model) {
+    if (model.layer_count == 0) return 0;
+    uint64_t most = 0;
+    for (uint32_t group = 0; group < model.group_count; ++group) {
+      const uint64_t window = model.groups[group].window_tokens;
+      if (window == 0) return UINT64_MAX;
+      most = std::max(most, window);
+    }
+    return most;
   }
   static ModelBlockRunner* block_runner_of(const HostServices& host) {
     const void* found = extension_of(host, kModelRunnerBlock);
@@ -253,7 +270,7 @@ class HeadDrafts {
       kept.lost(read, request.history.size());
       return false;
     }
-    adaptive_.granted(request.max_tokens, tokens.size() <= read + kUsualLag);
+    adaptive_.granted(request.max_tokens, tokens.size() - read);
     RunnerRow& row = rows_.emplace_back();
     row.seq = request.seq;
     row.history = tokens;
@@ -306,8 +323,10 @@ class HeadDrafts {
   std::vector<LayerId> layers_;
   uint64_t width_ = 0;        // of the target's states at one token
   uint64_t head_hidden_ = 0;  // of the head's own
+  uint64_t most_unread_ = UINT64_MAX;
   AdaptiveDrafts adaptive_;
   std::unordered_map<SeqId, KeptStates> sequences_;
+  std::vector<uint64_t> unread_;  // [requests]
   std::vector<RunnerRow> rows_, drawn_;
   std::vector<uint32_t> who_;  // [rows] index of the request
   std::vector<const float*> logits_, states_;

@@ -36,6 +36,8 @@ class KeptStates {
   // Whether drafts after `known` tokens are possible, as far as can be told: the states of all
   // tokens are here but of those that the head has read, and of the last.
   bool reaches(size_t known) const { return known >= 2 && covers(read_, known - 1); }
+  // Tokens whose rows the head has computed, as far as is known.
+  uint64_t read() const { return read_; }
   // Whether the states at [read, end) are here.
   bool covers(uint64_t read, uint64_t end) const {
     return first_ <= read && read < end && first_ + count_ >= end;

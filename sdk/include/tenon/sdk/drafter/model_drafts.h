@@ -20,10 +20,6 @@ inline constexpr Fact kModelDraftNeeds[] = {
     {.key = "sampler.verify", .op = FactOp::in, .number = 0, .words = "exact rejection typical"},
 };
 
-// Tokens that the model may have to read before it drafts without the step counting as unusual
-// (AdaptiveDrafts::granted).
-inline constexpr size_t kUsualLag = 40;
-
 // An extension of the host; null: it has none of that name.
 inline const void* extension_of(const HostServices& host, std::string_view id) {
   return host.extension == nullptr ? nullptr : host.extension(host.context, id);

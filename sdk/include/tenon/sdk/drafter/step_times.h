@@ -27,6 +27,8 @@ class StepTimes {
 
   // A step of `rows` rows in which some sequence has `depth` drafts, in nanoseconds.
   double of(double rows, uint32_t depth) const;
+  // Of that, what the drafter takes.
+  double drafting(uint32_t depth) const { return resting_ + level_ * depth; }
 
  private:
   static constexpr double kShapePace = 0.05;
