@@ -130,7 +130,6 @@ class KvExport {
     return exports_->begin(id_, key, bytes);
   }
   bool finish(const KvKey& key) { return exports_->finish(id_, key); }
-  void note_change() { exports_->note_change(); }
   void complete();
 
  private:

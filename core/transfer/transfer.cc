@@ -41,7 +41,7 @@ std::optional<WorkerRole> parse_role(std::string_view name) {
 Result<std::unique_ptr<KvTransfer>> KvTransfer::open(TransferOptions options, TierWorld world,
                                                      std::shared_ptr<KvTransport> transport) {
   TENON_ASSIGN_OR_RETURN(TrustedPeers peers, TrustedPeers::parse(options.peers));
-  std::unique_ptr<KvListener> listener;
+  std::unique_ptr<KvListener> listener;  // null without an address: nobody fetches K/V here
   if (!options.address.empty()) {
     TENON_ASSIGN_OR_RETURN(listener, transport->listen(options.address, options.lease.count()));
   }

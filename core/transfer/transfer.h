@@ -34,7 +34,7 @@ std::optional<WorkerRole> parse_role(std::string_view name);
 
 struct TransferOptions {
   WorkerRole role = WorkerRole::both;
-  std::string address = "127.0.0.1:0";          // where others fetch K/V; empty: nowhere
+  std::string address = "127.0.0.1:0";          // where others fetch K/V
   std::string peers = "localhost";              // from where K/V may be fetched (TrustedPeers)
   uint64_t memory_bytes = uint64_t{1} << 30;    // K/V that waits to be fetched
   uint64_t budget_bytes = uint64_t{256} << 20;  // K/V that was fetched, and is not in the cache yet

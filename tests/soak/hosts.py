@@ -37,11 +37,12 @@ class Hosts:
     the kernel has it, else link.py does; `made_by` says which."""
 
     def __init__(self, delay_ms=0, rate=0, number=0):
-        self.names = (f"tenon-a{number}", f"tenon-b{number}")
+        self.names = tuple(f"tenon-{end}{number}-{os.getpid()}" for end in "ab")
         self.addresses = (f"10.77.{number}.1", f"10.77.{number}.2")
         self.network = f"10.77.{number}.0/24"
         self.folder = tempfile.TemporaryDirectory(prefix="tenon-hosts-")
         self.relay, self.made_by = None, "the kernel"
+        self.remove_left()
         try:
             for name in self.names:
                 self.ip("netns", "add", name)
@@ -57,6 +58,13 @@ class Hosts:
     @staticmethod
     def ip(*words):
         subprocess.run(["ip", *words], check=True, capture_output=True, text=True)
+
+    @staticmethod
+    def remove_left():
+        """Of programs that were killed."""
+        for place in pathlib.Path("/run/netns").glob("tenon-[ab]*-*"):
+            if not pathlib.Path("/proc", place.name.rsplit("-", 1)[1]).exists():
+                subprocess.run(["ip", "netns", "del", place.name], check=False, capture_output=True)
 
     def veth(self):
         self.ip("link", "add", "tn", "netns", self.names[0], "type", "veth", "peer", "name", "tn", "netns", self.names[1])

@@ -76,7 +76,6 @@ class Tiering : private KvWatch {
     std::shared_ptr<KvPart> part;
     GroupId group = 0;
     BlockId block = kNoBlock;
-    KvExport* to = nullptr;  // the request's
   };
 
   Entry& entry_of(const Sequence& sequence);

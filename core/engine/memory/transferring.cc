@@ -113,7 +113,7 @@ void Tiering::begin_blocks(const Step& step, const Share& share) {
       if (to->has(key)) continue;
       std::shared_ptr<KvPart> part = to->begin(key, group.bytes);
       if (part == nullptr) return;
-      growing_.push_back({std::move(part), group.group, table.blocks[block], to});
+      growing_.push_back({std::move(part), group.group, table.blocks[block]});
     }
   }
 }
@@ -137,8 +137,7 @@ void Tiering::on_ready(std::span<const uint64_t> bytes) {
       read(*growing.part, growing.group, growing.block, ready);
     }
   }
-  // Engines of one server hand over where the first one does.
-  if (!growing_.empty()) growing_.front().to->note_change();
+  transfer_->outgoing().note_change();
 }
 
 // The prompt's whole blocks, as its chunks are computed.

@@ -39,7 +39,8 @@ api::Outcome<uint32_t> Replicas::wished_rank(const PlaceWish& wish) const {
                                        : std::to_string(replicas_.size()) + " engines run " +
                                              in_quotes(model_) + " here, whose ranks are 0 to " +
                                              std::to_string(replicas_.size() - 1);
-    return api::ApiError{.message = wish.rank_name + " is " + in_quotes(*wish.rank) + " – " + there};
+    return api::ApiError{.message =
+                             wish.rank_name + " is " + in_quotes(*wish.rank) + " – " + there};
   }
   if (loads_[*rank].out) {
     return lost_error(name_of(*rank) + ", which " + wish.rank_name +
