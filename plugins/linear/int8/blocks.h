@@ -290,7 +290,7 @@ const std::byte* widen(const std::byte* block, uint32_t groups, uint32_t block_g
       }
       const auto bytes = [&](uint32_t v, uint32_t s) { return (Bytes)L::step(group, small, v, s); };
       if constexpr (W::kSplit) {
-        split_group(out + W::kStartsAt, out + W::kBytesAt, bytes);
+        split_group<DotSplit>(out + W::kStartsAt, out + W::kBytesAt, bytes);
       } else {
         store_group(out + W::kBytesAt, bytes);
       }

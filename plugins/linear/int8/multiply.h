@@ -96,7 +96,7 @@ requires(!IsBlocks<L>) const std::byte* widen(const std::byte* from, uint32_t gr
       return L::part(load_bytes(words + word * kVectorBytes), s % L::kSteps);
     };
     if constexpr (Widened<L>::kSplit) {
-      split_group(to + Widened<L>::kStartsAt, to + Widened<L>::kScaleBytes, bytes);
+      split_group<DotSplit>(to + Widened<L>::kStartsAt, to + Widened<L>::kScaleBytes, bytes);
     } else {
       store_group(to + Widened<L>::kScaleBytes, bytes);
     }

@@ -105,12 +105,12 @@ template <class At>
     }
   }
 }
-// The same, split.
-template <class At>
+// The same, split, where the set has that. D: DotSplit.
+template <class D, class At>
 [[gnu::always_inline]] inline void split_group(std::byte* starts, std::byte* to, const At& bytes) {
 #pragma GCC unroll 2
   for (uint32_t v = 0; v < kPanelVectors; ++v) {
-    auto start = DotSplit::start(0);
+    auto start = D::start(0);
 #pragma GCC unroll 8
     for (uint32_t s = 0; s < 8; ++s) {
       const auto w = split_bytes(bytes(v, s), start);
