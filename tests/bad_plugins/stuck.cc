@@ -9,7 +9,15 @@ namespace {
 
 using namespace tenon;
 
-enum class Way { plan_hangs, destroy_hangs, destroy_crashes, plan_exits, plan_recurses };
+enum class Way {
+  plan_hangs,
+  destroy_hangs,
+  destroy_crashes,
+  plan_exits,
+  plan_recurses,
+  plan_has_a_strange_instruction,
+  plan_traps
+};
 
 void hang() {
   for (;;) {
@@ -22,6 +30,15 @@ void hang() {
   volatile char used[4096];
   used[depth % sizeof(used)] = 1;
   return view.step_id == 0 ? depth : deeper(view, depth + 1) + used[depth % 7];
+}
+
+// One that no processor has, and that is no compiler's trap.
+void run_strange_instruction() {
+#if defined(__x86_64__)
+  asm volatile(".byte 0x06");
+#elif defined(__aarch64__)
+  asm volatile(".inst 0x0000dead");
+#endif
 }
 
 template <Way way>
@@ -40,6 +57,8 @@ class Stuck {
     }
     if (way == Way::plan_exits && plans_ > 3) std::exit(0);
     if (way == Way::plan_recurses && plans_ > 3) out.idle_rows = deeper(view, 1) == 0 ? 1 : 0;
+    if (way == Way::plan_has_a_strange_instruction && plans_ > 3) run_strange_instruction();
+    if (way == Way::plan_traps && plans_ > 3) __builtin_trap();
     for (const auto& list : {view.running, view.waiting}) {
       for (const SequenceView& sequence : list) {
         const uint32_t left = sequence.known_tokens - sequence.computed_tokens;
@@ -71,9 +90,15 @@ constexpr PluginDescriptor kDestroyCrashes =
     sdk::descriptor<Scheduler, Stuck<Way::destroy_crashes>>(described("test.destroy_crashes"));
 constexpr PluginDescriptor kPlanRecurses =
     sdk::descriptor<Scheduler, Stuck<Way::plan_recurses>>(described("test.plan_recurses"));
+constexpr PluginDescriptor kPlanHasAStrangeInstruction =
+    sdk::descriptor<Scheduler, Stuck<Way::plan_has_a_strange_instruction>>(
+        described("test.plan_has_a_strange_instruction"));
+constexpr PluginDescriptor kPlanTraps =
+    sdk::descriptor<Scheduler, Stuck<Way::plan_traps>>(described("test.plan_traps"));
 constexpr PluginDescriptor kPlanExits =
     sdk::descriptor<Scheduler, Stuck<Way::plan_exits>>(described("test.plan_exits"));
 
 }  // namespace
 
-TENON_PLUGIN_LIBRARY(&kPlanHangs, &kDestroyHangs, &kDestroyCrashes, &kPlanExits, &kPlanRecurses)
+TENON_PLUGIN_LIBRARY(&kPlanHangs, &kDestroyHangs, &kDestroyCrashes, &kPlanExits, &kPlanRecurses,
+                     &kPlanHasAStrangeInstruction, &kPlanTraps)

@@ -69,6 +69,16 @@ class Stuck(unittest.TestCase):
                       done.stderr)
 
     @unittest.skipIf(SANITIZED, "a sanitizer sees it first")
+    def test_an_instruction_that_the_processor_lacks_is_told_from_a_trap(self):
+        done = run(*self.flags("test.plan_has_a_strange_instruction"))
+        self.assertEqual(done.returncode, -signal.SIGILL, done.stderr)
+        self.assertIn("plan of scheduler 'test.plan_has_a_strange_instruction' crashed: this processor "
+                      "lacks an instruction of its code", done.stderr)
+        done = run(*self.flags("test.plan_traps"))
+        self.assertIn(done.returncode, [-signal.SIGILL, -signal.SIGTRAP], done.stderr)
+        self.assertNotIn("lacks an instruction", done.stderr)
+
+    @unittest.skipIf(SANITIZED, "a sanitizer sees it first")
     def test_so_is_one_of_another_thread(self):
         shutil.copy(LIBRARY.parent / "libtenon-promises_kernels_attention.so", self.folder.name)
         done = run("run", PROMPT, "--plugin-path", self.folder.name, "--threads", 4,

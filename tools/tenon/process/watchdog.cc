@@ -166,13 +166,32 @@ bool stack_ran_out(int signal, const siginfo_t& info, [[maybe_unused]] const uco
   const auto address = reinterpret_cast<uintptr_t>(info.si_addr);
   return address > stack - kNear && address < stack + kNear;
 }
+// Whether the processor does not know the instruction; a compiler's own trap is one that none
+// knows.
+bool lacks_instruction(int signal, const siginfo_t& info) {
+  if (signal != SIGILL || info.si_code <= 0) return false;
+#if defined(__x86_64__)
+  constexpr unsigned char kTrap[] = {0x0f, 0x0b};  // ud2
+  return std::memcmp(info.si_addr, kTrap, sizeof(kTrap)) != 0;
+#else
+  return true;
+#endif
+}
+std::string_view how_it_crashed(int signal, const siginfo_t& info, const ucontext_t& at) {
+  if (stack_ran_out(signal, info, at)) {
+    return " crashed: its thread's stack ran out – recursion needs a bound, and large arrays "
+           "belong "
+           "into memory that is kept\n";
+  }
+  if (lacks_instruction(signal, info)) {
+    return " crashed: this processor lacks an instruction of its code – compile it for this "
+           "processor, or for all (without -march)\n";
+  }
+  return " crashed\n";
+}
 void on_crash(int signal, siginfo_t* info, void* context) {
-  const bool named = name_running_call(
-      stack_ran_out(signal, *info, *static_cast<const ucontext_t*>(context))
-          ? " crashed: its thread's stack ran out – recursion needs a bound, and large "
-            "arrays belong into memory that is kept\n"
-          : " crashed\n");
-  if (!named) {
+  const auto& at = *static_cast<const ucontext_t*>(context);
+  if (!name_running_call(how_it_crashed(signal, *info, at))) {
     char text[400];
     say_now({text, crash_line_outside_of_calls(text)});
   }
