@@ -56,6 +56,12 @@ for name in "${names[@]}"; do
   processor=${runners[$name]:-}
   run "$name" ${processor:+qemu-aarch64 -cpu $processor} "$work/$name"
 done
+# What has SVE runs NEON's sets: one without dot products of bytes, and vectors of two lengths.
+if [[ -n ${runners[neon]:-} ]]; then
+  run neon_a64fx qemu-aarch64 -cpu a64fx "$work/neon"
+  run neon_i8mm_sve256 qemu-aarch64 -cpu max,sve256=on "$work/neon_i8mm"
+  run neon_i8mm_sve128 qemu-aarch64 -cpu max,sve128=on "$work/neon_i8mm"
+fi
 haswell=Haswell-noTSX,-pcid,-x2apic,-tsc-deadline,-invpcid
 if [[ -x $work/avx2 ]] && command -v qemu-x86_64 > /dev/null; then
   if qemu-x86_64 -cpu $haswell /bin/true 2>&1 | grep -q 'CPUID.*avx2'; then
