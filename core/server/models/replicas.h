@@ -32,8 +32,8 @@ class ModelMetrics;
 // What a request says about its place.
 struct PlaceWish {
   std::optional<std::string> rank;                 // as it was written
-  std::string rank_name = "X-data-parallel-rank";  // the header or field that says so
   std::string session;                             // X-Session-Id; empty: it belongs to none
+  std::string rank_name = "X-data-parallel-rank";  // the header or field that says so
 };
 
 struct Replica {
