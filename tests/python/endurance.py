@@ -29,7 +29,10 @@ def started(text):
                             stderr=subprocess.PIPE, text=True)
 
 
-def ended(process, wanted, seconds=120):
+PATIENCE = 600  # seconds until something hangs, however busy the machine is
+
+
+def ended(process, wanted, seconds=PATIENCE):
     """Fails if it hangs, crashes or says anything else."""
     try:
         said, told = process.communicate(timeout=seconds)
@@ -113,26 +116,31 @@ def interrupted(drawn):
         time.sleep(drawn.uniform(0.05, 0.35))
         process.send_signal(signal.SIGINT)
         if process.stdout.readline() != "again\n":
-            sys.exit(f"endurance: it was not interrupted\n{process.communicate(timeout=60)}")
+            sys.exit(f"endurance: it was not interrupted\n{process.communicate(timeout=PATIENCE)}")
     # It may have been read together with the line before, where nothing else would find it.
     if process.stdout.readline() != "ended\n":
-        sys.exit(f"endurance: it did not end\n{process.communicate(timeout=60)}")
+        sys.exit(f"endurance: it did not end\n{process.communicate(timeout=PATIENCE)}")
     ended(process, "")
 
 
 def at_random_moments(drawn):
-    """Whole processes, from the import on."""
+    """Whole processes: from the import on, and once the model answers."""
     text = """
         llm = LLM()
         threading.Thread(target=lambda: llm.generate(["Once"] * 4, LONG, use_tqdm=False), daemon=True).start()
-        for delta in llm.stream("The king", LONG): pass
+        stream = llm.stream("The king", LONG)
+        next(stream)
+        print("on its way", flush=True)
+        for delta in stream: pass
     """
-    for _ in range(ENDS):
+    for number in range(ENDS):
         process = started(text)
-        time.sleep(drawn.uniform(0.05, 1.5))
+        if number % 2 == 0:
+            process.stdout.readline()
+        time.sleep(drawn.uniform(0, 0.5) if number % 2 == 0 else drawn.uniform(0.05, 1.5))
         process.send_signal(signal.SIGINT)
         try:
-            process.communicate(timeout=60)
+            process.communicate(timeout=PATIENCE)
         except subprocess.TimeoutExpired:
             process.kill()
             sys.exit("endurance: it hangs after an interrupt")

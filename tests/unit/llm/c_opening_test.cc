@@ -35,13 +35,21 @@ class Opening : public testing::Test {
     EXPECT_EQ(llm, nullptr);
     return why;
   }
-  Opening() { options_.size = sizeof(options_); }
-  tenon_llm_options options_{};
+  tenon_llm_options options_ = {
+      sizeof(tenon_llm_options), 0, 0, 0, nullptr, nullptr, nullptr, nullptr, 0, nullptr, 0, 0, 0};
 };
 
 TEST_F(Opening, a_file_that_is_missing_is_named) {
   options_.config = "/nowhere/pipeline.toml";
   EXPECT_THAT(refused().message, HasSubstr("/nowhere/pipeline.toml"));
+}
+
+TEST_F(Opening, a_number_that_is_no_answer_to_whether_is_named) {
+  options_.digests = 2;
+  EXPECT_THAT(refused().message, HasSubstr("digests is 2 – it must be 0 or 1"));
+  options_.digests = 0;
+  options_.reserved_too = 1;
+  EXPECT_THAT(refused().message, HasSubstr("reserved is not 0"));
 }
 
 TEST_F(Opening, a_model_that_is_missing_is_named) {
