@@ -329,7 +329,9 @@ std::string with(const NumberSpec& spec, const std::string& value) {
   if (name == "turn_tokens") line += "turns = 2\n";
   for (std::string_view part : {"mean", "spread", "min", "max"}) {
     if (part != name) continue;
-    length = "{ " + (part == "mean" ? "" : std::string("mean = 5, ")) + name + " = " + value + " }";
+    // Within the bounds, whatever they are.
+    const std::string mean = part == "min" ? "16777216" : part == "max" ? "1" : "5";
+    length = "{ " + (part == "mean" ? "" : "mean = " + mean + ", ") + name + " = " + value + " }";
     line = "";
   }
   return "format = 1\n[[request]]\nmax_tokens = 1\nprompt_tokens = " + length + "\n" + line;
