@@ -5,12 +5,10 @@
 #include <iterator>
 #include <utility>
 
-#include "core/compare/comparison.h"
-
 namespace tenon::compare {
 
-SweepShares::SweepShares(SweepRange range, int64_t budget_ns)
-    : what_(range.what), loads_(std::move(range.values)), left_ns_(budget_ns) {}
+SweepShares::SweepShares(SweepRange range, int64_t budget_ns, uint32_t pairs)
+    : what_(range.what), pairs_(pairs), loads_(std::move(range.values)), left_ns_(budget_ns) {}
 
 std::optional<SweepShares::Turn> SweepShares::next() const {
   if (loads_.empty()) return std::nullopt;
@@ -32,7 +30,7 @@ void SweepShares::took(int64_t ns, int64_t pair_ns, uint32_t pairs) {
 // Random arrivals of as many requests take as long as the rate says, until the arms are saturated.
 double SweepShares::needed_at(double load) const {
   const double shorter = what_ == SweepOf::rate && load > load_ ? load_ / load : 1;
-  return setup_ns_ + kFewestPairs * pair_ns_ * shorter;
+  return setup_ns_ + pairs_ * pair_ns_ * shorter;
 }
 
 void SweepShares::thin_out() {

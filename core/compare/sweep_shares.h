@@ -10,13 +10,15 @@
 #include <optional>
 #include <vector>
 
+#include "core/compare/comparison.h"
 #include "core/report/sweep.h"
 
 namespace tenon::compare {
 
 class SweepShares {
  public:
-  SweepShares(SweepRange range, int64_t budget_ns);
+  // `pairs`: the fewest that say something.
+  SweepShares(SweepRange range, int64_t budget_ns, uint32_t pairs = kFewestPairs);
 
   struct Turn {
     double load = 0;
@@ -40,6 +42,7 @@ class SweepShares {
   void thin_out();
 
   const SweepOf what_;
+  const uint32_t pairs_;
   std::vector<double> loads_;  // to come
   std::vector<double> left_out_;
   int64_t left_ns_;

@@ -12,7 +12,7 @@ from program import run
 class Sweep(Case):
     def test_each_load_has_a_folder_and_each_arm_a_curve(self):
         done = self.compare("--arm", "chunked:scheduler.plugin=chunked", "--sweep", "concurrency=1,3",
-                            "--pairs", 4, "--budget", "60s")
+                            "--pairs", 4, "--budget", "20m")
         self.assertEqual(done.returncode, 0, done.stderr)
         for load in (1, 3):
             report = json.loads((self.out / f"concurrency-{load}" / "report.json").read_text())
@@ -28,7 +28,7 @@ class Sweep(Case):
 
     def sweep(self, folder, *arguments):
         self.out = self.folder / folder
-        done = self.compare("--arm", "b:", "--sweep", "concurrency=1,2", "--pairs", 4, "--budget", "60s",
+        done = self.compare("--arm", "b:", "--sweep", "concurrency=1,2", "--pairs", 4, "--budget", "20m",
                             *arguments)
         self.assertEqual(done.returncode, 0, done.stderr)
         return done.stdout

@@ -4,7 +4,7 @@ import pathlib
 import tempfile
 import unittest
 
-from program import run
+from program import SOURCE, run
 
 # Few requests of few tokens: a test asks whether it works, not what is true of a machine.
 SMALL = {"--model": "smollm-135m", "--slo": "ttft=500ms,gap=100ms", "--rate": 40,
@@ -15,6 +15,8 @@ SMALL = {"--model": "smollm-135m", "--slo": "ttft=500ms,gap=100ms", "--rate": 40
 def arguments_of(**changed):
     """`tensor="2"` stands for --tensor 2, in place of what SMALL has."""
     options = {**SMALL, **{"--" + name.replace("_", "-"): value for name, value in changed.items()}}
+    if "--workload" in options:
+        del options["--prompt-tokens"]  # of drawn prompts alone
     # An option of "" is a flag.
     return [word for option in options.items() for word in option if word != ""]
 
@@ -111,7 +113,8 @@ class Plan(unittest.TestCase):
 
     def test_nonsense_is_a_sentence(self):
         broken = self.folder / "broken.toml"
-        broken.write_text("format = 1\nmemory = \"80GiB\"\nbandwidth = -1.0\nlink = 1.0\n")
+        whole = (SOURCE / "configs/machines/h100.toml").read_text()
+        broken.write_text(whole.replace("bandwidth = 3.35e12", "bandwidth = -1.0", 1))
         for changed, words in (
                 ({"machine": "h10"}, "there is no machine 'h10'; there are a100-80gb"),
                 ({"machine": broken}, "bandwidth is -1.0; it must be a number above 0"),

@@ -148,6 +148,7 @@ class Simulate(unittest.TestCase):
     def test_nonsense_is_a_sentence(self):
         arm = ["--arm", "static:scheduler.plugin=static"]
         file = self.folder / "strange.toml"
+        whole = (SOURCE / "configs/machines/h100.toml").read_text()
         for machine, arguments, words, *model in (
                 (None, arm, "no machine is named; write --machine NAME"),
                 ("h10", arm, "there is no machine 'h10'; there are a100-80gb, b200, h100"),
@@ -179,7 +180,7 @@ class Simulate(unittest.TestCase):
                  "kv_cache.memory is 900.0 GiB – there are 79.0 GiB of memory in all"),
                 (str(file), arm, "bandwidth is -1.0; it must be a number above 0")):
             with self.subTest(words=words):
-                file.write_text("format = 1\nmemory = \"80GiB\"\nbandwidth = -1.0\nlink = 1.0\n")
+                file.write_text(whole.replace("bandwidth = 3.35e12", "bandwidth = -1.0", 1))
                 done = self.simulate(*arguments, machine=machine,
                                      model=(model or ["llama-3.1-8b"])[0])
                 self.assertEqual(done.returncode, 1, done.stdout)
@@ -203,7 +204,10 @@ class Simulate(unittest.TestCase):
                 ("step_us = 120.0", "step_us = 1e12",
                  "overheads.step_us is 1e+12, which is more than any step takes; write it in micro"),
                 ("link = 5.5e10", "lnik = 5.5e10", "'lnik' is no key of a machine"),
-                ("memory = \"79GiB\"", "memory = \"0GiB\"", "memory is 0; it must be above 0"),
+                ("memory = \"79GiB\"", "memory = \"0GiB\"", "memory is 0B, which is less"),
+                ("memory = \"79GiB\"", "memory = \"79\"", "write its unit: \"80GiB\""),
+                ("link = 5.5e10", "", "'link' is missing – write link = 5.5e10"),
+                ("decode = 0.63", "decode = 63.0", "attention.decode is 63.0, which is no share"),
                 ("step_us = 120.0", "step_us = -5.0", "overheads.step_us is -5.0; it must be 0 or"),
                 ("decode = 0.63", "decode = 0.0", "attention.decode is 0.0"),
                 ("rows = [1, 8,", "rows = [8, 1,", "product 'bf16': rows 1.0 come after 8.0"),
@@ -220,6 +224,25 @@ class Simulate(unittest.TestCase):
                 self.assertEqual(done.returncode, 1, done.stdout)
                 self.assertIn(words, done.stderr)
                 self.assertIn(str(file), done.stderr)
+
+    def test_a_machine_at_another_pace_is_a_file_like_any_other(self):
+        now = self.folder / "now.toml"
+        done = run("calibrate", "--against", "h100", "--pace", 2, "--out", now)
+        self.assertEqual((done.returncode, done.stdout), (0, ""), done.stderr)
+        self.assertIn("bandwidth = 1.675e+12", now.read_text())
+        self.assertIn("at a pace of 2.000 times", now.read_text())
+        done = self.simulate("--arm", f"slower:executor.machine={now}", "--in-flight", 16, "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        metrics = json.loads(done.stdout)["arms"][0]["metrics"]
+        throughput = next(each for each in metrics if each["metric"] == "throughput")
+        self.assertEqual(throughput["verdict"], "worse")
+        for arguments, expected in ((["--pace", 2], "--against"),
+                                    (["--against", "h100", "--pace", 2], "give it one (--out)"),
+                                    (["--against", "h1", "--pace", 2, "--out", now],
+                                     "there is no machine 'h1'")):
+            done = run("calibrate", *arguments, cwd=self.folder)
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn(expected, done.stderr)
 
     def test_only_a_simulation_moves_the_clock(self):
         done = run("run", "hello", "--set", "executor.plugin=sim", "--set", "executor.machine=h100")

@@ -29,6 +29,10 @@ inline sim::Machine machine(double network) {
           .sequence_ns = 1e3};
 }
 
+// What requests of random worlds ask for: tokens alone, log probabilities and ends of their own as
+// well, or several samples, too, which no record can be followed with.
+enum class Asked : uint8_t { tokens, more, samples };
+
 class SimulationTest : public testing::Test {
  protected:
   SimulationTest() {
@@ -87,8 +91,7 @@ class SimulationTest : public testing::Test {
   }
 
   // Prompts that share beginnings, with answers, priorities and deadlines of all kinds.
-  // `rich`: some ask for more than that.
-  std::string random_work(uint64_t seed, bool rich = false, int requests = 9) {
+  std::string random_work(uint64_t seed, Asked asked = Asked::tokens, int requests = 9) {
     std::mt19937_64 random(seed);
     const auto below = [&random](uint64_t count) { return random() % count; };
     std::string text;
@@ -101,26 +104,26 @@ class SimulationTest : public testing::Test {
       }
       text += "{\"prompt\": [" + tokens + "], \"max_tokens\": " + std::to_string(1 + below(10)) +
               ", \"ignore_eos\": " + (below(2) == 0 ? "true" : "false") +
-              (rich ? more_of(random) : "") + "}\n";
+              (asked == Asked::tokens ? "" : more_of(random, asked)) + "}\n";
     }
-    const std::string name = (rich ? "rich-" : "work-") + std::to_string(seed) + ".jsonl";
+    const std::string name = "work-" + std::to_string(seed) + ".jsonl";
     return folder_.write_file(name, text);
   }
   // Nothing that draws from logits, which a simulation does not have.
-  static std::string more_of(std::mt19937_64& random) {
+  static std::string more_of(std::mt19937_64& random, Asked asked) {
     const auto number = [&random](uint64_t below) { return std::to_string(1 + random() % below); };
-    switch (random() % 12) {
+    switch (random() % (asked == Asked::more ? 10 : 12)) {
       case 0:
-        return ", \"samples\": " + number(3);
-      case 1:
         return ", \"temperature\": 0.8, \"seed\": " + number(99);
-      case 2:
+      case 1:
         return ", \"logprobs\": " + number(4);
-      case 3:
+      case 2:
         return ", \"prompt_logprobs\": true";
-      case 4:
+      case 3:
         return ", \"stop_tokens\": [" + number(500) + ", " + number(500) + "]";
-      case 5:
+      case 10:
+        return ", \"samples\": " + number(3);
+      case 11:
         return ", \"samples\": 2, \"temperature\": 1.2, \"seed\": " + number(99);
       default:
         return "";
@@ -144,8 +147,8 @@ class SimulationTest : public testing::Test {
 
   // Runs on the processor, then follows that run; what differs, if anything does.
   void follows(const std::vector<std::string>& settings, uint64_t seed,
-               const std::string& model = "", bool rich = false) {
-    const std::string path = random_work(seed, rich), views = folder_.path() + "/views.jsonl";
+               const std::string& model = "", Asked asked = Asked::tokens) {
+    const std::string path = random_work(seed, asked), views = folder_.path() + "/views.jsonl";
     {
       const auto real = opened(settings, false, model);
       ASSERT_NE(real, nullptr);
@@ -171,11 +174,11 @@ class SimulationTest : public testing::Test {
 
   // Answers so long that most steps repeat the one before.
   MeasuredPiece long_piece(const std::vector<std::string>& settings, uint64_t seed,
-                           bool rich = false) {
+                           Asked asked = Asked::tokens) {
     const auto pipeline = opened(settings, true, source_folder() + "/configs/models/tale-draft");
     if (pipeline == nullptr) return {};
-    const int count = rich ? static_cast<int>(9 + seed % 30) : 9;
-    ReplayWork work = work_of(*pipeline, random_work(seed, rich, count), seed);
+    const int count = asked == Asked::tokens ? 9 : static_cast<int>(9 + seed % 30);
+    ReplayWork work = work_of(*pipeline, random_work(seed, asked, count), seed);
     std::mt19937_64 random(seed);
     for (Request& request : work.requests) {
       request.max_tokens = 1 + static_cast<uint32_t>(random() % 140);

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "core/base/quote.h"
-#include "core/engine/step/guards/alone.h"
 #include "core/engine/step/guards/grant_check.h"
 
 namespace tenon {
@@ -23,21 +22,6 @@ void Planner::plan(Step& step, Planning planning) {
   if (planning == Planning::now) regroup();
   clear_for_one_alone(step, planning);
   if (end_plan(step, ask_scheduler(step, planning))) stall_guard_.watch(plan_, step, planning);
-}
-
-bool Planner::decodes_first(const Step& step, std::span<Sequence* const> others,
-                            uint32_t decoding) {
-  look_at(others);
-  PluginCall call(*context_.parts.clock, context_.times.scheduler_ns);
-  return context_.contracts.scheduler->decodes_first(*context_.parts.decodes_first, view_at(step),
-                                                     decoding);
-}
-
-void Planner::plan_rest(Step& step, uint32_t decoding) {
-  at_fault_ = kNoSeq;
-  stall_guard_.begin_plan();
-  (void)end_plan(step, ask_for_rest(step, decoding));
-  stall_guard_.got_on();
 }
 
 // What was granted is kept, or given back where the plan was refused. False: it was.
@@ -77,18 +61,7 @@ bool Planner::may_be_seen(const Sequence& sequence) const {
          !context_.awaiting_kv.contains(sequence.id);
 }
 
-// Where one runs alone it finds everything free.
-void Planner::clear_for_one_alone(Step& step, Planning planning) {
-  end_running_alone(context_);
-  if (!context_.alone || planning == Planning::ahead) return;
-  const Status status = release_all_others(context_, step.record.preemptions);
-  if (status.ok()) return;
-  context_.fault(plugin_fault("kv_cache", context_.parts.kv_cache_name,
-                              "could not release a sequence", status));
-}
-
-template <typename Sequences>
-void Planner::look_at(const Sequences& running) {
+void Planner::look_at(std::span<Sequence* const> running) {
   waiting_.clear();
   running_.clear();
   for (const Sequence* sequence : context_.table.waiting()) {
@@ -126,18 +99,6 @@ Status Planner::ask_scheduler(const Step& step, Planning planning) {
     planned = context_.parts.scheduler->plan(view, ledger_, plan_);
   }
   return judge(std::move(planned), 0);
-}
-
-Status Planner::ask_for_rest(const Step& step, uint32_t decoding) {
-  ledger_.begin_rest(Planning::now);
-  const SchedulerView view = view_at(step);
-  Status planned;
-  {
-    PluginCall call(*context_.parts.clock, context_.times.scheduler_ns);
-    planned = context_.contracts.scheduler->plan_rest(*context_.parts.decodes_first, view, decoding,
-                                                      ledger_, plan_);
-  }
-  return judge(std::move(planned), decoding);
 }
 
 Status Planner::judge(Status planned, uint32_t decoding) {
@@ -203,23 +164,6 @@ void Planner::note(StepRecord& record) const {
   record.reused_tokens = static_cast<uint32_t>(ledger_.reused_tokens());
   record.swapped_out_tokens = static_cast<uint32_t>(ledger_.swapped_out_tokens());
   record.swapped_in_tokens = static_cast<uint32_t>(ledger_.swapped_in_tokens());
-}
-
-// Nothing of the plan is run. One that keeps failing would never end: then requests pay for it,
-// the one at fault if it is known, else all.
-void Planner::plan_failed(const Status& status) {
-  ++context_.totals.plan_faults;
-  ++failed_plans_;
-  plan_ = {};
-  const std::string message(status.message());
-  context_.fault(message);
-  if (failed_plans_ < context_.options.plan_retries) return;
-  failed_plans_ = 0;
-  if (Sequence* sequence = context_.table.find(at_fault_); sequence != nullptr) {
-    context_.fail_request(*sequence->request, message);
-  } else {
-    context_.fail_sequences(context_.table.all(), message);
-  }
 }
 
 }  // namespace tenon

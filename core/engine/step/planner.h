@@ -1,6 +1,7 @@
 // Plan: who computes how much in this step, and in which memory.
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -40,8 +41,7 @@ class Planner {
   void regroup();
   bool may_be_seen(const Sequence& sequence) const;
   void clear_for_one_alone(Step& step, Planning planning);
-  template <typename Sequences>
-  void look_at(const Sequences& running);
+  void look_at(std::span<Sequence* const> running);
   SchedulerView view_at(const Step& step);
   Status ask_scheduler(const Step& step, Planning planning);
   Status ask_for_rest(const Step& step, uint32_t decoding);

@@ -227,6 +227,26 @@ TEST(CheckComparison, refuses_what_cannot_be_compared) {
   c = complete();
   c.base_name = "chunked";
   EXPECT_THAT(fault_of(c), HasSubstr("two arms are called 'chunked'"));
+  c = complete();
+  c.budget_ns = 0;
+  EXPECT_THAT(fault_of(c), HasSubstr("in which nothing can be measured"));
+  c = complete();
+  EXPECT_TRUE(add_arm("chunked:scheduler.plugin=static", c).ok());
+  EXPECT_THAT(fault_of(c), HasSubstr("arm 'chunked' sets scheduler.plugin twice"));
+  c = complete();
+  c.metric = "goodput";
+  EXPECT_THAT(fault_of(c), HasSubstr("counts requests that keep their bounds, and there are none"));
+  c.slo_gap_ns = 50'000'000;
+  EXPECT_EQ(fault_of(c), "");
+}
+
+// They would mean what they mean when they are absent: another model, another machine.
+TEST(Comparison, names_that_are_empty_are_refused) {
+  for (const std::string key : {"model", "base", "workload", "machine", "url", "metric"}) {
+    EXPECT_EQ(error_of(key + " = \"\""), "c.toml:2:" + std::to_string(key.size() + 4) + ": '" +
+                                             key + "' is empty; name one, or leave it out");
+  }
+  EXPECT_THAT(error_of("[[arm]]\nname = \"b\"\nweights = \"\""), HasSubstr("'weights' is empty"));
 }
 
 }  // namespace

@@ -118,6 +118,20 @@ TEST_F(ExperimentTest, it_ends_where_the_next_pair_would_not_fit_the_budget) {
   EXPECT_LE(lab_.now_ns, comparison_.budget_ns + 3'000'000'000);
 }
 
+TEST_F(ExperimentTest, it_goes_on_beyond_its_share_until_it_has_the_fewest_pairs) {
+  lab_.behaviours["a"].spread = 0.3;
+  comparison_.share_ns = 4'000'000'000;
+  ASSERT_TRUE(run().ok());
+  EXPECT_EQ(measured_.plan.ended, "its share of the budget, 4s, is spent");
+  EXPECT_EQ(arms_of(PieceKind::measured).size(), 2 * kFewestPairs);
+  comparison_.share_ns = 50'000'000'000;
+  lab_.now_ns = 0;
+  ASSERT_TRUE(run_in(parent_.path("more")).ok());
+  EXPECT_EQ(measured_.plan.ended, "its share of the budget, 50s, is spent");
+  EXPECT_GT(arms_of(PieceKind::measured).size(), 2 * kFewestPairs);
+  EXPECT_LE(lab_.now_ns, comparison_.share_ns);
+}
+
 TEST_F(ExperimentTest, an_interrupt_is_no_error_and_keeps_what_was_measured) {
   lab_.behaviours["a"].spread = 0.3;
   lab_.interrupt_after = 9;

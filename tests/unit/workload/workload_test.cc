@@ -191,6 +191,22 @@ rate = 10
   EXPECT_EQ(again->requests[7].max_tokens, read->requests[7].max_tokens);
 }
 
+TEST(Workload, lengths_and_prefixes_that_contradict_themselves_are_refused) {
+  const auto fault = [](const std::string& lines) {
+    const auto read = parse_workload("format = 1\n[[request]]\nmax_tokens = 3\n" + lines, "w.toml");
+    return read.ok() ? std::string() : std::string(read.status().message());
+  };
+  EXPECT_EQ(fault("prompt_tokens = { mean = 10, min = 20 }\n"),
+            "w.toml:4:17: of 'prompt_tokens' the 'mean' is 10.0, and none is below 20 or above "
+            "16777216 – the mean must lie between 'min' and 'max'");
+  EXPECT_NE(fault("prompt_tokens = { mean = 10, max = 5 }\n"), "");
+  EXPECT_EQ(fault("prompt_tokens = { mean = 10, min = 10, max = 10 }\n"), "");
+  EXPECT_EQ(fault("prompt_tokens = 5\nprefix = \"a\"\n"),
+            "w.toml:5:10: 'prefix' names tokens that requests share – say how many: "
+            "'prefix_tokens'");
+  EXPECT_EQ(fault("prompt_tokens = 5\nprefix_tokens = 2\n"), "");
+}
+
 TEST(Workload, blocks_of_one_number_are_the_same_tokens) {
   Result<Workload> read = parse_workload(R"(
 format = 1
@@ -313,7 +329,9 @@ std::string with(const NumberSpec& spec, const std::string& value) {
   if (name == "turn_tokens") line += "turns = 2\n";
   for (std::string_view part : {"mean", "spread", "min", "max"}) {
     if (part != name) continue;
-    length = "{ " + (part == "mean" ? "" : std::string("mean = 5, ")) + name + " = " + value + " }";
+    // Within the bounds, whatever they are.
+    const std::string mean = part == "min" ? "16777216" : part == "max" ? "1" : "5";
+    length = "{ " + (part == "mean" ? "" : "mean = " + mean + ", ") + name + " = " + value + " }";
     line = "";
   }
   return "format = 1\n[[request]]\nmax_tokens = 1\nprompt_tokens = " + length + "\n" + line;

@@ -102,7 +102,7 @@ class Loads {
     std::vector<std::string> words;
     for (const double load : left_out_) words.push_back(format("%g", load));
     return "left out: " + std::string(sweep_word(what_)) + " " + join_and(words) +
-           ", since there was no time for five pairs at each load; all of them need about " +
+           ", since there was no time for enough pairs at each load; all of them need about " +
            (needed_seconds_ < 90 ? format("%.0f s", needed_seconds_)
                                  : format("%.0f min", std::ceil(needed_seconds_ / 60))) +
            " (--budget)";
@@ -191,7 +191,8 @@ Result<int> compare_at_loads(const CompareFlags& flags, const Comparison& compar
                             " – the comparison searches a rate by itself (goodput); take one");
   }
   Loads loads(range.what, flags.sweep);
-  compare::SweepShares shares(range, comparison.budget_ns);
+  compare::SweepShares shares(range, comparison.budget_ns,
+                              std::min(comparison.pairs, compare::kFewestPairs));
   int worst = 0;
   while (const auto turn = shares.next()) {
     const double load = turn->load;
