@@ -57,11 +57,11 @@ def ropes(dice):
 
 
 def windows(dice, count):
-    """Some layers see a few tokens only; nothing where all see all."""
+    """Some layers see a few tokens only, no fewer than a block has; nothing where all see all."""
     kinds = [dice.choice(["full_attention", "sliding_attention"]) for _ in range(count)]
     if "sliding_attention" not in kinds or dice.maybe(0.6):
         return {}
-    return {"layer_types": kinds, "sliding_window": dice.randrange(2, 7), "use_sliding_window": True}
+    return {"layer_types": kinds, "sliding_window": dice.randrange(4, 8), "use_sliding_window": True}
 
 
 def layers_of(dice, kind, count, windowed=False):
