@@ -16,10 +16,12 @@ namespace {
 
 void read_all(const published::Reader& reader, const MemoryCheckpoint& checkpoint) {
   static const auto pool = WorkerPool::start({.threads = 1, .pin = false});
-  const std::string_view main = reader.main_suffix();
+  const std::vector<std::string_view> suffixes = reader.main_suffixes();
   for (const std::string& name : checkpoint.names()) {
-    if (!name.ends_with(main) || !reader.is_quantised(*checkpoint.find(name))) continue;
-    const published::Tensors tensors(checkpoint, name.substr(0, name.size() - main.size()));
+    const auto main =
+        std::ranges::find_if(suffixes, [&](auto suffix) { return name.ends_with(suffix); });
+    if (main == suffixes.end() || !reader.is_quantised(*checkpoint.find(name))) continue;
+    const published::Tensors tensors(checkpoint, name.substr(0, name.size() - main->size()));
     const auto matrix = reader.read(tensors);
     if (!matrix.ok() || matrix->n_out * matrix->k_in > (1u << 20)) continue;
     const auto stored = published::store(name, *matrix, **pool);

@@ -409,6 +409,19 @@ def write_seeds():
         write_safetensors(folder / name, tensors)
         line = json.dumps(quantization).encode() + b"\n"
         (folder / name).write_bytes(line + (folder / name).read_bytes())
+    # Configs that leave the form of a matrix to its tensors, in front of those of others.
+    four, eight = (dict(weights=dict(num_bits=bits, strategy="group", group_size=32, symmetric=False)) for bits in (4, 8))
+    for name, source, config in (
+            ("auto_round", "gptq_3bit_order", dict(quant_method="auto-round", packing_format="auto_round", bits=4, sym=False,
+                                                   group_size=32, extra_config=dict(q=dict(bits=3)))),
+            ("modelopt_mixed", "modelopt_nvfp4", dict(
+                quant_method="modelopt", quant_algo="MIXED_PRECISION",
+                quantized_layers=dict(q=dict(quant_algo="NVFP4", group_size=16), k=dict(quant_algo="MXFP8")))),
+            ("modelopt_fp8", "fp8_partial_blocks", dict(quant_method="modelopt", quant_algo="FP8_PB_WO")),
+            ("ct_groups", "ct_w4a16_zeros", dict(quant_method="compressed-tensors", format="pack-quantized",
+                                                 config_groups=dict(a=four, b=eight)))):
+        file = (folder / source).read_bytes().split(b"\n", 1)[1]
+        (folder / name).write_bytes(json.dumps(config).encode() + b"\n" + file)
     pairs = np.arange(2 * 32 * 16, dtype=np.uint32).astype(np.uint8).reshape(2, 16, 2, 16)
     write_safetensors(folder / "mxfp4", {"q_blocks": pairs,
                                          "q_scales": np.full((2, 16, 2), 120, np.uint8)})
