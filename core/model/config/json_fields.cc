@@ -124,6 +124,7 @@ void Faults::unsupported(std::string text) {
 }
 
 void Faults::add(std::string text) {
+  if (std::ranges::find(texts_, text) != texts_.end()) return;
   ++count_;
   if (texts_.size() < kMaxFaults) texts_.push_back(std::move(text));
 }

@@ -14,8 +14,8 @@ using nlohmann::json;
 
 // What says that the head is the embedding, as transformers 5 reads it: the whole's own
 // `tie_word_embeddings`, which is true or false where it is missing, whatever the text model's
-// says; or either of the two.
-enum class Ties : uint8_t { whole_or_tied, whole_or_not, either };
+// says; or either of the two; or the text model's alone.
+enum class Ties : uint8_t { whole_or_tied, whole_or_not, either, text };
 
 struct WholeModel {
   std::string_view model_type;
@@ -43,7 +43,7 @@ constexpr WholeModel kWholeModels[] = {
     {"gemma4", "Gemma4ForConditionalGeneration", "gemma4_text", Ties::whole_or_tied, false},
     {"gemma4_unified", "Gemma4UnifiedForConditionalGeneration", "gemma4_unified_text",
      Ties::whole_or_tied, false},
-    {"llama4", "Llama4ForConditionalGeneration", "llama4_text", Ties::whole_or_not},
+    {"llama4", "Llama4ForConditionalGeneration", "llama4_text", Ties::text},
     {"llava", "LlavaForConditionalGeneration", "llama", Ties::either},
     {"llava_next", "LlavaNextForConditionalGeneration", "llama", Ties::either},
     {"mistral3", "Mistral3ForConditionalGeneration", "mistral", Ties::whole_or_tied},
@@ -124,6 +124,16 @@ void name_family(const WholeModel& whole, json& text, Faults& faults) {
   text["model_type"] = whole.text_type;
 }
 
+// Keys of a text model for its own head. Falcon-H1 scales embeddings where it looks them up itself;
+// a whole does that in its place.
+void drop_head_keys(json& text) {
+  for (const char* key :
+       {"final_logit_softcapping", "logit_scale", "logits_scaling", "lm_head_multiplier"}) {
+    text.erase(key);
+  }
+  if (text["model_type"] == "falcon_h1") text.erase("embedding_multiplier");
+}
+
 void add_defaults(std::string_view defaults, json& text) {
   if (defaults.empty()) return;
   const json all = json::parse(defaults);
@@ -143,6 +153,7 @@ void settle_ties(const json& config, const WholeModel& whole, json& text) {
   const bool said = config.contains(key) && !config[key].is_null();
   bool tied = said ? is_true(config, key) : whole.ties == Ties::whole_or_tied;
   if (whole.ties == Ties::either) tied = tied || is_true(text, key);
+  if (whole.ties == Ties::text) tied = is_true(text, key);
   text[key] = tied;
 }
 
@@ -227,6 +238,7 @@ TextPart find_text_part(const json& config, Faults& faults) {
   part.config = apart ? *text : config;
   if (!apart) part.config.erase("vision_config");
   name_family(*whole, part.config, faults);
+  if (whole->plain_head) drop_head_keys(part.config);
   drop_axes(part.config);
   add_defaults(whole->defaults, part.config);
   settle_ties(config, *whole, part.config);

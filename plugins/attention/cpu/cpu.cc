@@ -76,10 +76,11 @@ Status check_group(const KvGroup& group) {
                   std::to_string(group.v_dim) + " of them V; \"cpu\" takes 1 to " +
                   std::to_string(kMaxLatentDim) + ", V at most all of them");
   }
-  if (group.k_dim == 0 || group.v_dim == 0 || group.k_dim > kMaxHeadDim ||
-      group.v_dim > kMaxHeadDim) {
+  if (group.k_dim == 0 || group.v_dim == 0 || group.k_dim > kMaxWideHeadDim ||
+      group.v_dim > kMaxWideHeadDim) {
     return refuse("heads have " + std::to_string(group.k_dim) + " and " +
-                  std::to_string(group.v_dim) + " elements (K, V); \"cpu\" takes 1 to 256");
+                  std::to_string(group.v_dim) + " elements (K, V); \"cpu\" takes 1 to " +
+                  std::to_string(kMaxWideHeadDim));
   }
   return Status();
 }
@@ -431,7 +432,7 @@ class CpuAttention {
 constexpr Fact kProvides[] = {
     {.key = "kv.dtype", .words = "f32 f16 bf16 i8 i4"},
     {.key = "kv.block_tokens", .op = FactOp::at_least, .number = 1, .words = {}},
-    {.key = "attn.head_dim", .op = FactOp::at_most, .number = kMaxHeadDim, .words = {}},
+    {.key = "attn.head_dim", .op = FactOp::at_most, .number = kMaxWideHeadDim, .words = {}},
     {.key = "attn.group", .op = FactOp::at_least, .number = 1, .words = {}},
     {.key = "attn.mask.sliding", .words = "no yes"},
     {.key = "attn.mask.tree", .words = "no yes"},

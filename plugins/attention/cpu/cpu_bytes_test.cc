@@ -25,8 +25,8 @@ class CpuBytes : public testing::Test {
 
 TEST_F(CpuBytes, are_near_double_precision_over_heads_of_every_size) {
   for (DType dtype : kQuantised) {
-    for (uint32_t head_dim : {1u,  2u,  3u,  8u,  15u,  16u,  31u,  32u,  33u,  40u, 63u,
-                              64u, 65u, 80u, 96u, 127u, 128u, 129u, 192u, 255u, 256u}) {
+    for (uint32_t head_dim : {1u,  2u,  3u,  8u,   15u,  16u,  31u,  32u,  33u,  40u,  63u, 64u,
+                              65u, 80u, 96u, 127u, 128u, 129u, 192u, 255u, 256u, 257u, 512u}) {
       expect_near(heads(2, 2, head_dim, dtype), 70);
     }
     for (uint32_t group : {1u, 2u, 3u, 4u, 5u, 12u, 13u, 100u}) {

@@ -40,7 +40,8 @@ TEST_F(CpuPairs, are_near_double_precision_over_latent_rows) {
 }
 
 TEST_F(CpuPairs, are_near_double_precision_over_heads_of_every_size) {
-  for (uint32_t head_dim : {1u, 8u, 16u, 31u, 32u, 33u, 64u, 80u, 96u, 127u, 128u, 256u}) {
+  for (uint32_t head_dim :
+       {1u, 8u, 16u, 31u, 32u, 33u, 64u, 80u, 96u, 127u, 128u, 256u, 257u, 512u}) {
     expect_near(heads(2, 2, head_dim), 70);
   }
   for (uint32_t group : {1u, 3u, 4u, 5u, 12u, 13u, 100u}) expect_near(heads(1, group, 32), 130);

@@ -39,7 +39,7 @@ INSTANTIATE_TEST_SUITE_P(Isa, CpuScores, testing::ValuesIn(distinct_isas()),
 
 TEST_P(CpuScores, agree_with_double_precision_for_every_type_and_size) {
   for (const DType dtype : kTypes) {
-    for (const uint32_t head_dim : {8u, 40u, 80u, 127u, 256u}) {
+    for (const uint32_t head_dim : {8u, 40u, 80u, 127u, 256u, 512u}) {
       expect_accurate({.head_dim = head_dim, .dtype = dtype}, 35);
     }
     expect_accurate({.kv_heads = 1, .group = 13, .head_dim = 32, .dtype = dtype}, 66);

@@ -25,11 +25,13 @@ INSTANTIATE_TEST_SUITE_P(Isa, CpuAccuracy, testing::ValuesIn(distinct_isas()),
                          [](const auto& given) { return std::string(cpu_isa_name(given.param)); });
 
 TEST_P(CpuAccuracy, agrees_with_double_precision_for_every_head_size_and_type) {
-  for (uint32_t head_dim : {1u, 8u, 16u, 32u, 37u, 64u, 80u, 96u, 127u, 128u, 256u}) {
+  for (uint32_t head_dim : {1u, 8u, 16u, 32u, 37u, 64u, 80u, 96u, 127u, 128u, 256u, 257u, 512u}) {
     for (DType dtype : kTypes) {
       expect_accurate({.head_dim = head_dim, .dtype = dtype}, 70);
     }
   }
+  expect_accurate({.head_dim = 40, .dtype = DType::bf16, .v_dim = 300}, 70);
+  expect_accurate({.head_dim = 500, .dtype = DType::i8, .v_dim = 64}, 70);
 }
 
 TEST_P(CpuAccuracy, agrees_with_double_precision_for_every_group_of_heads) {

@@ -54,12 +54,15 @@ inline void attend(const LayerTask& task, const WorkItem& item, float* scratch, 
 }
 
 #ifdef __AVX512VNNI__
-// Latent rows are multiplied in f32.
+// Latent rows and wide heads are multiplied in f32.
 inline void attend_in_bytes(const LayerTask& task, const WorkItem& item, float* scratch,
                             float* partials) {
   const auto attend = [&](auto elements) {
     using E = decltype(elements);
     if (task.latent) return attend_as<E, LatentRows>(task, item, scratch, partials);
+    if (is_wide(task.k_dim, task.v_dim)) {
+      return attend_as<E, WideHeadRows>(task, item, scratch, partials);
+    }
     attend_as<E, InBytes>(task, item, scratch, partials);
   };
   if (task.dtype == DType::i8) return attend(I8Elements());
@@ -71,7 +74,9 @@ inline void attend_in_bytes(const LayerTask& task, const WorkItem& item, float* 
 inline void attend_in_pairs(const LayerTask& task, const WorkItem& item, float* scratch,
                             float* partials) {
   const auto attend = task.latent ? attend_as<Bf16Elements, InPairs<LatentRows>>
-                                  : attend_as<Bf16Elements, InPairs<HeadRows>>;
+                      : is_wide(task.k_dim, task.v_dim)
+                          ? attend_as<Bf16Elements, InPairs<WideHeadRows>>
+                          : attend_as<Bf16Elements, InPairs<HeadRows>>;
   attend(task, item, scratch, partials);
 }
 #endif
@@ -81,6 +86,8 @@ inline void score(const LayerTask& task, const ScoreItem& item, float* scratch) 
     using E = decltype(elements);
     if (task.latent) {
       Scores<E, LatentRows>(task, item, scratch).run();
+    } else if (is_wide(task.k_dim, task.v_dim)) {
+      Scores<E, WideHeadRows>(task, item, scratch).run();
     } else {
       Scores<E, HeadRows>(task, item, scratch).run();
     }
@@ -127,7 +134,9 @@ inline void combine(const LayerTask& task, const SplitItem& item, uint32_t query
 #ifdef __AVX512VNNI__
 inline void combine_in_bytes(const LayerTask& task, const SplitItem& item, uint32_t query,
                              const float* partials) {
-  if (task.latent) return combine(task, item, query, partials);
+  if (task.latent || is_wide(task.k_dim, task.v_dim)) {
+    return combine(task, item, query, partials);
+  }
   combine_as(task, item, query, partials, false);
 }
 #endif

@@ -18,6 +18,8 @@ inline constexpr uint32_t kRangeTokens = 512;
 // Query rows (rows x heads of one group) that one reading of K and V serves.
 inline constexpr uint32_t kMaxQueries = 96;
 inline constexpr uint32_t kMaxHeadDim = 256;
+// The same of the heads that few models have: Gemma 4's layers without a window.
+inline constexpr uint32_t kMaxWideHeadDim = 512;
 // The same of latent rows, which are wide, and which all query heads share.
 inline constexpr uint32_t kMaxLatentQueries = 128;
 inline constexpr uint32_t kMaxLatentDim = 1024;
@@ -34,6 +36,10 @@ struct HeadRows {
   static constexpr bool kBytes = false;
   static constexpr uint32_t kQueries = kMaxQueries;
   static constexpr uint32_t kQueryStride = kMaxHeadDim + 16;
+};
+// Heads of more than kMaxHeadDim elements.
+struct WideHeadRows : HeadRows {
+  static constexpr uint32_t kQueryStride = kMaxWideHeadDim + 16;
 };
 struct LatentRows {
   static constexpr bool kLatent = true;
@@ -53,6 +59,10 @@ struct InBytes : HeadRows {
 };
 constexpr uint32_t max_queries(bool latent) noexcept {
   return latent ? kMaxLatentQueries : kMaxQueries;
+}
+
+constexpr bool is_wide(uint32_t k_dim, uint32_t v_dim) noexcept {
+  return k_dim > kMaxHeadDim || v_dim > kMaxHeadDim;
 }
 
 constexpr uint64_t round_up(uint64_t value, uint64_t multiple) noexcept {
@@ -143,7 +153,9 @@ constexpr uint64_t scratch_floats(uint32_t k_dim, uint32_t v_dim, bool latent) n
   const uint64_t k = padded_k(k_dim);
   const uint64_t v = padded_v(v_dim);
   const uint64_t tile = kTileTokens * (latent ? kLatentPart : k > v ? k : v);
-  const uint64_t stride = latent ? LatentRows::kQueryStride : HeadRows::kQueryStride;
+  const uint64_t stride = latent                  ? LatentRows::kQueryStride
+                          : is_wide(k_dim, v_dim) ? WideHeadRows::kQueryStride
+                                                  : HeadRows::kQueryStride;
   const uint64_t a_query = stride + kTileTokens + 2 * padded_bytes(v_dim);
   return round_up(tile + max_queries(latent) * a_query, 64);
 }

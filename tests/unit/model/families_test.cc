@@ -272,7 +272,14 @@ TEST(Families, factors_and_caps_out_of_range_are_refused) {
   EXPECT_THAT(refusal(R"({"model_type":"granite","residual_multiplier":0})"),
               HasSubstr("'residual_multiplier' is 0; expected a number from 1e-6"));
   EXPECT_THAT(refusal(R"({"model_type":"gemma2","final_logit_softcapping":-1})"),
-              HasSubstr("'final_logit_softcapping' must be above 0"));
+              HasSubstr("'final_logit_softcapping' is -1; expected a number above 0, or null"));
+  // transformers divides by it.
+  for (const std::string family : {"gemma2", "vaultgemma", "gemma3n_text", "nanochat"}) {
+    const std::string model = R"({"model_type":")" + family;
+    EXPECT_THAT(refusal(model + R"(","final_logit_softcapping":0})"),
+                HasSubstr("'final_logit_softcapping' is 0; expected a number "));
+    EXPECT_EQ(plan_of(model + R"(","final_logit_softcapping":null})").logit_soft_cap, 0.0f);
+  }
   EXPECT_THAT(refusal(R"({"model_type":"stablelm","partial_rotary_factor":1.5})"),
               HasSubstr("expected an even number of elements of a head"));
   EXPECT_THAT(refusal(R"({"model_type":"smollm3","no_rope_layers":[1,2]})"),

@@ -81,6 +81,7 @@ TEST(TextPart, each_family_says_which_flag_ties_embeddings) {
       for (const std::string family : {"llava", "llava_next", "qwen2_vl", "qwen2_5_vl"}) {
         EXPECT_EQ(tied(family, outer, inner), outer == "true" || inner == "true") << family;
       }
+      EXPECT_EQ(tied("llama4", outer, inner), inner == "true");
     }
   }
 }
@@ -124,6 +125,7 @@ TEST(TextPart, factors_and_caps_of_a_text_model_s_logits_count_for_nothing_next_
     EXPECT_EQ(plan_of(granite).logit_scale, 0.125f);
     EXPECT_EQ(of(whole, granite).logit_scale, 1.0f);
     EXPECT_EQ(of(whole, R"({"model_type":"cohere"})").logit_scale, 1.0f);
+    EXPECT_EQ(of(whole, R"({"logit_scale":0.3})").logit_scale, 1.0f);
     EXPECT_EQ(of(whole, R"({"model_type":"gemma2"})").logit_soft_cap, 0.0f);
   }
   for (const std::string whole : {"gemma4", "gemma4_unified"}) {

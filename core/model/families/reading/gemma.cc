@@ -4,7 +4,10 @@ namespace tenon {
 
 float read_cap(const JsonFields& config, const char* key, double fallback) {
   const double cap = config.is_null(key) ? 0.0 : config.number(key, fallback);
-  if (cap < 0.0) config.faults().invalid(config.name(key) + " must be above 0");
+  if (config.has(key) && cap <= 0.0) {
+    config.faults().invalid(config.name(key) + " is " + describe(*config.find(key)) +
+                            "; expected a number above 0, or null for no cap");
+  }
   return static_cast<float>(cap);
 }
 
