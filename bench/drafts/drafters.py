@@ -43,7 +43,7 @@ def run(options, folder, work, own, tokens):
                        for line in tables.splitlines())
     path = folder / "work.toml"
     path.write_text(f'format = 1\ntitle = "{work}"\n{tables}\n')
-    given = [word for each in [*more, *own, "limits.max_sequences=1", "executor.options.threads=1"]
+    given = [word for each in [*more, *own, "limits.max_sequences=1", "executor.threads=1"]
              for word in ("--set", each)]
     before = os.times()
     done = subprocess.run([str(options.tenon), "run", "--workload", str(path), "--json", *given],

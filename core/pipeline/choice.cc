@@ -430,7 +430,7 @@ Result<ChosenPlugins> choose_plugins(const PipelineRequest& request, const Place
     std::set<std::string> formats;
     add_weight_formats(model, formats);
     if (second != nullptr) add_weight_formats(*second, formats);
-    if (pipeline.second && pipeline.second->head) {
+    if (pipeline.second && pipeline.second->head && pipeline.second->head->fc.n_out > 0) {
       formats.insert(pipeline.second->head->fc.format);
     }
     for (const auto& adapter : pipeline.adapters) add_adapter_formats(*adapter, formats);
