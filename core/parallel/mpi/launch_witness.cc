@@ -128,7 +128,9 @@ class Witness {
       return "Open MPI's launcher (process " + std::to_string(launcher_) +
              ") has ended: " + how_it_ended(launcher, killed_before_);
     }
-    if (launcher && WEXITSTATUS(*launcher) <= kShellsSignal) return {};
+    const bool by_signal =
+        !launcher || (first_signal(*launcher) > 0 && first_signal(*launcher) <= SIGRTMAX);
+    if (!by_signal) return {};
     const auto first = std::ranges::find(seen_, 1u, &Seen::ended_nth);
     if (seen_.size() < ranks_ || first == seen_.end()) return missing(launcher);
     const bool together = std::ranges::all_of(seen_, [&](const Seen& each) {

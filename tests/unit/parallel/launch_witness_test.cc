@@ -122,6 +122,11 @@ TEST(LaunchWitnessTest, says_nothing_where_somebody_has_and_where_all_went_well)
   EXPECT_EQ(launched({.number = SIGTERM, .status = 0}).said, "");
 }
 
+// 255 is no signal's status: other launchers end so.
+TEST(LaunchWitnessTest, says_nothing_where_the_launchers_status_is_of_no_signal) {
+  EXPECT_EQ(launched({.status = 255}).said, "");
+}
+
 TEST(LaunchWitnessTest, says_nothing_where_a_launcher_was_told_to_end_all_of_them) {
   EXPECT_EQ(launched({.number = SIGTERM, .is_late = true, .status = 128 + SIGTERM}).said, "");
 }
