@@ -14,7 +14,7 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 python3 -m venv "$folder/venv"
 "$folder/venv/bin/pip" install -q torch==2.15.0 transformers==5.24.0 safetensors==0.8.0 accelerate omegaconf \
-  nvidia-ml-py pulp ninja pydantic scipy
+  nvidia-ml-py pulp ninja pydantic scipy requests datasets torchprofile
 "$folder/venv/bin/pip" install -q --no-deps nvidia-modelopt==0.47.0
 cd "$folder"
 cat > made.py <<'PYTHON'
