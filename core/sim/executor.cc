@@ -251,15 +251,15 @@ class SimExecutor final : public Executor, private DecodeSteps {
 
  private:
   uint64_t step(std::span<const DecodeRow> rows, std::span<TokenId> drawn) override {
-    draw(rows, drawn);
+    draw_after(rows, drawn);
     options_.clock->advance(times_->decode_ns(rows));
     return times_->expert_bytes();
   }
   void beside(std::span<const DecodeRow> rows, std::span<TokenId> drawn) override {
-    draw(rows, drawn);
+    draw_after(rows, drawn);
     before_ = rows;
   }
-  void draw(std::span<const DecodeRow> rows, std::span<TokenId> drawn) const {
+  void draw_after(std::span<const DecodeRow> rows, std::span<TokenId> drawn) const {
     for (size_t i = 0; i < rows.size(); ++i) {
       drawn[i] = tokens_->after(rows[i].token, rows[i].position);
     }

@@ -223,8 +223,8 @@ TEST(ModelConfig, other_arithmetic_is_refused_by_name) {
               HasSubstr("'hidden_act' is 'mish', which is not built; there are silu, gelu"));
   EXPECT_THAT(refusal({{"quantization_config", R"({"quant_method":"quip","bits":4})"}}),
               HasSubstr("quant_method' is 'quip'; weights are read of gptq, awq, "
-                        "compressed-tensors, fp8, fbgemm_fp8, bitsandbytes, hqq, mxfp4 and "
-                        "modelopt"));
+                        "compressed-tensors, fp8, fbgemm_fp8, bitsandbytes, hqq, mxfp4, "
+                        "modelopt and auto-round"));
   EXPECT_THAT(refusal({{"num_local_experts", "8"}}),
               HasSubstr("'num_local_experts' is 8; mixture of experts is not built"));
   EXPECT_THAT(refusal({{"final_logit_softcapping", "30.0"}}), HasSubstr("a soft cap on logits"));
