@@ -49,12 +49,11 @@ Status Experiment::measure_blocks() {
     // A block that is not done by then is given up, so the usual length is what counts.
     const double usual = block == 0 ? 0 : (began - seconds_left()) / block;
     if (!time_for(usual) || share_is_spent(block, usual)) {
-      const bool share = time_for(usual);
       measured_.plan.at_end = true;
       measured_.plan.ended =
-          (share ? "its share of the budget, " + format_duration(comparison_.share_ns)
-                 : "the budget of " + format_duration(comparison_.budget_ns)) +
-          (share ? ", is spent" : " is spent");
+          time_for(usual)
+              ? "its share of the budget, " + format_duration(comparison_.share_ns) + ", is spent"
+              : "the budget of " + format_duration(comparison_.budget_ns) + " is spent";
       return {};
     }
     if (starts_anew(block)) TENON_RETURN_IF_ERROR(restart_arms());

@@ -128,9 +128,7 @@ class Witness {
       return "Open MPI's launcher (process " + std::to_string(launcher_) +
              ") has ended: " + how_it_ended(launcher, killed_before_);
     }
-    const bool by_signal =
-        !launcher || (first_signal(*launcher) > 0 && first_signal(*launcher) <= SIGRTMAX);
-    if (!by_signal) return {};
+    if (launcher && !first_signal(launcher)) return {};
     const auto first = std::ranges::find(seen_, 1u, &Seen::ended_nth);
     if (seen_.size() < ranks_ || first == seen_.end()) return missing(launcher);
     const bool together = std::ranges::all_of(seen_, [&](const Seen& each) {
@@ -140,8 +138,7 @@ class Witness {
     if (together) return {};  // it was told to end, and ended all of them
     return name_of_local_rank(first->rank, first->process) +
            " has ended before the ranks had met: " +
-           how_it_ended(first->status || !launcher ? first->status : first_signal(*launcher),
-                        killed_before_);
+           how_it_ended(first->status ? first->status : first_signal(launcher), killed_before_);
   }
 
   // A rank that ended before it was seen.
@@ -154,11 +151,15 @@ class Witness {
     }
     if (names.empty()) return {};
     return names +
-           " has ended as it began: " + how_it_ended(first_signal(*launcher), killed_before_);
+           " has ended as it began: " + how_it_ended(first_signal(launcher), killed_before_);
   }
 
-  // A launcher ends with the status of the rank that ended first.
-  static int first_signal(int launcher) { return WEXITSTATUS(launcher) - kShellsSignal; }
+  // A launcher ends with the status of the rank that ended first: of the signal that ended that
+  // one, or nothing.
+  static std::optional<int> first_signal(std::optional<int> launcher) {
+    const int number = launcher ? WEXITSTATUS(*launcher) - kShellsSignal : 0;
+    return number > 0 && number <= SIGRTMAX ? std::optional(number) : std::nullopt;
+  }
 
   static void say(const std::string& fault) {
     if (fault.empty()) return;
