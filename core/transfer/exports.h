@@ -124,6 +124,8 @@ class KvExport {
   KvExport& operator=(const KvExport&) = delete;
 
   TransferId id() const { return id_; }
+  // Where it lies: another engine's, where one listens for several.
+  const std::shared_ptr<Exports>& place() const { return exports_; }
   bool has(const KvKey& key) { return exports_->has(id_, key); }
   bool put(const KvKey& key, KvBlob&& blob) { return exports_->put(id_, key, std::move(blob)); }
   std::shared_ptr<KvPart> begin(const KvKey& key, uint64_t bytes) {

@@ -209,6 +209,26 @@ TEST(TransferSteps, send_first_layers_while_a_step_computes_others) {
   }
 }
 
+// Of several engines one listens; those of the others wake its senders layer by layer as well.
+TEST(TransferSteps, tell_the_engine_that_listens_of_first_layers) {
+  Workers workers;
+  workers.start();
+  const std::unique_ptr<Rig> second = workers.make(workers.prefill_options, "");
+  Exports& place = workers.prefill->transfer().outgoing();
+  std::vector<bool> was_told;
+  uint64_t seen = 0;
+  second->device().after_part = [&] {
+    was_told.push_back(place.changes() > seen);
+    seen = place.changes();
+  };
+  Request first = greedy_request(words(1, 41), 1);
+  first.kv_export = workers.prefill->transfer().export_as(9);
+  second->submit(std::move(first));
+  second->run();
+  EXPECT_EQ(was_told, (std::vector<bool>{true, true, true}));
+  EXPECT_EQ(second->transfer().outgoing().changes(), 0u);
+}
+
 TEST(TransferSteps, use_nothing_of_a_step_that_failed) {
   Workers workers;
   workers.start();

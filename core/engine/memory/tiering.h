@@ -74,6 +74,7 @@ class Tiering : private KvWatch {
   // A block of the step at hand that goes to another worker.
   struct Growing {
     std::shared_ptr<KvPart> part;
+    std::shared_ptr<Exports> place;  // whose senders wait for it
     GroupId group = 0;
     BlockId block = kNoBlock;
   };

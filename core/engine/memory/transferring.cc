@@ -113,7 +113,7 @@ void Tiering::begin_blocks(const Step& step, const Share& share) {
       if (to->has(key)) continue;
       std::shared_ptr<KvPart> part = to->begin(key, group.bytes);
       if (part == nullptr) return;
-      growing_.push_back({std::move(part), group.group, table.blocks[block]});
+      growing_.push_back({std::move(part), to->place(), group.group, table.blocks[block]});
     }
   }
 }
@@ -137,7 +137,12 @@ void Tiering::on_ready(std::span<const uint64_t> bytes) {
       read(*growing.part, growing.group, growing.block, ready);
     }
   }
-  transfer_->outgoing().note_change();
+  const Exports* told = nullptr;  // a server has one place: requests hardly ever take turns
+  for (const Growing& growing : growing_) {
+    if (growing.place.get() == told) continue;
+    told = growing.place.get();
+    growing.place->note_change();
+  }
 }
 
 // The prompt's whole blocks, as its chunks are computed.
