@@ -11,10 +11,12 @@ docs/performance.md how, and what came out.
 
 import argparse
 import contextlib
+import datetime
 import hashlib
 import io
 import json
 import pathlib
+import re
 import sys
 import tomllib
 
@@ -22,6 +24,7 @@ import table
 from engines import Failure, Finished, Llama, Tenon
 from openvino_peer import OpenVino
 from pairs import Pairs
+from wheel_peer import Wheel
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -133,6 +136,8 @@ def peers_of(flags):
     peers, absent = [], []
     makers = [(folder, lambda f=folder: Llama(f, flags.threads, flags.timeout))
               for folder in flags.peer]
+    makers += [(python, lambda p=python: Wheel(p, flags.threads, flags.timeout))
+               for python in flags.wheel]
     if flags.openvino:
         makers.append(("OpenVINO GenAI", lambda: OpenVino(flags.threads, flags.timeout)))
     for name, make in makers:
@@ -153,7 +158,8 @@ def measure(flags):
     works = chosen_works(flags)
     checkpoints = Checkpoints(tenon, flags.models)
     pairs = Pairs(tenon, peers, flags)
-    results = {"format": 2, "threads": flags.threads, "machine": tenon.limits(flags.state_seconds),
+    results = {"format": 2, "date": datetime.date.today().isoformat(),
+               "tenon": list(flags.set), "threads": flags.threads, "machine": tenon.limits(flags.state_seconds),
                "peers": [peer.name for peer in peers], "absent": absent,
                "agree": flags.agree, "share": flags.share, "works": []}
     for work in works:
@@ -177,12 +183,17 @@ def read_results(path):
                       "--save") from problem
 
 
-def put_into_page(page, text):
+def put_into_page(page, title, text):
+    """Replaces the part of that title, or adds it after the others."""
     begin, end = "<!-- tables -->\n", "<!-- end of tables -->\n"
     try:
         before, rest = page.read_text().split(begin)
-        _, after = rest.split(end)
-        page.write_text(before + begin + text + end + after)
+        tables, after = rest.split(end)
+        parts = [part for part in re.split(r"^(?=### )", tables, flags=re.MULTILINE) if part.strip()]
+        head = f"### {title}\n"
+        at = next((i for i, part in enumerate(parts) if part.startswith(head)), len(parts))
+        parts[at:at + 1] = [f"{head}\n{text.rstrip()}\n\n"]
+        page.write_text(before + begin + "".join(parts) + end + after)
     except (OSError, ValueError):
         sys.exit(f"peers.py: '{page}' has no lines '{begin.strip()}' and '{end.strip()}' to put "
                  "the tables between; add them, each once")
@@ -196,6 +207,8 @@ def arguments():
     add = parser.add_argument
     add("--peer", action="append", default=[], metavar="FOLDER",
         help="binaries of a built llama.cpp or ik_llama.cpp; may be repeated")
+    add("--wheel", action="append", default=[], metavar="PYTHON",
+        help="a Python in which ik-llama-cpp-python or llama-cpp-python is installed; may be repeated")
     add("--openvino", action="store_true",
         help="OpenVINO GenAI too, where the Python package openvino_genai is installed")
     add("--tenon", default=str(ROOT / "build/release/bin/tenon"), help="default: %(default)s")
@@ -223,7 +236,8 @@ def arguments():
     add("--show", metavar="FILE", help="measure nothing; print what --save wrote")
     add("--markdown", action="store_true", help="tables and the roofline for a page")
     add("--page", metavar="FILE", help="put tables and roofline into a page, between the lines "
-        "'<!-- tables -->' and '<!-- end of tables -->'")
+        "'<!-- tables -->' and '<!-- end of tables -->', in place of those of the same title")
+    add("--title", metavar="TEXT", help="of these tables in the page (default: the processor's name)")
     add("--goals", action="store_true", help="exit 1 where a goal of works.toml is not reached")
     flags = parser.parse_args()
     for name in ("threads", "pairs"):
@@ -246,7 +260,8 @@ def main():
         text = printed.getvalue()
     print(text, end="")
     if flags.page:
-        put_into_page(pathlib.Path(flags.page), text)
+        title = flags.title or results["machine"].get("processor", "unknown processor")
+        put_into_page(pathlib.Path(flags.page), title, text)
     sys.exit(1 if flags.goals and not reached else 0)
 
 

@@ -119,8 +119,10 @@ def machine_text(results, lines):
     states = [pair["state"] for line in lines for pair in line.all_pairs] or [results["machine"]]
     reads = sorted(state["read_gbps"] for state in states)
     mean = mean_state(states)
+    sets = "".join(f", `{key}`" for key in results.get("tenon", []))
+    date = results.get("date", "")
     return (f"{results['machine'].get('processor', 'unknown processor')}, {results['threads']} "
-            f"threads; read {reads[0]:.1f} to {reads[-1]:.1f} GB/s, "
+            f"threads{sets}{', ' + date if date else ''}; read {reads[0]:.1f} to {reads[-1]:.1f} GB/s, "
             f"fp32 {mean['fma_tflops']:.2f}, bf16 {mean.get('bf16_tflops', 0):.2f} TFLOP/s, "
             f"int8 {mean.get('int8_tops', 0):.2f} TOP/s")
 
@@ -179,7 +181,7 @@ def show(results, markdown):
     peers = results["peers"]
     print(machine_text(results, lines) + "\n")
     for shape in dict.fromkeys(line.shape for line in lines):
-        print(f"{'### ' if markdown else ''}{shape}\n")
+        print(f"{'#### ' if markdown else ''}{shape}\n")
         print_rows(*rows_of([line for line in lines if line.shape == shape], peers), markdown)
         print()
     print("Tokens a second, in brackets the fraction of the limit; Tenon / peer: the mean ratio of "

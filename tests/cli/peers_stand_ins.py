@@ -70,6 +70,35 @@ BATCHED_BENCH = """
         print("|" + "|".join(f" {value:>6} " for value in row) + "|")
 """
 
+# The C interface as llama-cpp-python's module has it; it notes what it is asked to compute.
+LLAMA_WHEEL = """
+    import ctypes
+    class Params:
+        flash_attn_type = -1
+    class Batch:
+        pass
+    def llama_backend_init(): pass
+    def llama_model_default_params(): return Params()
+    def llama_context_default_params(): return Params()
+    def llama_model_load_from_file(path, params): return 1
+    def llama_init_from_model(model, params): return params.n_seq_max
+    def llama_get_memory(context): return 2
+    def llama_memory_clear(memory, data): assert memory == 2
+    def llama_batch_init(tokens, width, sequences):
+        batch = Batch()
+        batch.token, batch.pos, batch.n_seq_id, batch.logits = ([0] * tokens for _ in range(4))
+        batch.seq_id = [[0] for _ in range(tokens)]
+        return batch
+    def llama_decode(context, batch):
+        rows = range(batch.n_tokens)
+        sequences = " ".join(str(each) for each in sorted({batch.seq_id[row][0] for row in rows}))
+        with open(<<calls>>, "a") as calls:
+            calls.write(f"{batch.n_tokens} rows of sequences {sequences}, "
+                        f"logits of {sum(batch.logits[row] for row in rows)}\\n")
+        return 0
+    def llama_get_logits_ith(context, row): return (ctypes.c_float * 1)(0.5)
+"""
+
 WORKS = """
     [[work]]
     name = "decode"

@@ -6,7 +6,7 @@ import sys
 import tempfile
 import unittest
 
-from peers_stand_ins import BATCHED_BENCH, LLAMA_BENCH, TENON, WORKS, filled, program
+from peers_stand_ins import BATCHED_BENCH, LLAMA_BENCH, LLAMA_WHEEL, TENON, WORKS, filled, program
 from program import BINARY, SOURCE
 
 SCRIPT = SOURCE / "bench/peers/peers.py"
@@ -40,6 +40,21 @@ class Peers(unittest.TestCase):
 
     def fork(self, **keywords):
         return self.peer("fork", help="-rtr, --run-time-repack <0|1>", help_status=1, **keywords)
+
+    def wheel(self):
+        """A Python that finds a stand-in for llama-cpp-python."""
+        packages = self.folder / "packages"
+        (packages / "llama_cpp").mkdir(parents=True)
+        (packages / "llama_cpp/__init__.py").write_text("")
+        (packages / "llama_cpp/llama_cpp.py").write_text(
+            filled(LLAMA_WHEEL, {"calls": repr(str(self.folder / "wheel.txt"))}))
+        info = packages / "llama_cpp_python-9.8.7.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text("Metadata-Version: 2.1\nName: llama-cpp-python\nVersion: 9.8.7\n")
+        python = self.folder / "python"
+        python.write_text(f"#!/bin/sh\nPYTHONPATH={packages} exec {sys.executable} \"$@\"\n")
+        python.chmod(0o755)
+        return python
 
     def run_script(self, *flags, works=("decode",), pairs=2, tenon=None):
         measuring = ["--tenon", tenon or self.folder / "tenon", "--models", self.folder / "models",
@@ -304,16 +319,42 @@ class Peers(unittest.TestCase):
 
     def test_a_page_gets_new_tables_between_its_marks(self):
         page = self.folder / "page.md"
-        page.write_text("# Speed\n<!-- tables -->\nYesterday\n<!-- end of tables -->\nmethod\n")
-        self.measured(*self.peer(), "--page", page)
+        page.write_text("# Speed\n<!-- tables -->\n### Mine\n\nYesterday\n\n### Another\n\nAs it was\n"
+                        "<!-- end of tables -->\nmethod\n")
+        for title in ("Mine", "A third"):
+            self.measured(*self.peer(), "--page", page, "--title", title)
         text = page.read_text()
         self.assertNotIn("Yesterday", text)
-        self.assertIn("| decode | bf16 |", text)
+        self.assertEqual(text.count("| decode | bf16 |"), 2)
+        titles = [line for line in text.splitlines() if line.startswith("### ")]
+        self.assertEqual(titles, ["### Mine", "### Another", "### A third"])
+        self.assertIn("### Another\n\nAs it was\n", text)
         self.assertTrue(text.startswith("# Speed\n") and text.endswith("\nmethod\n"))
         done = self.run_script("--show", self.folder / "saved.json", "--page",
                                self.folder / "works.toml", works=())
         self.assertEqual(done.returncode, 1)
         self.assertIn("has no lines '<!-- tables -->'", done.stderr)
+
+    def test_a_wheel_is_a_peer(self):
+        # A Python whose package has an interface that computes nothing: 10 steps of 0.2 s are counted.
+        results, output = self.measured("--wheel", self.wheel(), works=("decode", "batch 4", "verify 3"),
+                                        pairs=1)
+        self.assertEqual(results["peers"], ["llama.cpp (llama-cpp-python 9.8.7)"])
+        for work in results["works"]:
+            self.assertEqual(work["failures"], {})
+            self.assertEqual(len(work["pairs"]["llama.cpp (llama-cpp-python 9.8.7)"]), 1)
+        self.assertIn("llama-cpp-python 9.8.7", output)
+        calls = (self.folder / "wheel.txt").read_text().splitlines()
+        # Of the work "batch 4": a step has a row of each sequence, and all logits are read.
+        self.assertIn("4 rows of sequences 0 1 2 3, logits of 4", calls)
+        self.assertIn("16 rows of sequences 0, logits of 1", calls)
+
+    def test_a_python_without_a_wheel_is_left_out(self):
+        done = self.run_script("--wheel", sys.executable)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("is no Python with one of ik-llama-cpp-python, llama-cpp-python", done.stdout)
+        done = self.run_script("--wheel", self.folder / "none")
+        self.assertIn("cannot be started: No such file or directory", done.stdout)
 
     def test_openvino_is_left_out_where_it_is_not_installed(self):
         isolated = subprocess.run(
