@@ -180,11 +180,14 @@ class Tenon(Engine):
         if not self.program.is_file():
             raise Failure(f"'{program}' is not there; build it, or name it with --tenon")
         self.sets = [part for one in sets for part in ("--set", one)]
+        # The limits are those of the instructions that the pipeline may use.
+        isa = next((one.split("=", 1)[1] for one in sets if one.startswith("executor.isa=")), None)
+        self.instructions = ["--isa", isa] if isa else []
         self.facts = {}  # by file: what the arithmetic needs at least
 
     def limits(self, seconds):
         done = self.run([self.program, "bench", "--limits", "--json", "--limit-seconds", seconds,
-                         "--threads", self.threads])
+                         "--threads", self.threads, *self.instructions])
         limits = parse_json(done)
         for name in ("read_gbps", "fma_tflops"):
             number(limits.get(name), done, name)
