@@ -1,4 +1,4 @@
-// What the files of this folder define, for the table in core/model/families/family.cc. Both are
+// What the files of this folder's rooms define, for the table in core/model/families/family.cc. Both are
 // made of families.def.
 #pragma once
 
