@@ -1,5 +1,5 @@
 // What formulas say that attention moves and computes is what the emulator counts, to the byte.
-#include "core/exec/cuda/attention_plan.h"
+#include "core/exec/cuda/step/attention_plan.h"
 #include "tests/cuda/counted.h"
 
 namespace tenon::cuda::test {

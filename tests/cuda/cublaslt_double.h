@@ -21,7 +21,7 @@
 #include <string>
 #include <vector>
 
-#include "core/exec/cuda/cublaslt.h"
+#include "core/exec/cuda/device/cublaslt.h"
 #include "core/exec/cuda/executor.h"
 #include "tests/cuda/emulated_driver.h"
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "core/exec/cuda/cublaslt_products.h"
-#include "core/exec/cuda/packed_matrix.h"
+#include "core/exec/cuda/products/cublaslt_products.h"
+#include "core/exec/cuda/weights/packed_matrix.h"
 #include "tests/cuda/cublaslt_double.h"
 #include "tests/cuda/on_device.h"
 #include "tests/cuda/step_loop.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/exec/cuda/cublaslt_products.h"
+#include "core/exec/cuda/products/cublaslt_products.h"
 #include "tests/cuda/cublaslt_double.h"
 #include "tests/cuda/emulated_device.h"
 

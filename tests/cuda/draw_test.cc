@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "core/engine/answers/row_draws.h"
-#include "core/exec/cuda/draws.h"
+#include "core/exec/cuda/step/draws.h"
 #include "core/request/sampling_keys.h"
 #include "tests/cuda/emulated_device.h"
 #include "tests/cuda/on_device.h"

@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "core/exec/cuda/driver.h"
+#include "core/exec/cuda/device/driver.h"
 
 namespace tenon::cuda::test {
 

@@ -1,5 +1,5 @@
 // Layers with experts: routing, lists of rows, products by expert, and the families that have them.
-#include "core/exec/ref/experts.h"
+#include "core/exec/ref/blocks/experts.h"
 
 #include <gtest/gtest.h>
 

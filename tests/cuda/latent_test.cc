@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "core/exec/cuda/kernels/launches.h"
-#include "core/exec/cuda/weights.h"
+#include "core/exec/cuda/weights/weights.h"
 #include "tests/cuda/emulated_device.h"
 #include "tests/cuda/on_device.h"
 

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/exec/cuda/packed_matrix.h"
-#include "core/exec/cuda/weights.h"
+#include "core/exec/cuda/weights/packed_matrix.h"
+#include "core/exec/cuda/weights/weights.h"
 #include "tests/cuda/e4m3.h"
 #include "tests/cuda/on_device.h"
 #include "tests/support/quant_weight.h"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/exec/cuda/kernels/launch_recurrence.h"
-#include "core/exec/cuda/step.h"
+#include "core/exec/cuda/step/step.h"
 #include "tests/cuda/on_device.h"
 
 namespace tenon::cuda::test {

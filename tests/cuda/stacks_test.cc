@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "core/exec/cuda/weights.h"
+#include "core/exec/cuda/weights/weights.h"
 #include "tests/cuda/on_device.h"
 #include "tests/support/quant_weight.h"
 #include "tests/support/tiny_model.h"

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "core/exec/cpu/row_ops.h"
+#include "core/exec/cpu/products/row_ops.h"
 #include "core/model/decoder.h"
 #include "core/model/model.h"
 #include "tests/device/device_kernels.h"
