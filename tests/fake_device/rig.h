@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "core/engine/engine.h"
-#include "core/engine/step/draft_runner.h"
+#include "core/engine/step/drafts/draft_runner.h"
 #include "core/tiers/tiers.h"
 #include "core/transfer/transfer.h"
 #include "tests/fake_device/fake_device.h"

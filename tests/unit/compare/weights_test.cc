@@ -1,4 +1,4 @@
-#include "core/compare/weights.h"
+#include "core/compare/arms/weights.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

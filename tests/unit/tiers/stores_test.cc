@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <map>
 
-#include "core/base/sha256.h"
+#include "core/base/digest/sha256.h"
 #include "core/tiers/disk_store.h"
 #include "core/tiers/host_store.h"
 #include "core/tiers/kv_file.h"

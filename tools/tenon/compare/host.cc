@@ -7,7 +7,7 @@
 #include "core/base/machine/host_facts.h"
 #include "core/base/presence.h"
 #include "core/base/quote.h"
-#include "core/compare/remote_arm.h"
+#include "core/compare/arms/remote_arm.h"
 #include "core/exec/cpu/limits/machine_limits.h"
 #include "core/parallel/mpi/launch_line.h"
 #include "tools/tenon/process/child_process.h"

@@ -5,9 +5,9 @@
 #include <string>
 #include <utility>
 
+#include "core/base/digest/sha256.h"
 #include "core/base/machine/canary.h"
 #include "core/base/quote.h"
-#include "core/base/sha256.h"
 #include "core/base/text.h"
 #include "core/model/blocks/block.h"
 #include "core/model/strange_values.h"
