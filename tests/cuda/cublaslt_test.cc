@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "core/exec/cuda/products/cublaslt_products.h"
-#include "tests/cuda/cublaslt_double.h"
-#include "tests/cuda/emulated_device.h"
+#include "tests/cuda/rig/cublaslt_double.h"
+#include "tests/cuda/rig/emulated_device.h"
 
 namespace tenon::cuda::test {
 namespace {

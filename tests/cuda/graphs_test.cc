@@ -13,7 +13,7 @@
 
 #include "core/exec/cuda/blocks/recurrence.h"
 #include "core/exec/cuda/step/padded_batch.h"
-#include "tests/cuda/step_loop.h"
+#include "tests/cuda/rig/step_loop.h"
 #include "tests/support/folders.h"
 #include "tests/support/step_driver.h"
 

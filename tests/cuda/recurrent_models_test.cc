@@ -8,7 +8,7 @@
 
 #include "core/exec/cuda/kernels/launch_recurrence.h"
 #include "core/exec/cuda/step/step.h"
-#include "tests/cuda/on_device.h"
+#include "tests/cuda/rig/on_device.h"
 
 namespace tenon::cuda::test {
 namespace {

@@ -10,8 +10,8 @@
 
 #include "core/exec/cpu/blocks/expert_choice.h"
 #include "core/model/model.h"
-#include "tests/support/executor_case.h"
 #include "tests/support/folders.h"
+#include "tests/support/models/executor_case.h"
 
 namespace tenon::test {
 namespace {

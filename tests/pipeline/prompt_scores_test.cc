@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/exec/cpu/executor.h"
-#include "tests/support/recurrent_pipelines.h"
+#include "tests/support/models/recurrent_pipelines.h"
 
 namespace tenon {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "core/exec/cpu/executor.h"
 #include "core/exec/ref/executor.h"
-#include "tests/support/recurrent_pipelines.h"
+#include "tests/support/models/recurrent_pipelines.h"
 
 namespace tenon {
 namespace {

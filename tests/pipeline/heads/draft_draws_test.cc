@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "core/exec/cpu/executor.h"
-#include "tests/support/random_head.h"
-#include "tests/support/recurrent_pipelines.h"
+#include "tests/support/models/random_head.h"
+#include "tests/support/models/recurrent_pipelines.h"
 
 namespace tenon {
 namespace {

@@ -15,8 +15,8 @@
 
 #include "core/exec/cpu/executor.h"
 #include "core/grammar/grammar.h"
-#include "tests/support/random_head.h"
-#include "tests/support/recurrent_pipelines.h"
+#include "tests/support/models/random_head.h"
+#include "tests/support/models/recurrent_pipelines.h"
 
 namespace tenon::test {
 

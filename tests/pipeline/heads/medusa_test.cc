@@ -11,7 +11,7 @@
 #include "core/exec/head_products.h"
 #include "core/exec/ref/executor.h"
 #include "core/model/tensors/tensor_values.h"
-#include "tests/support/recurrent_pipelines.h"
+#include "tests/support/models/recurrent_pipelines.h"
 #include "tests/support/temporary_folder.h"
 
 namespace tenon {

@@ -7,7 +7,7 @@
 #include "core/tiers/disk_store.h"
 #include "core/tiers/host_store.h"
 #include "core/tiers/kv_file.h"
-#include "tests/support/memory_files.h"
+#include "tests/support/models/memory_files.h"
 #include "tests/support/temporary_folder.h"
 
 namespace tenon {
