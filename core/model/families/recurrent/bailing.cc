@@ -73,13 +73,7 @@ RecurrentPlan read_delta(const JsonFields& config, uint32_t heads, float eps) {
   delta.heads = delta.groups = config.count("linear_num_heads", heads, 1, kMaxWidth);
   delta.state = delta.head_dim = size("linear_head_dim", "head_dim", 128, 32768);
   delta.width = size("linear_conv_kernel_dim", "short_conv_kernel_size", 4, kMaxConvolution);
-  if (uint64_t{delta.heads} * delta.state * std::max(delta.state, 4u) > kMaxWidth) {
-    config.faults().invalid(std::to_string(delta.heads) + " heads of " +
-                            std::to_string(delta.state) + " are too wide; at most " +
-                            std::to_string(kMaxWidth) + " numbers together");
-    delta.heads = delta.groups = delta.state = delta.head_dim = 1;
-  }
-  delta.decays = delta.state;
+  finish_element_delta(config, eps, delta);
   const auto bound = static_cast<float>(config.number("kda_lower_bound", -5.0));
   if (config.flag("kda_safe_gate", true)) {
     delta.strongest_decay = bound;
@@ -88,8 +82,6 @@ RecurrentPlan read_delta(const JsonFields& config, uint32_t heads, float eps) {
       delta.strongest_decay = -5.0f;
     }
   }
-  delta.inputs_apart = delta.sigmoid_gate = true;
-  delta.gate_norm = {.kind = NormKind::rms, .eps = eps};
   return delta;
 }
 
