@@ -5,7 +5,7 @@ depends on the length of the text."""
 import torch
 from transformers import DeepseekV32Config, GlmMoeDsaConfig
 
-import latent_cases
+from cases import latent_cases
 
 TOKENS = 19
 SMALL = dict(vocab_size=61, hidden_size=32, intermediate_size=40, num_hidden_layers=3,

@@ -6,7 +6,7 @@ from transformers import (AXK1Config, Cohere2MoeConfig, Dots1Config, Ernie4_5_Mo
                           Kimi_K25Config, MellumConfig, MiniMaxM2Config, Ministral3Config,
                           Mistral3Config, Mistral4Config, SolarOpenConfig, YoutuConfig)
 
-import expert_cases
+from cases import expert_cases
 
 SMALL = dict(vocab_size=47, hidden_size=36, num_hidden_layers=2, num_attention_heads=6,
              num_key_value_heads=3, max_position_embeddings=128, bos_token_id=1, eos_token_id=2,

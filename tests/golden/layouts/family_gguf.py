@@ -3,7 +3,7 @@ make_gguf_goldens.py."""
 import gguf
 import numpy as np
 
-import expert_gguf
+from layouts import expert_gguf
 
 COMMON = {
     "self_attn.dense": "attn_output", "mlp.fc1": "ffn_up", "mlp.fc2": "ffn_down",

@@ -3,7 +3,7 @@ make_gguf_goldens.py."""
 import gguf
 import numpy as np
 
-import family_gguf
+from layouts import family_gguf
 
 NAMES = {**family_gguf.COMMON, **{
     f"feed_forward.{part}": stored for part, stored in (

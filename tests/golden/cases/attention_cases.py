@@ -4,7 +4,7 @@ Sizes are odd on purpose."""
 import torch
 from transformers import AfmoeConfig, LagunaConfig, MiMoV2FlashConfig
 
-import expert_cases
+from cases import expert_cases
 
 TOKENS = 29
 SLIDING, FULL = "sliding_attention", "full_attention"

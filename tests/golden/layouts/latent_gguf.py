@@ -4,7 +4,7 @@ is in the folder."""
 import gguf
 import numpy as np
 
-import expert_gguf
+from layouts import expert_gguf
 
 NAMES = {
     "model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output",

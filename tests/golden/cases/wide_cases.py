@@ -6,7 +6,7 @@ import torch
 from transformers import (BloomConfig, FalconConfig, Gemma2Config, Gemma3Config, Gemma3TextConfig, LlavaConfig,
                           MptConfig, NemotronConfig, OlmoConfig, PhiConfig, Qwen2VLConfig)
 
-from family_cases import PLAIN, YARN, small
+from cases.family_cases import PLAIN, YARN, small
 
 ENDS = dict(vocab_size=99, bos_token_id=1, eos_token_id=2, pad_token_id=0)
 VISION = dict(hidden_size=16, intermediate_size=24, num_hidden_layers=1, num_attention_heads=2,

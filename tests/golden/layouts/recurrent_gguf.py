@@ -3,8 +3,8 @@ for make_gguf_goldens.py."""
 import gguf
 import numpy as np
 
-import expert_gguf
-import family_gguf
+from layouts import expert_gguf
+from layouts import family_gguf
 
 MIXER = {
     "in_proj.weight": "ssm_in.weight", "in_proj.bias": "ssm_in.bias",

@@ -6,7 +6,7 @@ import re
 import gguf
 import numpy as np
 
-import family_gguf
+from layouts import family_gguf
 
 ARCHITECTURES = {"qwen3_next": "qwen3next", "qwen3_5_text": "qwen35",
                  "qwen3_5_moe_text": "qwen35moe"}

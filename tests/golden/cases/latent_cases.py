@@ -3,7 +3,7 @@ make_model_goldens.py. transformers computes them with the heads expanded."""
 import torch
 from transformers import DeepseekV2Config, DeepseekV3Config
 
-import expert_cases
+from cases import expert_cases
 
 # Three heads whose parts fit no vector; all layers are dense, unless a case says otherwise.
 SMALL = dict(vocab_size=99, hidden_size=48, intermediate_size=72, num_hidden_layers=3,

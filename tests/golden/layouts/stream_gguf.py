@@ -5,7 +5,7 @@ import statistics
 import gguf
 import numpy as np
 
-import family_gguf
+from layouts import family_gguf
 
 NAMES = {
     "bitnet": {**family_gguf.COMMON, "self_attn.attn_sub_norm": "attn_sub_norm",

@@ -7,7 +7,7 @@ import types
 from transformers import LlamaConfig
 from transformers.models.llama.modeling_llama import apply_rotary_pos_emb, eager_attention_forward
 
-import family_cases
+from cases import family_cases
 
 PLAIN = dict(rope_type="default", rope_theta=10000.0)
 CASES = {
