@@ -5,7 +5,9 @@
 
 Names come from `tenon model families`; mechanisms from `tenon model info` of the golden models, which are
 tiny models of transformers with the family's options set; GGUF files and adapters from what is in
-tests/golden. With --check nothing is written, and the command fails if the page would change.
+tests/golden. It fails where a family's file is in another room of core/model/families than what all
+its golden models are made of says. With --check nothing is written, and the command also fails if the
+page would change.
 """
 import argparse
 import json
@@ -17,6 +19,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 GOLDEN = ROOT / "tests/golden"
 PAGE = ROOT / "docs/families.md"
+FAMILIES = ROOT / "core/model/families"
 BEGIN, END = "<!-- tools/families_table.py -->\n", "<!-- end of the table -->\n"
 
 SOME = " in some layers"
@@ -28,6 +31,9 @@ PLAIN = ((r"\(.*?\)", ""), (r"\d+ of \d+ experts of \d+", "experts"),
          (r"  +", " "), (r" ,", ","))
 OPTIONS = re.compile(r"tied embeddings|(QKV|output|MLP) bias|bias of logits|biases of low ranks|experts in "
                      r"some layers|none beyond the basic decoder|q in two steps")
+# The first room that fits, by what the layers of its families are made of.
+ROOMS = (("recurrent", ("mamba", "gated_delta", "short_conv", "lightning attention")),
+         ("latent", ("latent attention",)), ("experts", ("experts",)), ("layer_norm", ("layer norms",)))
 
 
 def tenon(binary, *words):
@@ -56,6 +62,18 @@ class Row:
         self.gguf = family["gguf"]
         self.shapes = ", ".join(f"`{name}`" for name in family["shapes"])
         self.mechanisms, self.goldens, self.files, self.adapters = [], 0, 0, 0
+        self.in_all = None  # mechanisms of every golden model
+
+    def add_golden(self, parts):
+        self.goldens += 1
+        self.mechanisms += [part for part in parts if part not in self.mechanisms]
+        self.in_all = set(parts) if self.in_all is None else self.in_all & set(parts)
+
+    def room(self):
+        for room, words in ROOMS:
+            if any(part.startswith(words) for part in self.in_all):
+                return room
+        return "dense"
 
     def cells(self):
         tests = [f"of transformers ({self.goldens})"] if self.goldens else []
@@ -77,8 +95,7 @@ def rows_of(binary):
         info = tenon(binary, "model", "info", folder, "--json")
         row = next(row for row in rows if row.names[0] == info["architecture"])
         by_golden[folder.name] = row
-        row.goldens += 1
-        row.mechanisms += [part for part in mechanisms(info) if part not in row.mechanisms]
+        row.add_golden(mechanisms(info))
     for file in (built.parent / "gguf").glob("*.gguf"):
         names = [name for name in by_golden if file.stem.startswith(name + "_")]
         if names:
@@ -88,6 +105,15 @@ def rows_of(binary):
     return rows
 
 
+def check_rooms(rows):
+    """Families that share a file are where its first one belongs."""
+    by_name = {row.names[0]: row for row in rows}
+    for file in sorted(FAMILIES.glob("*/*.cc")):
+        names = re.findall(r'^const Family k\w+\{\s*\.model_type = "(\w+)"', file.read_text(), re.M)
+        if names and by_name[names[0]].goldens and by_name[names[0]].room() != file.parent.name:
+            yield f"{file.relative_to(ROOT)}: by what it is made of it belongs to {by_name[names[0]].room()}/"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--binary", default=str(ROOT / "build/dev/bin/tenon"))
@@ -95,7 +121,9 @@ def main():
     given = parser.parse_args()
     lines = ["| model_type, also inside | made of | in GGUF | goldens | shapes of `model synth` |",
              "|---|---|---|---|---|"]
-    for row in rows_of(given.binary):
+    rows = rows_of(given.binary)
+    faults = list(check_rooms(rows))
+    for row in rows:
         lines.append("| " + " | ".join(row.cells()) + " |")
     page = PAGE.read_text()
     head, rest = page.split(BEGIN)
@@ -103,7 +131,9 @@ def main():
     if not given.check:
         PAGE.write_text(new)
     elif new != page:
-        sys.exit("docs/families.md is not what tools/families_table.py makes; run it")
+        faults.append("docs/families.md is not what tools/families_table.py makes; run it")
+    if faults:
+        sys.exit("\n".join(faults))
 
 
 if __name__ == "__main__":

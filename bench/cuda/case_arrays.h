@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/exec/cuda/device_memory.h"
+#include "core/exec/cuda/device/device_memory.h"
 
 namespace tenon::cuda::bench {
 

@@ -162,7 +162,7 @@ def add_occupancy(architecture, usage, launch):
 def measure(architecture, folder, nvcc, tool):
     launches = read_launches()
     rows = {}
-    for source in sorted((ROOT / "core/exec/cuda/kernels").glob("*.cu")):
+    for source in sorted((ROOT / "core/exec/cuda/kernels").rglob("*.cu"), key=lambda source: source.name):
         cubin = pathlib.Path(folder, source.stem + ".cubin")
         made = subprocess.run([nvcc, *FLAGS, f"-arch={architecture}", "--resource-usage", "-cubin",
                                f"-I{ROOT}", f"-I{ROOT}/sdk/cuda_host/include", str(source), "-o",

@@ -22,9 +22,9 @@
 #include <vector>
 
 #include "bench/cuda/step_cases.h"
-#include "core/exec/cuda/cublaslt_products.h"
 #include "core/exec/cuda/device/cublaslt_library.h"
 #include "core/exec/cuda/device/runtime_driver.h"
+#include "core/exec/cuda/products/cublaslt_products.h"
 
 namespace tenon::cuda::bench {
 namespace {

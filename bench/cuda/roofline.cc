@@ -11,7 +11,7 @@
 
 #include "bench/cuda/part_costs.h"
 #include "bench/cuda/step_cases.h"
-#include "tests/cuda/emulated_driver.h"
+#include "tests/cuda/rig/emulated_driver.h"
 
 namespace tenon::cuda::bench {
 namespace {

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <utility>
 
-#include "core/exec/cuda/attention_plan.h"
+#include "core/exec/cuda/step/attention_plan.h"
 
 namespace tenon::cuda::bench {
 namespace {

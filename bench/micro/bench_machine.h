@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "core/base/threads/worker_pool.h"
-#include "core/exec/cpu/machine_limits.h"
+#include "core/exec/cpu/limits/machine_limits.h"
 
 namespace tenon::bench {
 

@@ -14,7 +14,7 @@
 #include "bench/micro/bench_machine.h"
 #include "bench/micro/bench_plugin.h"
 #include "core/base/threads/work_queue.h"
-#include "core/exec/cpu/step.h"
+#include "core/exec/cpu/step/step.h"
 
 namespace tenon::bench {
 namespace {

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "core/base/nesting.h"
+#include "core/base/json/nesting.h"
 #include "core/base/quote.h"
 #include "core/client/event_stream.h"
 

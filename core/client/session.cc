@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/clock.h"
-#include "core/base/nesting.h"
+#include "core/base/json/nesting.h"
 #include "core/base/quote.h"
 #include "core/client/answer_reader.h"
 #include "core/http/client.h"

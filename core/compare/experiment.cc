@@ -11,7 +11,7 @@
 #include "core/base/quote.h"
 #include "core/base/text.h"
 #include "core/compare/json.h"
-#include "core/compare/replay.h"
+#include "core/compare/replay/replay.h"
 #include "core/report/pages/text_report.h"
 #include "core/report/statistics/requests_summary.h"
 #include "core/report/statistics/sequence.h"

@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "core/compare/arm.h"
+#include "core/compare/arms/arm.h"
+#include "core/compare/arms/weights.h"
 #include "core/compare/comparison.h"
 #include "core/compare/folder.h"
-#include "core/compare/weights.h"
 #include "core/report/statistics/analysis.h"
 #include "core/report/statistics/fail_rule.h"
 #include "core/report/statistics/measured.h"

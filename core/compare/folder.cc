@@ -7,11 +7,11 @@
 #include <functional>
 #include <map>
 
+#include "core/base/digest/sha256.h"
 #include "core/base/files/mapped_file.h"
 #include "core/base/files/new_file.h"
 #include "core/base/presence.h"
 #include "core/base/quote.h"
-#include "core/base/sha256.h"
 #include "core/compare/json.h"
 #include "core/report/statistics/requests_summary.h"
 

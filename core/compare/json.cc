@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/base/json_fault.h"
+#include "core/base/json/json_fault.h"
 
 namespace tenon::compare {
 namespace {

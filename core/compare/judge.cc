@@ -8,9 +8,9 @@
 #include <filesystem>
 #include <memory>
 
+#include "core/base/digest/sha256.h"
 #include "core/base/files/mapped_file.h"
 #include "core/base/quote.h"
-#include "core/base/sha256.h"
 #include "core/base/statistics.h"
 #include "core/evaluate/divergence.h"
 #include "core/evaluate/teacher_forcing.h"

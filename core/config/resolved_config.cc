@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "core/base/sha256.h"
+#include "core/base/digest/sha256.h"
 #include "core/base/text.h"
 #include "core/config/pipeline_config.h"
 #include "core/config/schema.h"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/plugin/fact_words.h"
+#include "core/plugin/facts/fact_words.h"
 
 namespace tenon {
 namespace {

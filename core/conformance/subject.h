@@ -12,8 +12,8 @@
 #include "core/base/result.h"
 #include "core/conformance/worlds/random.h"
 #include "core/contract/contract.h"
+#include "core/plugin/facts/negotiation.h"
 #include "core/plugin/instance.h"
-#include "core/plugin/negotiation.h"
 #include "core/plugin/settings.h"
 
 namespace tenon {

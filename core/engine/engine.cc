@@ -4,7 +4,7 @@
 
 #include "core/engine/answers/permitted.h"
 #include "core/engine/requests/request_check.h"
-#include "core/engine/step/draft_runner.h"
+#include "core/engine/step/drafts/draft_runner.h"
 #include "core/grammar/matcher.h"
 
 namespace tenon {

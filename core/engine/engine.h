@@ -30,7 +30,7 @@
 #include "core/engine/requests/request_fault.h"
 #include "core/engine/step/admission.h"
 #include "core/engine/step/context.h"
-#include "core/engine/step/drafting.h"
+#include "core/engine/step/drafts/drafting.h"
 #include "core/engine/step/forward.h"
 #include "core/engine/step/guards/progress_guard.h"
 #include "core/engine/step/inbox.h"

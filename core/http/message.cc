@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <ctime>
 
-#include "core/base/hex.h"
+#include "core/base/digest/hex.h"
 
 namespace tenon::http {
 namespace {

@@ -12,7 +12,7 @@
 #include "core/isolation/isolated_drafter.h"
 #include "core/isolation/isolated_sampler.h"
 #include "core/isolation/isolated_scheduler.h"
-#include "core/plugin/fact_words.h"
+#include "core/plugin/facts/fact_words.h"
 #include "core/plugin/instance.h"
 
 namespace tenon {

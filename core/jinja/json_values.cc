@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/base/json_builder.h"
+#include "core/base/json/json_builder.h"
 #include "core/jinja/read_number.h"
 
 namespace tenon::chat {

@@ -1,10 +1,13 @@
 // How a process that is not a child of this one came to its end, as far as Linux tells others.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace tenon {
 
@@ -34,6 +37,15 @@ class ProcessEnds {
   void add(int process, uint64_t key);
   // The key of the next one that has ended, each once; nothing while the others run.
   std::optional<uint64_t> next();
+  // Moves those of `all` that have ended since to its front, in the order of their ends, after the
+  // `ended` that stand there already. `key_of` says under which key one was added.
+  template <typename T, typename KeyOf>
+  void move_to_front(std::vector<T>& all, size_t& ended, KeyOf key_of) {
+    while (const std::optional<uint64_t> key = next()) {
+      const auto place = std::ranges::find(all, *key, key_of);
+      std::rotate(all.begin() + static_cast<ptrdiff_t>(ended++), place, place + 1);
+    }
+  }
   // To poll(2): readable while next() has one.
   int descriptor() const { return descriptor_; }
 

@@ -7,11 +7,11 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <cstring>
 #include <optional>
 #include <utility>
 
+#include "core/base/clock.h"
 #include "core/parallel/process_end.h"
 
 namespace tenon {
@@ -22,12 +22,6 @@ constexpr int kBeatMs = 100;
 constexpr int64_t kOwnSilenceNs = 1'000'000'000;
 // Rank 0 has ended in order: what it sent before arrives within this time.
 constexpr int64_t kEndedNs = 1'000'000'000;
-
-int64_t monotonic_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
 
 bool has_ended(int descriptor, int64_t process) {
   if (descriptor < 0) return kill(static_cast<pid_t>(process), 0) != 0 && errno == ESRCH;
@@ -118,7 +112,7 @@ void RankWatch::watch(const std::stop_token& stop) {
   std::vector<uint32_t> others;  // those that have ended first, in the order of their ends
   size_t ended = 0;
   ProcessEnds ends;
-  int64_t last_ns = monotonic_ns();
+  int64_t last_ns = WallClock().now_ns();
   for (uint32_t rank = 0; rank < seen.size(); ++rank) {
     seen[rank].changed_ns = last_ns;
     if (rank == rank_) continue;
@@ -128,15 +122,12 @@ void RankWatch::watch(const std::stop_token& stop) {
   }
   while (!stop.stop_requested()) {
     header.ranks[rank_].beats.fetch_add(1);
-    const int64_t now = monotonic_ns();
+    const int64_t now = WallClock().now_ns();
     if (now - last_ns > kOwnSilenceNs) {
       for (Seen& other : seen) other.changed_ns = now;
     }
     last_ns = now;
-    while (const std::optional<uint64_t> rank = ends.next()) {
-      const auto place = std::ranges::find(others, *rank);
-      std::rotate(others.begin() + static_cast<ptrdiff_t>(ended++), place, place + 1);
-    }
+    ends.move_to_front(others, ended, [](uint32_t rank) { return uint64_t{rank}; });
     bool speaks = false;
     for (const uint32_t rank : others) {
       if (speaks) break;

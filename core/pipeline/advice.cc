@@ -6,7 +6,7 @@
 #include "core/base/log.h"
 #include "core/base/quote.h"
 #include "core/base/text.h"
-#include "core/pipeline/composing.h"
+#include "core/pipeline/composing/composing.h"
 
 namespace tenon {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "core/pipeline/stages.h"
+#include "core/pipeline/composing/stages.h"
 
 namespace tenon {
 

@@ -13,7 +13,7 @@
 #include "core/contract/contract.h"
 #include "core/engine/answers/row_draws.h"
 #include "core/pipeline/advice.h"
-#include "core/pipeline/composing.h"
+#include "core/pipeline/composing/composing.h"
 #include "core/pipeline/grammar_vocabulary.h"
 #include "core/pipeline/rank_parts.h"
 #include "core/pipeline/text_ends.h"

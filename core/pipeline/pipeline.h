@@ -13,7 +13,7 @@
 #include "core/config/pipeline_config.h"
 #include "core/contract/checked_kv_store.h"
 #include "core/engine/engine_parts.h"
-#include "core/pipeline/stages.h"
+#include "core/pipeline/composing/stages.h"
 #include "core/plugin/registry.h"
 #include "core/tiers/tiers.h"
 #include "core/transfer/transfer.h"

@@ -12,7 +12,7 @@
 
 #include "core/base/quote.h"
 #include "core/base/text.h"
-#include "core/plugin/fact_keys.h"
+#include "core/plugin/facts/fact_keys.h"
 #include "core/plugin/stamp.h"
 
 namespace tenon {

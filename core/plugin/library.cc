@@ -11,9 +11,9 @@
 #include <memory>
 #include <mutex>
 
+#include "core/base/digest/sha256.h"
 #include "core/base/files/mapped_file.h"
 #include "core/base/quote.h"
-#include "core/base/sha256.h"
 #include "core/plugin/descriptor_check.h"
 #include "core/plugin/shared_library.h"
 

@@ -7,9 +7,9 @@
 #include <memory>
 #include <vector>
 
+#include "core/base/digest/sha256.h"
 #include "core/base/files/mapped_file.h"
 #include "core/base/quote.h"
-#include "core/base/sha256.h"
 #include "core/base/text.h"
 
 namespace tenon {

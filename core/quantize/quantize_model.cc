@@ -9,9 +9,9 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "core/base/digest/sha256.h"
 #include "core/base/files/new_file.h"
 #include "core/base/quote.h"
-#include "core/base/sha256.h"
 #include "core/model/checkpoint/gguf_checkpoint.h"
 #include "core/model/config/json_fields.h"
 #include "core/model/convert/model_folder_writer.h"

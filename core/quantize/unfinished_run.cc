@@ -5,10 +5,10 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "core/base/digest/sha256.h"
 #include "core/base/files/mapped_file.h"
 #include "core/base/log.h"
 #include "core/base/quote.h"
-#include "core/base/sha256.h"
 #include "core/base/text.h"
 #include "core/model/convert/model_folder_writer.h"
 #include "core/model/convert/safetensors_writer.h"

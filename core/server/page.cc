@@ -1,6 +1,6 @@
 #include "core/server/page.h"
 
-#include "core/base/sha256.h"
+#include "core/base/digest/sha256.h"
 #include "core/server/api/read/other_calls.h"
 #include "core/server/page_parts.h"
 

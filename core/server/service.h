@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/http/server.h"
-#include "core/server/generation.h"
+#include "core/server/generation/generation.h"
 #include "core/server/kv_events/kv_event_publisher.h"
 #include "core/server/models/keys.h"
 #include "core/server/models/model_pool.h"

@@ -4,8 +4,8 @@
 #include <bit>
 #include <cstring>
 
-#include "core/base/hex.h"
-#include "core/base/xxh64.h"
+#include "core/base/digest/hex.h"
+#include "core/base/digest/xxh64.h"
 
 namespace tenon {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "core/base/sha256.h"
+#include "core/base/digest/sha256.h"
 
 namespace tenon {
 namespace {

@@ -4,9 +4,9 @@
 #include <array>
 #include <utility>
 
+#include "core/base/digest/sha256.h"
 #include "core/base/log.h"
 #include "core/base/quote.h"
-#include "core/base/sha256.h"
 
 namespace tenon {
 namespace {

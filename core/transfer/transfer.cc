@@ -4,7 +4,7 @@
 #include <random>
 #include <utility>
 
-#include "core/base/hex.h"
+#include "core/base/digest/hex.h"
 #include "core/base/threads/start_thread.h"
 
 namespace tenon {

@@ -3,7 +3,7 @@
 #include <bit>
 #include <cstring>
 
-#include "core/base/xxh64.h"
+#include "core/base/digest/xxh64.h"
 
 namespace tenon {
 namespace {

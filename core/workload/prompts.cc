@@ -5,7 +5,7 @@
 #include <sstream>
 
 #include "core/base/files/given_text.h"
-#include "core/base/json_builder.h"
+#include "core/base/json/json_builder.h"
 #include "core/base/quote.h"
 #include "core/request/parameters.h"
 #include "core/server/api/parameters/answer_json.h"

@@ -15,7 +15,7 @@
 #include "core/base/csv.h"
 #include "core/base/files/given_text.h"
 #include "core/base/files/mapped_file.h"
-#include "core/base/json_fault.h"
+#include "core/base/json/json_fault.h"
 #include "core/base/quote.h"
 #include "core/base/text.h"
 #include "core/request/parameters.h"

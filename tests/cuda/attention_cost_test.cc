@@ -1,6 +1,6 @@
 // What formulas say that attention moves and computes is what the emulator counts, to the byte.
-#include "core/exec/cuda/attention_plan.h"
-#include "tests/cuda/counted.h"
+#include "core/exec/cuda/step/attention_plan.h"
+#include "tests/cuda/rig/counted.h"
 
 namespace tenon::cuda::test {
 namespace {

@@ -7,9 +7,9 @@
 #include <map>
 #include <vector>
 
-#include "core/exec/cuda/attention_plan.h"
+#include "core/exec/cuda/step/attention_plan.h"
 #include "core/exec/kv_row.h"
-#include "tests/cuda/emulated_device.h"
+#include "tests/cuda/rig/emulated_device.h"
 
 namespace tenon::cuda::test {
 namespace {

@@ -1,5 +1,5 @@
 // What formulas say that kernels move and compute is what the emulator counts, to the byte.
-#include "tests/cuda/counted.h"
+#include "tests/cuda/rig/counted.h"
 
 namespace tenon::cuda::test {
 namespace {

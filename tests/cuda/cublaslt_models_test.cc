@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
-#include "core/exec/cuda/cublaslt_products.h"
-#include "core/exec/cuda/packed_matrix.h"
-#include "tests/cuda/cublaslt_double.h"
-#include "tests/cuda/on_device.h"
-#include "tests/cuda/step_loop.h"
+#include "core/exec/cuda/products/cublaslt_products.h"
+#include "core/exec/cuda/weights/packed_matrix.h"
+#include "tests/cuda/rig/cublaslt_double.h"
+#include "tests/cuda/rig/on_device.h"
+#include "tests/cuda/rig/step_loop.h"
 #include "tests/device/test_drafters.h"
 
 namespace tenon::cuda::test {

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "core/exec/cuda/cublaslt_products.h"
-#include "tests/cuda/cublaslt_double.h"
-#include "tests/cuda/emulated_device.h"
+#include "core/exec/cuda/products/cublaslt_products.h"
+#include "tests/cuda/rig/cublaslt_double.h"
+#include "tests/cuda/rig/emulated_device.h"
 
 namespace tenon::cuda::test {
 namespace {

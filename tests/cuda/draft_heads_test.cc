@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "core/exec/cuda/executor.h"
-#include "tests/cuda/test_driver.h"
+#include "tests/cuda/rig/test_driver.h"
 #include "tests/pipeline/heads/head_driver.h"
 
 namespace tenon::cuda::test {

@@ -12,11 +12,11 @@
 #include <vector>
 
 #include "core/engine/answers/row_draws.h"
-#include "core/exec/cuda/draws.h"
+#include "core/exec/cuda/step/draws.h"
 #include "core/request/sampling_keys.h"
-#include "tests/cuda/emulated_device.h"
-#include "tests/cuda/on_device.h"
-#include "tests/fake_device/loaded_plugin.h"
+#include "tests/cuda/rig/emulated_device.h"
+#include "tests/cuda/rig/on_device.h"
+#include "tests/fake_device/rig/loaded_plugin.h"
 
 namespace tenon::cuda::test {
 namespace {

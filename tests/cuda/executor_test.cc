@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "tests/cuda/on_device.h"
-#include "tests/support/tiny_model.h"
+#include "tests/cuda/rig/on_device.h"
+#include "tests/support/models/tiny_model.h"
 
 namespace tenon::cuda::test {
 namespace {

@@ -1,5 +1,5 @@
 // Layers with experts: routing, lists of rows, products by expert, and the families that have them.
-#include "core/exec/ref/experts.h"
+#include "core/exec/ref/blocks/experts.h"
 
 #include <gtest/gtest.h>
 
@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "core/exec/cuda/kernels/launches.h"
-#include "tests/cuda/e4m3.h"
-#include "tests/cuda/emulated_device.h"
-#include "tests/cuda/on_device.h"
+#include "tests/cuda/rig/e4m3.h"
+#include "tests/cuda/rig/emulated_device.h"
+#include "tests/cuda/rig/on_device.h"
 
 namespace tenon::cuda::test {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/cuda/step_loop.h"
+#include "tests/cuda/rig/step_loop.h"
 
 namespace tenon::cuda::test {
 namespace {

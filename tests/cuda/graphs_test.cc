@@ -1,6 +1,6 @@
 // Captured steps: the same bits as steps that are not, whatever is replayed, and a bound on what
 // graphs take.
-#include "core/exec/cuda/graphs.h"
+#include "core/exec/cuda/step/graphs.h"
 
 #include <gtest/gtest.h>
 
@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "core/exec/cuda/padded_batch.h"
-#include "core/exec/cuda/recurrence.h"
-#include "tests/cuda/step_loop.h"
+#include "core/exec/cuda/blocks/recurrence.h"
+#include "core/exec/cuda/step/padded_batch.h"
+#include "tests/cuda/rig/step_loop.h"
 #include "tests/support/folders.h"
 #include "tests/support/step_driver.h"
 

@@ -11,7 +11,7 @@
 
 #include "core/exec/cuda/kernels/launches.h"
 #include "core/exec/kv_row.h"
-#include "tests/cuda/emulated_device.h"
+#include "tests/cuda/rig/emulated_device.h"
 
 namespace tenon::cuda::test {
 namespace {

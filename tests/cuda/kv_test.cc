@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "core/model/plan/model_plan.h"
-#include "tests/cuda/test_driver.h"
-#include "tests/support/tiny_model.h"
+#include "tests/cuda/rig/test_driver.h"
+#include "tests/support/models/tiny_model.h"
 
 namespace tenon::cuda::test {
 namespace {

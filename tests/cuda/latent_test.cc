@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "core/exec/cuda/kernels/launches.h"
-#include "core/exec/cuda/weights.h"
-#include "tests/cuda/emulated_device.h"
-#include "tests/cuda/on_device.h"
+#include "core/exec/cuda/weights/weights.h"
+#include "tests/cuda/rig/emulated_device.h"
+#include "tests/cuda/rig/on_device.h"
 
 namespace tenon::cuda::test {
 namespace {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "core/exec/cuda/kernels/launches.h"
-#include "tests/cuda/e4m3.h"
-#include "tests/cuda/emulated_device.h"
+#include "tests/cuda/rig/e4m3.h"
+#include "tests/cuda/rig/emulated_device.h"
 
 namespace tenon::cuda::test {
 namespace {

@@ -7,11 +7,11 @@
 #include <utility>
 #include <vector>
 
-#include "core/exec/cuda/packed_matrix.h"
-#include "core/exec/cuda/weights.h"
-#include "tests/cuda/e4m3.h"
-#include "tests/cuda/on_device.h"
-#include "tests/support/quant_weight.h"
+#include "core/exec/cuda/weights/packed_matrix.h"
+#include "core/exec/cuda/weights/weights.h"
+#include "tests/cuda/rig/e4m3.h"
+#include "tests/cuda/rig/on_device.h"
+#include "tests/support/linear/quant_weight.h"
 
 namespace tenon::cuda::test {
 namespace {

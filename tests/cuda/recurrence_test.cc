@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/exec/cuda/kernels/launch_recurrence.h"
-#include "tests/cuda/emulated_device.h"
+#include "tests/cuda/rig/emulated_device.h"
 
 namespace tenon::cuda::test {
 namespace {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "core/exec/cuda/kernels/launch_recurrence.h"
-#include "core/exec/cuda/step.h"
-#include "tests/cuda/on_device.h"
+#include "core/exec/cuda/step/step.h"
+#include "tests/cuda/rig/on_device.h"
 
 namespace tenon::cuda::test {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/exec/cuda/kernels/launches.h"
-#include "tests/cuda/emulated_device.h"
+#include "tests/cuda/rig/emulated_device.h"
 
 namespace tenon::cuda::test {
 namespace {

@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "core/exec/cuda/weights.h"
-#include "tests/cuda/on_device.h"
-#include "tests/support/quant_weight.h"
-#include "tests/support/tiny_model.h"
+#include "core/exec/cuda/weights/weights.h"
+#include "tests/cuda/rig/on_device.h"
+#include "tests/support/linear/quant_weight.h"
+#include "tests/support/models/tiny_model.h"
 
 namespace tenon::cuda::test {
 namespace {

@@ -1,6 +1,6 @@
 // The step loop over the emulated device gives the same tokens, drawn from the same bits, whatever
 // the strategies, with steps that are planned and sent while the device computes, and without.
-#include "tests/cuda/step_loop.h"
+#include "tests/cuda/rig/step_loop.h"
 
 #include <string>
 #include <tuple>

@@ -1,12 +1,12 @@
 // The late device itself: its guards bite, its queue is late and in order.
-#include "tests/device/late_device.h"
+#include "tests/device/late/late_device.h"
 
 #include <gtest/gtest.h>
 
 #include <vector>
 
 #include "core/base/result.h"
-#include "tests/device/late_kernels.h"
+#include "tests/device/late/late_kernels.h"
 
 namespace tenon::test {
 namespace {

@@ -8,7 +8,7 @@
 #include "tests/device/sequences.h"
 #include "tests/device/small_world.h"
 #include "tests/device/step_results.h"
-#include "tests/support/plain_linear.h"
+#include "tests/support/linear/plain_linear.h"
 
 namespace tenon::test {
 namespace {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "tests/device/small_world.h"
-#include "tests/fake_device/loaded_plugin.h"
+#include "tests/fake_device/rig/loaded_plugin.h"
 
 namespace tenon::test {
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "core/exec/cpu/executor.h"
-#include "tests/support/quant_weight.h"
+#include "tests/support/linear/quant_weight.h"
 
 namespace tenon::test {
 namespace {

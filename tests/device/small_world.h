@@ -12,11 +12,11 @@
 #include <vector>
 
 #include "core/exec/executor.h"
-#include "tests/device/kernel_device.h"
-#include "tests/device/late_kernels.h"
+#include "tests/device/late/kernel_device.h"
+#include "tests/device/late/late_kernels.h"
 #include "tests/device/toy_state.h"
-#include "tests/fake_device/loaded_plugin.h"
-#include "tests/support/tiny_model.h"
+#include "tests/fake_device/rig/loaded_plugin.h"
+#include "tests/support/models/tiny_model.h"
 
 namespace tenon::test {
 

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "tests/fake_device/wrong_answers.h"
+#include "tests/fake_device/rig/wrong_answers.h"
 
 namespace tenon::test {
 

@@ -21,7 +21,7 @@
 #include "core/engine/engine.h"
 #include "core/exec/cpu/executor.h"
 #include "tests/device/small_world.h"
-#include "tests/support/plain_kernels.h"
+#include "tests/support/linear/plain_kernels.h"
 
 namespace tenon::test {
 namespace {

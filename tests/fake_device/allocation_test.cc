@@ -1,7 +1,7 @@
 // A step in the middle of things asks the system for no memory.
 #include <gtest/gtest.h>
 
-#include "tests/fake_device/rig.h"
+#include "tests/fake_device/rig/rig.h"
 #include "tests/support/allocation_count.h"
 #include "tests/support/instant_executor.h"
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tests/fake_device/rig.h"
+#include "tests/fake_device/rig/rig.h"
 
 namespace tenon {
 namespace {

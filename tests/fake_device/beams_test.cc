@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
-#include "tests/fake_device/beam_reference.h"
-#include "tests/fake_device/rig.h"
+#include "tests/fake_device/rig/beam_reference.h"
+#include "tests/fake_device/rig/rig.h"
 
 namespace tenon {
 namespace {

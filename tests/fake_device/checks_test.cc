@@ -5,7 +5,7 @@
 #include <cfenv>
 #include <functional>
 
-#include "tests/fake_device/rig.h"
+#include "tests/fake_device/rig/rig.h"
 
 namespace tenon {
 namespace {

@@ -6,8 +6,8 @@
 #include <cfenv>
 #include <functional>
 
-#include "tests/fake_device/masked_ledger.h"
-#include "tests/fake_device/rig.h"
+#include "tests/fake_device/rig/masked_ledger.h"
+#include "tests/fake_device/rig/rig.h"
 
 namespace tenon {
 namespace {

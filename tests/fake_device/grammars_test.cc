@@ -4,9 +4,9 @@
 
 #include "core/grammar/grammar.h"
 #include "core/grammar/matching/machine.h"
-#include "tests/fake_device/beam_reference.h"
-#include "tests/fake_device/rig.h"
-#include "tests/fake_device/toy_drafters.h"
+#include "tests/fake_device/rig/beam_reference.h"
+#include "tests/fake_device/rig/rig.h"
+#include "tests/fake_device/rig/toy_drafters.h"
 
 namespace tenon {
 namespace {

@@ -2,7 +2,7 @@
 // waits for ever for what another group holds.
 #include <gtest/gtest.h>
 
-#include "tests/fake_device/rig.h"
+#include "tests/fake_device/rig/rig.h"
 
 namespace tenon {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "tests/fake_device/rig.h"
+#include "tests/fake_device/rig/rig.h"
 #include "tests/support/allocation_count.h"
 #include "tests/support/instant_executor.h"
 

@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "core/engine/records/step_observer.h"
-#include "tests/fake_device/rig.h"
+#include "tests/fake_device/rig/rig.h"
 
 namespace tenon {
 namespace {

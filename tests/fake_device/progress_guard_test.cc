@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <string>
 
-#include "tests/fake_device/rig.h"
+#include "tests/fake_device/rig/rig.h"
 
 namespace tenon {
 namespace {

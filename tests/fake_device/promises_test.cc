@@ -3,8 +3,8 @@
 
 #include <set>
 
-#include "tests/fake_device/masked_ledger.h"
-#include "tests/fake_device/rig.h"
+#include "tests/fake_device/rig/masked_ledger.h"
+#include "tests/fake_device/rig/rig.h"
 
 namespace tenon {
 namespace {

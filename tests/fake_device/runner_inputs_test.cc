@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "tests/fake_device/rig.h"
+#include "tests/fake_device/rig/rig.h"
 
 namespace tenon {
 namespace {

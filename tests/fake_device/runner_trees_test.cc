@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/fake_device/rig.h"
+#include "tests/fake_device/rig/rig.h"
 
 namespace tenon {
 namespace {

@@ -4,9 +4,9 @@
 
 #include <string>
 
-#include "tests/fake_device/beam_reference.h"
-#include "tests/fake_device/masked_ledger.h"
-#include "tests/fake_device/rig.h"
+#include "tests/fake_device/rig/beam_reference.h"
+#include "tests/fake_device/rig/masked_ledger.h"
+#include "tests/fake_device/rig/rig.h"
 
 namespace tenon {
 namespace {

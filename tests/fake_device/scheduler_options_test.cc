@@ -2,7 +2,7 @@
 // same.
 #include <gtest/gtest.h>
 
-#include "tests/fake_device/rig.h"
+#include "tests/fake_device/rig/rig.h"
 
 namespace tenon {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/base/log.h"
-#include "tests/fake_device/rig.h"
+#include "tests/fake_device/rig/rig.h"
 
 namespace tenon {
 namespace {

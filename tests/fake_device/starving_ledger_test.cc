@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <map>
 
-#include "tests/fake_device/masked_ledger.h"
-#include "tests/fake_device/rig.h"
+#include "tests/fake_device/rig/masked_ledger.h"
+#include "tests/fake_device/rig/rig.h"
 
 namespace tenon {
 namespace {

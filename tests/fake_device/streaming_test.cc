@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <ostream>
 
-#include "tests/fake_device/rig.h"
-#include "tests/fake_device/toy_drafters.h"
+#include "tests/fake_device/rig/rig.h"
+#include "tests/fake_device/rig/toy_drafters.h"
 
 namespace tenon {
 namespace {

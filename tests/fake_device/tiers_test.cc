@@ -6,8 +6,8 @@
 
 #include "core/tiers/disk_store.h"
 #include "core/tiers/host_store.h"
-#include "tests/fake_device/rig.h"
-#include "tests/support/memory_files.h"
+#include "tests/fake_device/rig/rig.h"
+#include "tests/support/models/memory_files.h"
 
 namespace tenon {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <map>
 
-#include "tests/fake_device/rig.h"
+#include "tests/fake_device/rig/rig.h"
 
 namespace tenon {
 namespace {

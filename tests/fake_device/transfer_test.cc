@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "core/tiers/host_store.h"
-#include "tests/fake_device/rig.h"
+#include "tests/fake_device/rig/rig.h"
 #include "tests/support/memory_transport.h"
 
 namespace tenon {

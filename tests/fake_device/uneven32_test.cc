@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "core/workload/workload.h"
-#include "tests/fake_device/rig.h"
+#include "tests/fake_device/rig/rig.h"
 #include "tests/support/folders.h"
 
 namespace tenon {

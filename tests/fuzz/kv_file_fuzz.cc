@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "core/base/xxh64.h"
+#include "core/base/digest/xxh64.h"
 #include "core/tiers/kv_file.h"
 
 namespace {

@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "core/base/xxh64.h"
+#include "core/base/digest/xxh64.h"
 #include "core/transfer/wire.h"
 
 namespace {

@@ -9,7 +9,7 @@
 #include "core/model/checkpoint/safetensors.h"
 #include "core/model/formats/quant_format.h"
 #include "core/model/published/reader.h"
-#include "tests/support/memory_checkpoint.h"
+#include "tests/support/models/memory_checkpoint.h"
 
 namespace tenon {
 namespace {

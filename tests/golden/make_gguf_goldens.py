@@ -27,14 +27,9 @@ import struct
 import gguf
 import numpy as np
 
-import delta_gguf
-import family_gguf
+from layouts import (chunk_gguf, delta_gguf, family_gguf, latent_gguf, recurrent_gguf, stream_gguf)
 import gguf_views
-import latent_gguf
-import recurrent_gguf
 import seeded_weights
-import chunk_gguf
-import stream_gguf
 from make_published_goldens import products
 
 HERE = pathlib.Path(__file__).resolve().parent

@@ -21,24 +21,10 @@ import torch
 from transformers import (AutoModelForCausalLM, AutoModelForImageTextToText, LlamaConfig, MistralConfig, Qwen2Config,
                           Qwen3Config)
 
-import attention_cases
-import chunk_cases
-import conv_cases
-import delta_cases
-import dense_cases
-import expert_cases
-import family_cases
-import gemma4_cases
-import index_cases
-import latent_cases
-import mixer_cases
-import shared_kv_cases
-import stream_cases
-import recurrent_cases
-import router_cases
+from cases import (attention_cases, chunk_cases, conv_cases, delta_cases, dense_cases, expert_cases,
+                   family_cases, gemma4_cases, index_cases, latent_cases, mixer_cases, recurrent_cases,
+                   router_cases, shared_kv_cases, stream_cases, whole_cases, wide_cases)
 import seeded_weights
-import whole_cases
-import wide_cases
 
 TOKENS = 40
 BASE = dict(vocab_size=99, hidden_size=32, intermediate_size=72, num_hidden_layers=2,

@@ -24,7 +24,7 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, DeepseekV3Config, Glm4MoeConfig, Qwen2Config
 from transformers import Qwen3_5TextConfig
 
-import delta_cases
+from cases import delta_cases
 import seeded_weights
 
 STEPS, ROWS = 3, 8

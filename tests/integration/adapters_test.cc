@@ -12,11 +12,11 @@
 
 #include "core/files/npy.h"
 #include "core/model/adapters/adapter.h"
-#include "tests/support/executor_case.h"
 #include "tests/support/folders.h"
-#include "tests/support/plain_linear.h"
-#include "tests/support/random_adapter.h"
-#include "tests/support/tiny_model.h"
+#include "tests/support/linear/plain_linear.h"
+#include "tests/support/models/executor_case.h"
+#include "tests/support/models/random_adapter.h"
+#include "tests/support/models/tiny_model.h"
 
 namespace tenon::test {
 namespace {

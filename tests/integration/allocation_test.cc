@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "tests/support/allocation_count.h"
-#include "tests/support/executor_case.h"
-#include "tests/support/tiny_model.h"
+#include "tests/support/models/executor_case.h"
+#include "tests/support/models/tiny_model.h"
 
 namespace tenon::test {
 namespace {

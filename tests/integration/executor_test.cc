@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "core/exec/kv_bytes.h"
-#include "tests/support/executor_case.h"
-#include "tests/support/tiny_model.h"
+#include "tests/support/models/executor_case.h"
+#include "tests/support/models/tiny_model.h"
 
 namespace tenon::test {
 namespace {

@@ -1,6 +1,6 @@
 // Layers with experts: the same bits however a step's rows are cut, and the same choices as the
 // oracle's. That the arithmetic is transformers' is the goldens' to show.
-#include "core/exec/ref/experts.h"
+#include "core/exec/ref/blocks/experts.h"
 
 #include <gtest/gtest.h>
 
@@ -8,10 +8,10 @@
 #include <cmath>
 #include <random>
 
-#include "core/exec/cpu/expert_choice.h"
+#include "core/exec/cpu/blocks/expert_choice.h"
 #include "core/model/model.h"
-#include "tests/support/executor_case.h"
 #include "tests/support/folders.h"
+#include "tests/support/models/executor_case.h"
 
 namespace tenon::test {
 namespace {

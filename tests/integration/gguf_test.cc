@@ -10,10 +10,10 @@
 #include "core/files/npy.h"
 #include "core/model/formats/quant_format.h"
 #include "core/model/tensors/weight_rows.h"
-#include "tests/support/executor_case.h"
 #include "tests/support/folders.h"
+#include "tests/support/models/executor_case.h"
+#include "tests/support/models/tiny_model.h"
 #include "tests/support/step_driver.h"
-#include "tests/support/tiny_model.h"
 
 namespace tenon::test {
 namespace {

@@ -14,9 +14,9 @@
 
 #include "core/files/npy.h"
 #include "core/model/model.h"
-#include "tests/support/executor_case.h"
 #include "tests/support/folders.h"
-#include "tests/support/tiny_model.h"
+#include "tests/support/models/executor_case.h"
+#include "tests/support/models/tiny_model.h"
 
 namespace tenon::test {
 namespace {

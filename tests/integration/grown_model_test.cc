@@ -7,8 +7,8 @@
 
 #include "core/files/npy.h"
 #include "core/model/synth/synth.h"
-#include "tests/support/executor_case.h"
 #include "tests/support/folders.h"
+#include "tests/support/models/executor_case.h"
 #include "tests/support/temporary_folder.h"
 
 namespace tenon::test {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "core/model/model.h"
-#include "tests/support/executor_case.h"
 #include "tests/support/folders.h"
+#include "tests/support/models/executor_case.h"
 
 namespace tenon::test {
 namespace {

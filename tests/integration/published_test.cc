@@ -5,9 +5,9 @@
 #include <cmath>
 
 #include "core/model/tensors/weight_rows.h"
-#include "tests/support/executor_case.h"
-#include "tests/support/published_products.h"
-#include "tests/support/tiny_model.h"
+#include "tests/support/linear/published_products.h"
+#include "tests/support/models/executor_case.h"
+#include "tests/support/models/tiny_model.h"
 
 namespace tenon::test {
 namespace {

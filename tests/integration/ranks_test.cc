@@ -14,7 +14,7 @@
 #include "core/exec/ranks/step_message.h"
 #include "core/model/tensors/weight_rows.h"
 #include "core/parallel/shared_collective.h"
-#include "tests/support/model_runs.h"
+#include "tests/support/models/model_runs.h"
 
 namespace tenon::test {
 namespace {

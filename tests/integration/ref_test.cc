@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "core/exec/ref/executor.h"
+#include "tests/support/models/tiny_model.h"
 #include "tests/support/step_driver.h"
-#include "tests/support/tiny_model.h"
 
 namespace tenon::test {
 namespace {

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "core/model/tensors/weight_rows.h"
-#include "tests/support/executor_case.h"
-#include "tests/support/plain_kernels.h"
-#include "tests/support/tiny_model.h"
+#include "tests/support/linear/plain_kernels.h"
+#include "tests/support/models/executor_case.h"
+#include "tests/support/models/tiny_model.h"
 
 namespace tenon::test {
 namespace {

@@ -12,7 +12,7 @@
 #include "core/model/tensors/tensor_values.h"
 #include "core/parallel/message.h"
 #include "core/parallel/shared_collective.h"
-#include "tests/support/model_runs.h"
+#include "tests/support/models/model_runs.h"
 
 namespace tenon::test {
 namespace {

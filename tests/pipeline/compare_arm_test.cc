@@ -2,7 +2,7 @@
 // other.
 #include <fstream>
 
-#include "core/compare/pipeline_arm.h"
+#include "core/compare/arms/pipeline_arm.h"
 #include "tests/pipeline/pipeline_fixture.h"
 #include "tests/support/temporary_folder.h"
 

@@ -6,23 +6,17 @@
 #include <string>
 #include <vector>
 
-#include "core/exec/cpu/executor.h"
-#include "tests/support/recurrent_pipelines.h"
+#include "tests/support/models/host_executors.h"
+#include "tests/support/models/recurrent_pipelines.h"
 
 namespace tenon {
 namespace {
 
 using test::Overrides;
 
-ExecutorFactories executors() {
-  ExecutorFactories made;
-  made["cpu"] = [](const HostFacts& host) { return make_cpu_executor({2, host.cpu}); };
-  return made;
-}
-
 class PromptScores : public test::RecurrentPipelinesOn {
  protected:
-  PromptScores() : RecurrentPipelinesOn(executors()) {}
+  PromptScores() : RecurrentPipelinesOn(test::host_executors()) {}
 
   struct Said {
     std::vector<std::vector<float>> prompts;

@@ -8,9 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "core/exec/cpu/executor.h"
-#include "core/exec/ref/executor.h"
-#include "tests/support/recurrent_pipelines.h"
+#include "tests/support/models/host_executors.h"
+#include "tests/support/models/recurrent_pipelines.h"
 
 namespace tenon {
 namespace {
@@ -22,18 +21,9 @@ using test::kManagers;
 using test::Outcome;
 using test::Overrides;
 
-ExecutorFactories executors() {
-  ExecutorFactories made;
-  made["ref"] = [](const HostFacts&) -> Result<std::unique_ptr<Executor>> {
-    return make_ref_executor();
-  };
-  made["cpu"] = [](const HostFacts& host) { return make_cpu_executor({2, host.cpu}); };
-  return made;
-}
-
 class RecurrentPipelines : public test::RecurrentPipelinesOn {
  protected:
-  RecurrentPipelines() : RecurrentPipelinesOn(executors()) {}
+  RecurrentPipelines() : RecurrentPipelinesOn(test::host_executors()) {}
 };
 
 INSTANTIATE_TEST_SUITE_P(Models, RecurrentPipelines,

@@ -7,7 +7,7 @@
 #include <random>
 
 #include "core/compare/json.h"
-#include "core/compare/recorded_run.h"
+#include "core/compare/replay/recorded_run.h"
 #include "core/exec/cpu/executor.h"
 #include "core/model/synth/shape_model.h"
 #include "core/sim/executor.h"

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tests/fake_device/rig.h"
+#include "tests/fake_device/rig/rig.h"
 
 namespace tenon {
 

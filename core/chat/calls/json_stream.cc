@@ -1,6 +1,6 @@
 #include "core/chat/calls/json_stream.h"
 
-#include "core/base/hex.h"
+#include "core/base/digest/hex.h"
 
 namespace tenon::chat {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/base/ascii.h"
-#include "core/base/json_pointer.h"
+#include "core/base/json/json_pointer.h"
 #include "core/chat/calls/allowed_values.h"
 #include "core/jinja/json_values.h"
 

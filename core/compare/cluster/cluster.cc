@@ -9,7 +9,7 @@
 #include <unordered_map>
 
 #include "core/compare/cluster/journey.h"
-#include "core/compare/replay_run.h"
+#include "core/compare/replay/replay_run.h"
 #include "core/sim/executor.h"
 
 namespace tenon::compare {

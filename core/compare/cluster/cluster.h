@@ -7,7 +7,7 @@
 
 #include <vector>
 
-#include "core/compare/replay.h"
+#include "core/compare/replay/replay.h"
 #include "core/routing/router.h"
 
 namespace tenon::compare {

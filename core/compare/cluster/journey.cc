@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/base/sha256.h"
+#include "core/base/digest/sha256.h"
 #include "core/report/pages/answer_text.h"
 
 namespace tenon::compare {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/compare/replay_sink.h"
+#include "core/compare/replay/replay_sink.h"
 #include "core/engine/requests/request.h"
 #include "core/report/statistics/measured.h"
 #include "core/report/statistics/quantile_sketch.h"

@@ -9,7 +9,7 @@
 #include "core/conformance/cases/exercise.h"
 #include "core/conformance/watch/heap_growth.h"
 #include "core/conformance/worlds/kv_traffic.h"
-#include "core/plugin/fact_set.h"
+#include "core/plugin/facts/fact_set.h"
 
 namespace tenon {
 namespace {

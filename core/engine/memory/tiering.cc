@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "core/engine/step/draft_runner.h"
+#include "core/engine/step/drafts/draft_runner.h"
 
 namespace tenon {
 namespace {

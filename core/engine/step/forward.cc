@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string>
 
-#include "core/engine/step/draft_runner.h"
+#include "core/engine/step/drafts/draft_runner.h"
 #include "core/engine/step/guards/output_check.h"
 
 namespace tenon {

@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "core/engine/answers/row_draws.h"
-#include "core/engine/step/draft_runner.h"
+#include "core/engine/step/drafts/draft_runner.h"
 #include "core/engine/step/joining.h"
 
 namespace tenon {

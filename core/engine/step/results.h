@@ -8,8 +8,8 @@
 #include "core/engine/answers/parallel_sampler.h"
 #include "core/engine/answers/prompt_scores.h"
 #include "core/engine/step/context.h"
+#include "core/engine/step/drafts/verifying.h"
 #include "core/engine/step/step.h"
-#include "core/engine/step/verifying.h"
 
 namespace tenon {
 

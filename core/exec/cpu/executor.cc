@@ -10,8 +10,8 @@
 #include "core/base/threads/worker_governor.h"
 #include "core/base/threads/worker_pool.h"
 #include "core/exec/batch_check.h"
-#include "core/exec/cpu/step.h"
-#include "core/exec/cpu/worker.h"
+#include "core/exec/cpu/step/step.h"
+#include "core/exec/cpu/step/worker.h"
 #include "core/exec/head_host.h"
 #include "core/exec/host_kv.h"
 

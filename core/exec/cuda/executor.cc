@@ -8,10 +8,10 @@
 #include "core/base/log.h"
 #include "core/base/quote.h"
 #include "core/exec/batch_check.h"
+#include "core/exec/cuda/blocks/recurrence.h"
 #include "core/exec/cuda/kv.h"
-#include "core/exec/cuda/recurrence.h"
-#include "core/exec/cuda/step.h"
-#include "core/exec/cuda/weights.h"
+#include "core/exec/cuda/step/step.h"
+#include "core/exec/cuda/weights/weights.h"
 #include "core/exec/head_host.h"
 
 namespace tenon::cuda {

@@ -11,8 +11,8 @@
 #include <functional>
 #include <memory>
 
-#include "core/exec/cuda/cublaslt.h"
-#include "core/exec/cuda/driver.h"
+#include "core/exec/cuda/device/cublaslt.h"
+#include "core/exec/cuda/device/driver.h"
 #include "core/exec/executor.h"
 
 namespace tenon::cuda {

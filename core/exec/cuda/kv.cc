@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string>
 
-#include "core/exec/cuda/padded_batch.h"
+#include "core/exec/cuda/step/padded_batch.h"
 #include "core/exec/executor.h"
 
 namespace tenon::cuda {

@@ -11,7 +11,7 @@
 #include <span>
 #include <vector>
 
-#include "core/exec/cuda/device_memory.h"
+#include "core/exec/cuda/device/device_memory.h"
 
 namespace tenon::cuda {
 

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/exec/ranks/executor_around.h"
 #include "core/exec/ranks/step_message.h"
 
 namespace tenon {
@@ -15,28 +16,15 @@ std::mutex& one_at_a_time() {
   return mutex;
 }
 
-class LeadingExecutor final : public Executor {
+class LeadingExecutor final : public ExecutorAround {
  public:
   LeadingExecutor(std::unique_ptr<Executor> inner, Collective& ranks, uint64_t pipeline)
-      : inner_(std::move(inner)), ranks_(ranks), pipeline_(pipeline) {}
+      : ExecutorAround(std::move(inner)), ranks_(ranks), pipeline_(pipeline) {}
   ~LeadingExecutor() override {
     const std::lock_guard lock(one_at_a_time());
     // Who does not hear it hears that the program ends.
     static_cast<void>(ranks_.send(begin(RankMessage::close).bytes()));
   }
-
-  std::string_view name() const override { return inner_->name(); }
-  std::span<const Fact> provides() const override { return inner_->provides(); }
-  std::span<const Fact> requirements() const override { return inner_->requirements(); }
-  bool uses_kernels() const override { return inner_->uses_kernels(); }
-  bool is_exact() const override { return inner_->is_exact(); }
-  uint32_t workers() const override { return inner_->workers(); }
-  bool takes_adapters() const override { return inner_->takes_adapters(); }
-  bool scores_entries() const override { return inner_->scores_entries(); }
-  Status load(const ExecutorSetup&) override {
-    return internal("an executor of several ranks is loaded before it leads");
-  }
-  Result<std::unique_ptr<Executor>> sibling() const override { return inner_->sibling(); }
 
   Status apply(std::span<const KvMove> moves) override {
     if (moves.empty()) return {};
@@ -44,7 +32,7 @@ class LeadingExecutor final : public Executor {
     MessageWriter message = begin(RankMessage::moves);
     write_moves(message, moves);
     TENON_RETURN_IF_ERROR(ranks_.send(message.bytes()));
-    return inner_->apply(moves);
+    return inner().apply(moves);
   }
 
   Status launch(const BatchView& batch) override {
@@ -52,17 +40,8 @@ class LeadingExecutor final : public Executor {
     MessageWriter message = begin(RankMessage::step);
     write_step(message, batch);
     TENON_RETURN_IF_ERROR(ranks_.send(message.bytes()));
-    return inner_->launch(batch);
+    return inner().launch(batch);
   }
-  Result<StepOutput> collect(uint64_t step_id) override { return inner_->collect(step_id); }
-  void share_out(uint32_t parts, const std::function<void(uint32_t part)>& function) override {
-    inner_->share_out(parts, function);
-  }
-
-  std::string numerics() const override { return inner_->numerics(); }
-  uint64_t weight_bytes() const override { return inner_->weight_bytes(); }
-  uint64_t shared_weight_bytes() const override { return inner_->shared_weight_bytes(); }
-  uint64_t kv_bytes() const override { return inner_->kv_bytes(); }
 
  private:
   MessageWriter begin(RankMessage kind) const {
@@ -72,7 +51,6 @@ class LeadingExecutor final : public Executor {
     return message;
   }
 
-  std::unique_ptr<Executor> inner_;
   Collective& ranks_;
   uint64_t pipeline_;
 };

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/base/sha256.h"
+#include "core/base/digest/sha256.h"
 #include "core/model/formats/quant_format.h"
 #include "core/model/tensors/tensor_values.h"
 

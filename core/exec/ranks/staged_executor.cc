@@ -4,6 +4,7 @@
 #include <mutex>
 #include <utility>
 
+#include "core/exec/ranks/executor_around.h"
 #include "core/exec/ranks/stages.h"
 
 namespace tenon {
@@ -42,12 +43,12 @@ class Turns {
   uint64_t done_ = 0;
 };
 
-class StagedExecutor final : public Executor {
+class StagedExecutor final : public ExecutorAround {
  public:
   StagedExecutor(std::unique_ptr<Executor> inner, Collective& ranks, const ModelCut& cut,
                  uint32_t hidden)
-      : inner_(std::move(inner)),
-        host_(dynamic_cast<RankHost&>(*inner_)),
+      : ExecutorAround(std::move(inner)),
+        host_(dynamic_cast<RankHost&>(this->inner())),
         ranks_(ranks),
         last_(static_cast<uint32_t>(cut.stages.size()) - 2),
         hidden_(hidden) {}
@@ -55,26 +56,6 @@ class StagedExecutor final : public Executor {
     // Nobody waits for what was launched and not collected; the next one must not get it.
     if (waits_) static_cast<void>(collect(step_id_));
   }
-
-  std::string_view name() const override { return inner_->name(); }
-  std::span<const Fact> provides() const override { return inner_->provides(); }
-  std::span<const Fact> requirements() const override { return inner_->requirements(); }
-  bool uses_kernels() const override { return inner_->uses_kernels(); }
-  bool is_exact() const override { return inner_->is_exact(); }
-  uint32_t workers() const override { return inner_->workers(); }
-  bool takes_adapters() const override { return inner_->takes_adapters(); }
-  Status load(const ExecutorSetup&) override {
-    return internal("an executor is loaded before it becomes a stage");
-  }
-  Result<std::unique_ptr<Executor>> sibling() const override { return inner_->sibling(); }
-  Status apply(std::span<const KvMove> moves) override { return inner_->apply(moves); }
-  void share_out(uint32_t parts, const std::function<void(uint32_t part)>& function) override {
-    inner_->share_out(parts, function);
-  }
-  std::string numerics() const override { return inner_->numerics(); }
-  uint64_t weight_bytes() const override { return inner_->weight_bytes(); }
-  uint64_t shared_weight_bytes() const override { return inner_->shared_weight_bytes(); }
-  uint64_t kv_bytes() const override { return inner_->kv_bytes(); }
 
   // Takes part whatever happens, so that nobody waits for a stage that failed.
   Status launch(const BatchView& batch) override {
@@ -122,8 +103,8 @@ class StagedExecutor final : public Executor {
   }
 
   Status run(const BatchView& batch, uint64_t& expert_bytes) {
-    TENON_RETURN_IF_ERROR(inner_->launch(batch));
-    TENON_ASSIGN_OR_RETURN(output_, inner_->collect(batch.step_id));
+    TENON_RETURN_IF_ERROR(inner().launch(batch));
+    TENON_ASSIGN_OR_RETURN(output_, inner().collect(batch.step_id));
     expert_bytes += output_.expert_bytes;
     return {};
   }
@@ -196,7 +177,6 @@ class StagedExecutor final : public Executor {
     return {};
   }
 
-  std::unique_ptr<Executor> inner_;
   RankHost& host_;
   Collective& ranks_;
   const uint32_t last_;  // the rank of the last stage

@@ -1,6 +1,6 @@
 #include "core/exec/ref/step.h"
 
-#include "core/exec/ref/attention.h"
+#include "core/exec/ref/blocks/attention.h"
 #include "core/model/tensors/weight_rows.h"
 
 namespace tenon {

@@ -5,7 +5,7 @@
 #include <numeric>
 #include <unordered_set>
 
-#include "core/base/json_fault.h"
+#include "core/base/json/json_fault.h"
 #include "core/base/quote.h"
 #include "core/grammar/schema/decimal.h"
 

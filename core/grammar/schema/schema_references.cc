@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "core/base/json_pointer.h"
+#include "core/base/json/json_pointer.h"
 #include "core/base/quote.h"
 
 namespace tenon::grammar {

@@ -6,8 +6,8 @@
 #include <array>
 #include <memory>
 
+#include "core/base/digest/hex.h"
 #include "core/base/files/mapped_file.h"
-#include "core/base/hex.h"
 #include "core/base/quote.h"
 
 namespace tenon::hub {

@@ -3,7 +3,7 @@
 #include <array>
 #include <cstdint>
 
-#include "core/base/hex.h"
+#include "core/base/digest/hex.h"
 #include "core/unicode/utf8.h"
 
 namespace tenon::chat {

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "core/base/json_fault.h"
+#include "core/base/json/json_fault.h"
 #include "core/base/quote.h"
 #include "core/files/git_lfs.h"
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <set>
 
-#include "core/base/json_builder.h"
+#include "core/base/json/json_builder.h"
 #include "core/base/quote.h"
 #include "core/files/git_lfs.h"
 

@@ -1,5 +1,5 @@
-// What the files of this folder define, for the table in core/model/families/family.cc. Both are
-// made of families.def.
+// What the files of this folder's rooms define, for the table in core/model/families/family.cc.
+// Both are made of families.def.
 #pragma once
 
 #include "core/model/families/family.h"

@@ -1,5 +1,7 @@
-// A model family: how a checkpoint of one architecture is read. Each is one file in
-// core/model/families and one line in families.def.
+// A model family: how a checkpoint of one architecture is read. Each is one file and one line in
+// families.def. The file is in the first room that fits: recurrent (some layers keep a state),
+// latent (latent attention), experts, layer_norm (norms with a mean, as in GPT-2), dense (the
+// rest). Families that share a file are in the room of its first.
 //
 // GGUF files are read through the same door: their metadata is put into the keys of a config.json.
 #pragma once

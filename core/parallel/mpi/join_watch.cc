@@ -9,6 +9,7 @@
 #include <chrono>
 #include <optional>
 
+#include "core/base/clock.h"
 #include "core/parallel/mpi/launch_witness.h"
 #include "core/parallel/mpi/launched_processes.h"
 #include "core/parallel/process_end.h"
@@ -18,12 +19,6 @@ namespace {
 
 constexpr int kBeatMs = 100;
 constexpr auto kHeadStart = std::chrono::milliseconds(300);  // of the one who speaks
-
-int64_t monotonic_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
 
 }  // namespace
 
@@ -51,11 +46,9 @@ void JoinWatch::look_around() {
     siblings_.push_back({*rank, process, descriptor, 0});
     ends_.add(descriptor, static_cast<uint64_t>(process));
   }
-  while (const std::optional<uint64_t> process = ends_.next()) {
-    const auto ended =
-        std::ranges::find(siblings_, static_cast<int64_t>(*process), &Sibling::process);
-    std::rotate(siblings_.begin() + static_cast<ptrdiff_t>(ended_++), ended, ended + 1);
-  }
+  ends_.move_to_front(siblings_, ended_, [](const Sibling& sibling) {
+    return static_cast<uint64_t>(sibling.process);
+  });
   found_ = static_cast<uint32_t>(siblings_.size());
 }
 
@@ -93,7 +86,7 @@ void JoinWatch::wait() const {
 void JoinWatch::watch(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     look_around();
-    const int64_t now_ns = monotonic_ns();
+    const int64_t now_ns = WallClock().now_ns();
     for (Sibling& sibling : siblings_) {
       const std::string fault = fault_of(sibling, now_ns);
       if (fault.empty()) continue;

@@ -13,12 +13,12 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
-#include <chrono>
 #include <cstdlib>
 #include <iterator>
 #include <string>
 #include <vector>
 
+#include "core/base/clock.h"
 #include "core/parallel/mpi/launched_processes.h"
 #include "core/parallel/process_end.h"
 
@@ -34,12 +34,6 @@ constexpr int64_t kPatienceNs = 3'000'000'000;
 // Those that a launcher ends all at once end within it, and alike.
 constexpr int64_t kTogetherNs = 100'000'000;
 constexpr int kShellsSignal = 128;  // status of a launcher whose rank was ended by signal 0
-
-int64_t monotonic_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
 
 enum class Claim : uint32_t { none = 0, end_expected = 1, claimed = 2 };
 using Word = std::atomic<Claim>;
@@ -61,16 +55,16 @@ class Witness {
 
   // Until all of it is over.
   void run() {
-    const int64_t began = monotonic_ns();
+    const int64_t began = WallClock().now_ns();
     while (!has_ended(descriptor_)) {
       look_for_ranks();
-      const int64_t now = monotonic_ns();
+      const int64_t now = WallClock().now_ns();
       note_ends(now);
       if (all_ended() && now - last_end_ns_ > kPatienceNs) kill_by(descriptor_);
       wait(now - began < kComingNs ? kSoonMs : kLaterMs);
     }
     // Who speaks has claimed so by now: a launcher waits for its ranks.
-    note_ends(monotonic_ns());
+    note_ends(WallClock().now_ns());
     if (word_.load() == Claim::none) say(fault());
     end_ranks();
   }
@@ -169,9 +163,9 @@ class Witness {
 
   // A launcher that was killed leaves them to themselves, and one that is stopped stays so.
   void end_ranks() {
-    const int64_t until = monotonic_ns() + kPatienceNs;
-    while (!all_ended() && !seen_.empty() && monotonic_ns() < until) {
-      note_ends(monotonic_ns());
+    const int64_t until = WallClock().now_ns() + kPatienceNs;
+    while (!all_ended() && !seen_.empty() && WallClock().now_ns() < until) {
+      note_ends(WallClock().now_ns());
       pollfd asked{.fd = ends_.descriptor(), .events = POLLIN, .revents = 0};
       if (!all_ended()) poll(&asked, 1, kLaterMs);
     }

@@ -9,6 +9,8 @@
 #include <thread>
 #include <utility>
 
+#include "core/base/clock.h"
+
 namespace tenon {
 namespace {
 
@@ -18,12 +20,6 @@ constexpr int kExchangeTag = 1, kLengthTag = 2, kMessageTag = 3, kGivenTag = 4;
 constexpr int64_t kAwakeNs = 2'000'000;
 constexpr std::chrono::microseconds kNap{200};
 constexpr uint64_t kMostAtOnce = uint64_t{1} << 30;  // MPI counts in int
-
-int64_t now_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
 
 }  // namespace
 
@@ -67,7 +63,7 @@ Status MpiCollective::start_receive(void* to, uint64_t bytes, uint32_t rank, int
 }
 
 Status MpiCollective::finish(int64_t patience_ns, AllPending& pending) {
-  const int64_t began = now_ns();
+  const int64_t began = WallClock().now_ns();
   for (;;) {
     {
       const std::lock_guard lock(calls_);
@@ -77,7 +73,7 @@ Status MpiCollective::finish(int64_t patience_ns, AllPending& pending) {
       });
     }
     if (pending.empty()) return {};
-    const int64_t waited = now_ns() - began;
+    const int64_t waited = WallClock().now_ns() - began;
     if (waited > patience_ns) {
       const uint32_t missing = pending.front().rank;
       fail(name_of_rank(missing, places_[missing]) + " has not answered for " +

@@ -5,6 +5,8 @@
 #include <string>
 #include <utility>
 
+#include "core/base/clock.h"
+
 namespace tenon {
 namespace {
 
@@ -15,12 +17,6 @@ constexpr int64_t kBeatNs = 500'000'000;
 constexpr int64_t kOwnSilenceNs = 1'000'000'000;
 constexpr auto kHeadStart = std::chrono::milliseconds(300);  // of the one who speaks
 constexpr int64_t kFarewellNs = 500'000'000;
-
-int64_t now_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
 
 }  // namespace
 
@@ -66,10 +62,10 @@ void MpiWatch::say(Peer& peer, uint32_t rank, Beat beat) {
 }
 
 void MpiWatch::watch(const std::stop_token& stop) {
-  int64_t last_ns = now_ns(), told_ns = 0;
+  int64_t last_ns = WallClock().now_ns(), told_ns = 0;
   for (Peer& peer : peers_) peer.heard_ns = last_ns;
   for (; !stop.stop_requested(); std::this_thread::sleep_for(kLook)) {
-    const int64_t now = now_ns();
+    const int64_t now = WallClock().now_ns();
     const bool slept = now - last_ns > kOwnSilenceNs;
     last_ns = now;
     const bool tells = now - told_ns >= kBeatNs;
@@ -97,8 +93,8 @@ void MpiWatch::watch(const std::stop_token& stop) {
 }
 
 void MpiWatch::take_leave() {
-  const int64_t until = now_ns() + kFarewellNs;
-  for (bool open = true; open && now_ns() < until; std::this_thread::yield()) {
+  const int64_t until = WallClock().now_ns() + kFarewellNs;
+  for (bool open = true; open && WallClock().now_ns() < until; std::this_thread::yield()) {
     open = false;
     const std::lock_guard lock(calls_);
     for (uint32_t rank = 0; rank < peers_.size(); ++rank) {

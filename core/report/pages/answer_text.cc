@@ -1,6 +1,6 @@
 #include "core/report/pages/answer_text.h"
 
-#include "core/base/sha256.h"
+#include "core/base/digest/sha256.h"
 #include "core/base/utf8.h"
 
 namespace tenon {

@@ -5,9 +5,9 @@
 
 #include <chrono>
 
+#include "core/base/digest/sha256.h"
 #include "core/base/log.h"
 #include "core/base/quote.h"
-#include "core/base/sha256.h"
 #include "core/base/threads/start_thread.h"
 
 namespace tenon::server {

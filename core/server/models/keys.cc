@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/base/digest/hex.h"
+#include "core/base/digest/sha256.h"
 #include "core/base/files/mapped_file.h"
-#include "core/base/hex.h"
 #include "core/base/number.h"
 #include "core/base/quote.h"
-#include "core/base/sha256.h"
 #include "core/base/text.h"
 
 namespace tenon::server {

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "core/base/files/mapped_file.h"
-#include "core/base/json_builder.h"
+#include "core/base/json/json_builder.h"
 #include "core/base/presence.h"
 #include "core/server/api/read/json.h"
 

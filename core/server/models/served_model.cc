@@ -3,14 +3,14 @@
 #include <chrono>
 #include <optional>
 
+#include "core/base/digest/sha256.h"
 #include "core/base/files/mapped_file.h"
 #include "core/base/quote.h"
-#include "core/base/sha256.h"
 #include "core/llm/open/prompt.h"
 #include "core/pipeline/make_request.h"
-#include "core/server/answer_reader.h"
 #include "core/server/api/read/json.h"
 #include "core/server/api/read/sampling_fields.h"
+#include "core/server/generation/answer_reader.h"
 #include "core/server/models/model_facts.h"
 
 namespace tenon::server {

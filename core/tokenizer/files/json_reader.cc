@@ -4,7 +4,7 @@
 #include <limits>
 #include <utility>
 
-#include "core/base/json_fault.h"
+#include "core/base/json/json_fault.h"
 #include "core/base/quote.h"
 
 namespace tenon::tok {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/base/hex.h"
+#include "core/base/digest/hex.h"
 #include "core/tokenizer/models/byte_level.h"
 #include "core/unicode/utf8.h"
 

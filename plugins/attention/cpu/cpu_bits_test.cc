@@ -2,7 +2,7 @@
 // path of a tree.
 #include <numeric>
 
-#include "tests/support/attention_bits.h"
+#include "tests/support/attention/attention_bits.h"
 
 namespace tenon {
 namespace {

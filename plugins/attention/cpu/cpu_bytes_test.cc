@@ -1,6 +1,6 @@
 // Products of bytes (products = "int8"): what rounding costs against double precision, the same
 // bits however steps are made, and where they are refused.
-#include "tests/support/attention_products.h"
+#include "tests/support/attention/attention_products.h"
 
 namespace tenon {
 namespace {

@@ -1,6 +1,6 @@
 // What weight entries got (attention_scores/1): against double precision, and to the bit whatever a
 // step is made of.
-#include "tests/support/attention_rig.h"
+#include "tests/support/attention/attention_rig.h"
 
 namespace tenon {
 namespace {

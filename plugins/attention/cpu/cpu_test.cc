@@ -1,5 +1,5 @@
 // Attention against double precision, and what the kernel refuses.
-#include "tests/support/attention_rig.h"
+#include "tests/support/attention/attention_rig.h"
 
 namespace tenon {
 namespace {

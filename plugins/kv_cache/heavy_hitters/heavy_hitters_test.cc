@@ -5,8 +5,8 @@
 #include <map>
 #include <numeric>
 
-#include "tests/support/kv_case.h"
-#include "tests/support/kv_world.h"
+#include "tests/support/attention/kv_case.h"
+#include "tests/support/attention/kv_world.h"
 
 namespace tenon {
 namespace {

@@ -5,7 +5,7 @@
 #include <array>
 #include <cstdlib>
 
-#include "tests/support/kv_world.h"
+#include "tests/support/attention/kv_world.h"
 #include "tests/support/plugin_instance.h"
 
 namespace tenon {

@@ -1,4 +1,4 @@
-#include "tests/support/kv_decodes_battery.h"
+#include "tests/support/attention/kv_decodes_battery.h"
 
 namespace tenon::test {
 namespace {

@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 #include <tenon/kv_cache.h>
 
-#include "tests/support/kv_case.h"
-#include "tests/support/kv_world.h"
+#include "tests/support/attention/kv_case.h"
+#include "tests/support/attention/kv_world.h"
 
 namespace tenon {
 namespace {

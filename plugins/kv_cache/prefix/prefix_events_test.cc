@@ -6,7 +6,7 @@
 #include <random>
 #include <set>
 
-#include "tests/support/kv_case.h"
+#include "tests/support/attention/kv_case.h"
 
 namespace tenon {
 namespace {

@@ -1,8 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/support/kv_case.h"
-#include "tests/support/kv_world.h"
+#include "tests/support/attention/kv_case.h"
+#include "tests/support/attention/kv_world.h"
 
 namespace tenon {
 namespace {

@@ -4,8 +4,8 @@
 #include <cstring>
 #include <iterator>
 
-#include "tests/support/published_products.h"
-#include "tests/support/quant_kernel_battery.h"
+#include "tests/support/linear/published_products.h"
+#include "tests/support/linear/quant_kernel_battery.h"
 
 namespace tenon {
 namespace {

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "tests/support/linear_rig.h"
-#include "tests/support/plain_kernel_battery.h"
-#include "tests/support/plain_weight.h"
+#include "tests/support/linear/linear_rig.h"
+#include "tests/support/linear/plain_kernel_battery.h"
+#include "tests/support/linear/plain_weight.h"
 
 namespace tenon {
 namespace {

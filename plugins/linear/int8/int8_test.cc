@@ -3,8 +3,8 @@
 #include <cmath>
 #include <map>
 
-#include "tests/support/published_products.h"
-#include "tests/support/quant_kernel_battery.h"
+#include "tests/support/linear/published_products.h"
+#include "tests/support/linear/quant_kernel_battery.h"
 
 namespace tenon {
 namespace {

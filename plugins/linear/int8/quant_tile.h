@@ -63,17 +63,7 @@ template <class L, uint32_t R>
     }
   };
   typename D::Sum sum[R][kPanelVectors];
-#pragma GCC unroll 12
-  for (uint32_t r = 0; r < R; ++r) {
-#pragma GCC unroll 2
-    for (uint32_t v = 0; v < kPanelVectors; ++v) {
-      if constexpr (is_split<L>()) {
-        sum[r][v] = load_bytes(group + L::kStartsAt + v * kVectorBytes);
-      } else {
-        sum[r][v] = D::start(start(r));
-      }
-    }
-  }
+  begin_sums<L>(sum, group, start);
   if constexpr (kAddsSteps<D>) {
     D::template add_steps<kSteps>(sum, x, which * kSteps, ahead, [&](uint32_t v, uint32_t s) {
       return (Bytes)L::step(group, small, v, s);

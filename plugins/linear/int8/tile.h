@@ -224,6 +224,24 @@ inline constexpr bool kAddsSteps = requires {
   D::kTileRows;
 };
 
+// What the sums of a group start at: stored before its columns where signs are split, else
+// what `start(r)` says of row r.
+template <class L, class Sum, uint32_t R, class Start>
+[[gnu::always_inline]] inline void begin_sums(Sum (&sum)[R][kPanelVectors], const std::byte* group,
+                                              const Start& start) {
+#pragma GCC unroll 12
+  for (uint32_t r = 0; r < R; ++r) {
+#pragma GCC unroll 2
+    for (uint32_t v = 0; v < kPanelVectors; ++v) {
+      if constexpr (is_split<L>()) {
+        sum[r][v] = load_bytes(group + L::kStartsAt + v * kVectorBytes);
+      } else {
+        sum[r][v] = L::Product::start(start(r));
+      }
+    }
+  }
+}
+
 template <class L, uint32_t R>
 [[gnu::noinline]] void tile(const TileTask& task) {
   using D = typename L::Product;
@@ -240,17 +258,7 @@ template <class L, uint32_t R>
     };
     const auto start = [&](uint32_t r) { return row(r)->start[static_cast<uint32_t>(L::kFormat)]; };
     typename D::Sum sum[R][kPanelVectors];
-#pragma GCC unroll 12
-    for (uint32_t r = 0; r < R; ++r) {
-#pragma GCC unroll 2
-      for (uint32_t v = 0; v < kPanelVectors; ++v) {
-        if constexpr (is_split<L>()) {
-          sum[r][v] = load_bytes(group + L::kStartsAt + v * kVectorBytes);
-        } else {
-          sum[r][v] = D::start(start(r));
-        }
-      }
-    }
+    begin_sums<L>(sum, group, start);
     const std::byte* words = group + L::kScaleBytes;
     if constexpr (kAddsSteps<D>) {
       D::template add_steps<8>(sum, x, 0, ahead, [words](uint32_t v, uint32_t s) {

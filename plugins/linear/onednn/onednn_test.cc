@@ -14,8 +14,8 @@
 #include "plugins/linear/onednn/layout.h"
 #include "plugins/linear/onednn/library.h"
 #include "plugins/linear/onednn/products.h"
-#include "tests/support/linear_rig.h"
-#include "tests/support/plain_kernel_battery.h"
+#include "tests/support/linear/linear_rig.h"
+#include "tests/support/linear/plain_kernel_battery.h"
 
 extern "C" int omp_get_max_threads() noexcept;
 extern "C" void omp_set_num_threads(int count) noexcept;

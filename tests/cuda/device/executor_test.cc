@@ -13,10 +13,10 @@
 #include "core/exec/cuda/device/cublaslt_library.h"
 #include "core/exec/cuda/device/runtime_driver.h"
 #include "core/exec/ref/executor.h"
-#include "tests/cuda/real_driver.h"
-#include "tests/support/executor_case.h"
+#include "tests/cuda/device/real_driver.h"
 #include "tests/support/folders.h"
-#include "tests/support/tiny_model.h"
+#include "tests/support/models/executor_case.h"
+#include "tests/support/models/tiny_model.h"
 
 namespace tenon::cuda::test {
 namespace {

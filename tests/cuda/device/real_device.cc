@@ -1,6 +1,6 @@
 // CUDA's own header and the host body of machine.h do not go together: this includes the former,
 // and tests the latter.
-#include "tests/cuda/real_device.h"
+#include "tests/cuda/device/real_device.h"
 
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>

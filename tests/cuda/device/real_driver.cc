@@ -1,4 +1,4 @@
-#include "tests/cuda/real_driver.h"
+#include "tests/cuda/device/real_driver.h"
 
 #include <gtest/gtest.h>
 

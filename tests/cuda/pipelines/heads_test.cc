@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "core/exec/cuda/executor.h"
-#include "tests/cuda/emulated_driver.h"
-#include "tests/support/recurrent_pipelines.h"
+#include "tests/cuda/rig/emulated_driver.h"
+#include "tests/support/models/recurrent_pipelines.h"
 
 namespace tenon::cuda::test {
 namespace {

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <map>
 
-#include "core/engine/step/draft_runner.h"
+#include "core/engine/step/drafts/draft_runner.h"
 #include "core/model/convert/gguf_writer.h"
 #include "tests/pipeline/heads/block_golden.h"
 #include "tests/support/temporary_folder.h"

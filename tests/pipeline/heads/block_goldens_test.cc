@@ -2,7 +2,7 @@
 // tests/golden/make_block_goldens.py computed.
 #include <cstdlib>
 
-#include "core/engine/step/draft_runner.h"
+#include "core/engine/step/drafts/draft_runner.h"
 #include "tests/pipeline/heads/block_golden.h"
 
 namespace tenon::test {

@@ -6,72 +6,32 @@
 #include <string>
 #include <vector>
 
-#include "core/exec/cpu/executor.h"
-#include "core/exec/ref/executor.h"
-#include "tests/support/recurrent_pipelines.h"
+#include "tests/pipeline/heads/head_pipelines.h"
 
 namespace tenon {
 namespace {
 
 using testing::HasSubstr;
 
-using test::kManagers;
+using test::kHeads;
 using test::Outcome;
 using test::Overrides;
 
-ExecutorFactories executors() {
-  ExecutorFactories made;
-  made["ref"] = [](const HostFacts&) -> Result<std::unique_ptr<Executor>> {
-    return make_ref_executor();
-  };
-  made["cpu"] = [](const HostFacts& host) { return make_cpu_executor({2, host.cpu}); };
-  return made;
-}
-
-const std::string kHeads = source_folder() + "/tests/golden/heads/";
-
-class DFlashPipelines : public test::RecurrentPipelinesOn {
+class DFlashPipelines : public test::HeadPipelinesOn {
  protected:
-  DFlashPipelines() : RecurrentPipelinesOn(executors()) { digests_ = true; }
-
-  static Overrides with_head(Overrides more = {}) {
-    Overrides all = {"drafter.plugin=dflash", "drafter.model=" + kHeads + "dspark_llama_tied",
-                     "drafter.options.adaptive=false"};
-    all.insert(all.end(), more.begin(), more.end());
-    return all;
-  }
+  DFlashPipelines()
+      : HeadPipelinesOn({"drafter.plugin=dflash", "drafter.model=" + kHeads + "dspark_llama_tied",
+                         "drafter.options.adaptive=false"}) {}
 };
 
 INSTANTIATE_TEST_SUITE_P(Models, DFlashPipelines, testing::Values("llama_tied"));
 
 TEST_P(DFlashPipelines, every_scheduler_gives_the_same_tokens_with_every_manager) {
-  const Outcome all = expected();
-  ASSERT_EQ(all.samples.size(), 8u);
-  for (const char* scheduler : {"static", "continuous", "chunked", "fair"}) {
-    for (const char* manager : kManagers) {
-      SCOPED_TRACE(std::string(scheduler) + " " + manager);
-      const Outcome outcome = run(with_head({std::string("scheduler.plugin=") + scheduler,
-                                             std::string("kv_cache.plugin=") + manager}),
-                                  requests());
-      EXPECT_EQ(outcome.samples, all.samples);
-      EXPECT_GT(outcome.totals.drafts.tokens, 100u);
-      EXPECT_GT(outcome.totals.drafts.accepted, 0u);
-    }
-  }
+  expect_the_same_with_every_scheduler_and_manager();
 }
 
 TEST_P(DFlashPipelines, prompts_that_begin_alike_change_no_token) {
-  const Outcome all =
-      run({"scheduler.plugin=static", "kv_cache.plugin=naive"}, with_a_common_beginning());
-  for (const char* manager : {"prefix", "radix"}) {
-    SCOPED_TRACE(manager);
-    const Outcome outcome = run(with_head({std::string("kv_cache.plugin=") + manager,
-                                           "kv_cache.block_tokens=8", "limits.max_sequences=1"}),
-                                with_a_common_beginning());
-    EXPECT_EQ(outcome.samples, all.samples);
-    EXPECT_GT(outcome.totals.reused_tokens, 0u);
-    EXPECT_GT(outcome.totals.drafts.tokens, 0u);
-  }
+  expect_the_same_of_prompts_that_begin_alike();
 }
 
 // What a block proposes follows from a history alone: not from who else is there, nor from how

@@ -13,9 +13,9 @@
 #include <string>
 #include <vector>
 
-#include "core/exec/cpu/executor.h"
-#include "tests/support/random_head.h"
-#include "tests/support/recurrent_pipelines.h"
+#include "tests/support/models/host_executors.h"
+#include "tests/support/models/random_head.h"
+#include "tests/support/models/recurrent_pipelines.h"
 
 namespace tenon {
 namespace {
@@ -27,12 +27,6 @@ using test::RandomHead;
 constexpr uint64_t kDraws = 3000;  // of a case, where nothing else is said
 constexpr uint32_t kTextsOfARequest = 128, kRequestsAtOnce = 32;
 constexpr uint32_t kCounted = 3;  // tokens of a text that drafts take part in: all but the first
-
-ExecutorFactories executors() {
-  ExecutorFactories made;
-  made["cpu"] = [](const HostFacts& host) { return make_cpu_executor({2, host.cpu}); };
-  return made;
-}
 
 uint64_t number(const char* variable, uint64_t otherwise) {
   const char* text = std::getenv(variable);
@@ -120,7 +114,7 @@ class DraftDraws : public test::RecurrentPipelinesOn {
  protected:
   using Texts = std::vector<std::vector<TokenId>>;
 
-  DraftDraws() : RecurrentPipelinesOn(executors()) {}
+  DraftDraws() : RecurrentPipelinesOn(test::host_executors()) {}
 
   struct Case {
     std::string name;

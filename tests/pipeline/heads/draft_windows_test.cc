@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "core/exec/cpu/executor.h"
-#include "tests/support/recurrent_pipelines.h"
+#include "tests/support/models/host_executors.h"
+#include "tests/support/models/recurrent_pipelines.h"
 
 namespace tenon {
 namespace {
@@ -15,15 +15,9 @@ using test::kManagers;
 using test::Outcome;
 using test::Overrides;
 
-ExecutorFactories executors() {
-  ExecutorFactories made;
-  made["cpu"] = [](const HostFacts& host) { return make_cpu_executor({2, host.cpu}); };
-  return made;
-}
-
 class DraftWindows : public test::RecurrentPipelinesOn {
  protected:
-  DraftWindows() : RecurrentPipelinesOn(executors()) { digests_ = true; }
+  DraftWindows() : RecurrentPipelinesOn(test::host_executors()) { digests_ = true; }
 
   Overrides with_itself(Overrides more = {}) {
     Overrides all = {"drafter.plugin=draft_model", "drafter.model=" + golden_models() + GetParam(),

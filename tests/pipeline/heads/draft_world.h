@@ -13,18 +13,12 @@
 #include <string>
 #include <vector>
 
-#include "core/exec/cpu/executor.h"
 #include "core/grammar/grammar.h"
-#include "tests/support/random_head.h"
-#include "tests/support/recurrent_pipelines.h"
+#include "tests/support/models/host_executors.h"
+#include "tests/support/models/random_head.h"
+#include "tests/support/models/recurrent_pipelines.h"
 
 namespace tenon::test {
-
-inline ExecutorFactories world_executors() {
-  ExecutorFactories made;
-  made["cpu"] = [](const HostFacts& host) { return make_cpu_executor({2, host.cpu}); };
-  return made;
-}
 
 class Dice {
  public:
@@ -72,7 +66,7 @@ enum class Promise : uint8_t {
 
 class DraftWorlds : public RecurrentPipelinesOn {
  protected:
-  DraftWorlds() : RecurrentPipelinesOn(world_executors()) {}
+  DraftWorlds() : RecurrentPipelinesOn(host_executors()) {}
 
   // What drafts in a world, and of the model: the tokens that prompts have, and how it is read.
   virtual Overrides drafter(Dice& dice) = 0;

@@ -12,8 +12,8 @@
 
 #include "core/exec/head_host.h"
 #include "core/model/tensors/tensor_values.h"
-#include "tests/support/executor_case.h"
 #include "tests/support/folders.h"
+#include "tests/support/models/executor_case.h"
 
 namespace tenon::test {
 

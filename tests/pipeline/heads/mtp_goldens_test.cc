@@ -7,7 +7,7 @@
 #include <iterator>
 
 #include "tests/pipeline/heads/head_driver.h"
-#include "tests/support/model_folder.h"
+#include "tests/support/models/model_folder.h"
 #include "tests/support/temporary_folder.h"
 
 namespace tenon::test {

@@ -6,9 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "core/exec/cpu/executor.h"
-#include "core/exec/ref/executor.h"
-#include "tests/support/recurrent_pipelines.h"
+#include "tests/support/models/host_executors.h"
+#include "tests/support/models/recurrent_pipelines.h"
 
 namespace tenon {
 namespace {
@@ -18,15 +17,6 @@ using testing::HasSubstr;
 using test::kManagers;
 using test::Outcome;
 using test::Overrides;
-
-ExecutorFactories executors() {
-  ExecutorFactories made;
-  made["ref"] = [](const HostFacts&) -> Result<std::unique_ptr<Executor>> {
-    return make_ref_executor();
-  };
-  made["cpu"] = [](const HostFacts& host) { return make_cpu_executor({2, host.cpu}); };
-  return made;
-}
 
 // Vocabularies of these models have 47 tokens, or 19.
 std::vector<Request> in_vocabulary(std::vector<Request> requests, TokenId tokens = 44) {
@@ -38,7 +28,7 @@ std::vector<Request> in_vocabulary(std::vector<Request> requests, TokenId tokens
 
 class MtpPipelines : public test::RecurrentPipelinesOn {
  protected:
-  MtpPipelines() : RecurrentPipelinesOn(executors()) { digests_ = true; }
+  MtpPipelines() : RecurrentPipelinesOn(test::host_executors()) { digests_ = true; }
 
   static Overrides with_mtp(Overrides more = {}) {
     Overrides all = {"drafter.plugin=mtp", "drafter.options.adaptive=false"};

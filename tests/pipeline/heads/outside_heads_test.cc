@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "core/engine/step/draft_runner.h"
+#include "core/engine/step/drafts/draft_runner.h"
 #include "tests/pipeline/heads/block_golden.h"
 
 namespace tenon::test {

@@ -6,9 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "core/exec/cpu/executor.h"
-#include "core/exec/ref/executor.h"
-#include "tests/support/recurrent_pipelines.h"
+#include "tests/support/models/host_executors.h"
+#include "tests/support/models/recurrent_pipelines.h"
 
 namespace tenon {
 namespace {
@@ -19,20 +18,11 @@ using test::kManagers;
 using test::Outcome;
 using test::Overrides;
 
-ExecutorFactories executors() {
-  ExecutorFactories made;
-  made["ref"] = [](const HostFacts&) -> Result<std::unique_ptr<Executor>> {
-    return make_ref_executor();
-  };
-  made["cpu"] = [](const HostFacts& host) { return make_cpu_executor({2, host.cpu}); };
-  return made;
-}
-
 constexpr const char *kWidths = "2,2,1", *kGrown = "grow";
 
 class DraftTrees : public test::RecurrentPipelinesOn {
  protected:
-  DraftTrees() : RecurrentPipelinesOn(executors()) { digests_ = true; }
+  DraftTrees() : RecurrentPipelinesOn(test::host_executors()) { digests_ = true; }
 
   static Overrides with_head(const std::string& tree, Overrides more = {}) {
     Overrides all = {"drafter.plugin=eagle3",

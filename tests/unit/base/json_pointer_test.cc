@@ -1,4 +1,4 @@
-#include "core/base/json_pointer.h"
+#include "core/base/json/json_pointer.h"
 
 #include <gmock/gmock.h>
 

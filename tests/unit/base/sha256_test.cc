@@ -1,4 +1,4 @@
-#include "core/base/sha256.h"
+#include "core/base/digest/sha256.h"
 
 #include <gtest/gtest.h>
 

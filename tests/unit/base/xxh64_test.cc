@@ -1,4 +1,4 @@
-#include "core/base/xxh64.h"
+#include "core/base/digest/xxh64.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // The two ends of the line between a comparison and its arms.
-#include "core/compare/remote_arm.h"
+#include "core/compare/arms/remote_arm.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // Arms that take turns: what each of them sees of a machine that other programs use as well.
-#include "core/compare/turns.h"
+#include "core/compare/arms/turns.h"
 
 #include <cmath>
 #include <numbers>

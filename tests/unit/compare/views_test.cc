@@ -1,4 +1,4 @@
-#include "core/compare/views.h"
+#include "core/compare/replay/views.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

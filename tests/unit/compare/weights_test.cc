@@ -1,4 +1,4 @@
-#include "core/compare/weights.h"
+#include "core/compare/arms/weights.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 #include <filesystem>
 
 #include "core/model/model.h"
-#include "tests/support/model_folder.h"
+#include "tests/support/models/model_folder.h"
 
 namespace tenon::compare {
 namespace {

@@ -1,4 +1,4 @@
-#include "core/exec/cpu/adapter_rows.h"
+#include "core/exec/cpu/products/adapter_rows.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "core/exec/cpu/expert_choice.h"
+#include "core/exec/cpu/blocks/expert_choice.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

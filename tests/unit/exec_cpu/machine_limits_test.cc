@@ -1,4 +1,4 @@
-#include "core/exec/cpu/machine_limits.h"
+#include "core/exec/cpu/limits/machine_limits.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "core/exec/cpu/row_ops.h"
+#include "core/exec/cpu/products/row_ops.h"
 
 #include <gtest/gtest.h>
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/exec/host_kv.h"
-#include "core/exec/ref/attention.h"
+#include "core/exec/ref/blocks/attention.h"
 
 namespace tenon {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "core/exec/ref/experts.h"
+#include "core/exec/ref/blocks/experts.h"
 
 namespace tenon::ref {
 namespace {

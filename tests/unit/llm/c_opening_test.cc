@@ -7,25 +7,13 @@
 #include <vector>
 
 #include "tests/support/folders.h"
+#include "tests/unit/llm/c_interface.h"
 
+namespace tenon {
 namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
-
-// What is wrong, and which of the codes; empty and 0 where nothing is.
-struct Told {
-  int32_t code;
-  std::string message;
-};
-Told told(tenon_llm_error* error) {
-  Told told{tenon_llm_error_code(error), tenon_llm_error_message(error)};
-  tenon_llm_error_free(error);
-  return told;
-}
-std::string message(tenon_llm_error* error) {
-  return told(error).message;
-}
 
 class Opening : public testing::Test {
  protected:
@@ -127,3 +115,4 @@ TEST(Version, is_that_of_the_header) {
 }
 
 }  // namespace
+}  // namespace tenon

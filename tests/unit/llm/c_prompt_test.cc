@@ -11,24 +11,13 @@
 #include <vector>
 
 #include "tests/support/folders.h"
+#include "tests/unit/llm/c_interface.h"
 
+namespace tenon {
 namespace {
 
 using testing::ElementsAreArray;
 using testing::HasSubstr;
-
-std::string message(tenon_llm_error* error) {
-  std::string text = tenon_llm_error_message(error);
-  tenon_llm_error_free(error);
-  return text;
-}
-
-template <typename T>
-T sized() {
-  T made{};
-  made.size = sizeof(T);
-  return made;
-}
 
 class Prompts : public testing::Test {
  protected:
@@ -209,3 +198,4 @@ TEST_F(Alternatives, nobody_has_them_who_did_not_ask) {
 }
 
 }  // namespace
+}  // namespace tenon

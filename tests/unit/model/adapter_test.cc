@@ -7,7 +7,7 @@
 
 #include "core/model/tensors/tensor_values.h"
 #include "tests/support/folders.h"
-#include "tests/support/model_folder.h"
+#include "tests/support/models/model_folder.h"
 #include "tests/support/temporary_folder.h"
 
 namespace tenon {

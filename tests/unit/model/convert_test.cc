@@ -9,8 +9,8 @@
 #include "core/model/families/family.h"
 #include "core/model/plan/plan_difference.h"
 #include "core/model/tensors/model_tensors.h"
-#include "tests/support/flat_config.h"
 #include "tests/support/folders.h"
+#include "tests/support/models/flat_config.h"
 #include "tests/support/temporary_folder.h"
 
 namespace tenon {

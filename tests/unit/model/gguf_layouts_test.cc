@@ -6,7 +6,7 @@
 #include "core/model/checkpoint/gguf_order.h"
 #include "core/model/families/families.h"
 #include "core/model/tensors/tensor_roles.h"
-#include "tests/unit/model/router_file.h"
+#include "tests/unit/model/families/router_file.h"
 
 namespace tenon {
 namespace {

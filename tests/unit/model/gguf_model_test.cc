@@ -9,9 +9,9 @@
 #include "core/model/families/family.h"
 #include "core/model/model.h"
 #include "core/model/tensors/weight_rows.h"
-#include "tests/support/flat_config.h"
-#include "tests/support/gguf_draft.h"
-#include "tests/support/model_folder.h"
+#include "tests/support/models/flat_config.h"
+#include "tests/support/models/gguf_draft.h"
+#include "tests/support/models/model_folder.h"
 
 namespace tenon {
 namespace {

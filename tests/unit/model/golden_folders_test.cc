@@ -6,8 +6,8 @@
 #include "core/base/files/mapped_file.h"
 #include "core/files/npy.h"
 #include "core/model/model.h"
-#include "tests/support/flat_config.h"
 #include "tests/support/folders.h"
+#include "tests/support/models/flat_config.h"
 #include "tests/support/temporary_folder.h"
 
 namespace tenon {

@@ -9,7 +9,7 @@
 
 #include "core/model/config/json_fields.h"
 #include "core/model/families/family.h"
-#include "tests/support/flat_config.h"
+#include "tests/support/models/flat_config.h"
 
 namespace tenon {
 namespace {

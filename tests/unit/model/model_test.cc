@@ -5,9 +5,9 @@
 
 #include <filesystem>
 
-#include "tests/support/flat_config.h"
 #include "tests/support/folders.h"
-#include "tests/support/model_folder.h"
+#include "tests/support/models/flat_config.h"
+#include "tests/support/models/model_folder.h"
 
 namespace tenon {
 namespace {

@@ -13,8 +13,8 @@
 #include "core/model/checkpoint/safetensors.h"
 #include "core/model/model.h"
 #include "core/model/tensors/tensor_values.h"
-#include "tests/support/model_folder.h"
-#include "tests/support/published_products.h"
+#include "tests/support/linear/published_products.h"
+#include "tests/support/models/model_folder.h"
 
 namespace tenon {
 namespace {

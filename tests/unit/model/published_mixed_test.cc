@@ -9,7 +9,7 @@
 
 #include "core/base/half.h"
 #include "core/model/published/reader.h"
-#include "tests/support/memory_checkpoint.h"
+#include "tests/support/models/memory_checkpoint.h"
 
 namespace tenon {
 namespace {

@@ -6,7 +6,7 @@
 #include <random>
 
 #include "core/model/checkpoint/checkpoint.h"
-#include "tests/support/model_folder.h"
+#include "tests/support/models/model_folder.h"
 
 namespace tenon {
 namespace {

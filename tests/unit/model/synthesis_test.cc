@@ -12,9 +12,9 @@
 #include "core/model/model.h"
 #include "core/model/synth/synth.h"
 #include "core/model/tensors/tensor_roles.h"
-#include "tests/support/flat_config.h"
 #include "tests/support/folders.h"
-#include "tests/support/model_folder.h"
+#include "tests/support/models/flat_config.h"
+#include "tests/support/models/model_folder.h"
 
 namespace tenon {
 namespace {

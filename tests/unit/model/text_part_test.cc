@@ -10,7 +10,7 @@
 #include "core/model/model.h"
 #include "core/model/tensors/tensor_values.h"
 #include "tests/support/folders.h"
-#include "tests/support/model_folder.h"
+#include "tests/support/models/model_folder.h"
 #include "tests/unit/model/parsed_plan.h"
 
 namespace tenon {

@@ -1,4 +1,4 @@
-#include "core/plugin/fact_keys.h"
+#include "core/plugin/facts/fact_keys.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

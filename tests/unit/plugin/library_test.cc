@@ -6,8 +6,8 @@
 #include <cfenv>
 #include <limits>
 
+#include "core/base/digest/sha256.h"
 #include "core/base/machine/floating_point_state.h"
-#include "core/base/sha256.h"
 #include "tests/unit/plugin/bad_plugins.h"
 
 namespace tenon {

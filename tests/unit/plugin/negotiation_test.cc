@@ -1,4 +1,4 @@
-#include "core/plugin/negotiation.h"
+#include "core/plugin/facts/negotiation.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -5,7 +5,7 @@
 
 #include <memory>
 
-#include "core/base/sha256.h"
+#include "core/base/digest/sha256.h"
 #include "core/plugin/registry.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/unit/plugin/bad_plugins.h"

@@ -5,8 +5,8 @@
 
 #include <filesystem>
 
+#include "core/base/digest/sha256.h"
 #include "core/base/log.h"
-#include "core/base/sha256.h"
 #include "tests/support/folders.h"
 #include "tests/unit/plugin/bad_plugins.h"
 

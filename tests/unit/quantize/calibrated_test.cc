@@ -13,8 +13,8 @@
 #include "core/quantize/methods/linear_algebra.h"
 #include "core/quantize/quantize_model.h"
 #include "core/quantize/units.h"
+#include "tests/support/models/tiny_model.h"
 #include "tests/support/step_driver.h"
-#include "tests/support/tiny_model.h"
 #include "tests/unit/quantize/threads.h"
 
 namespace tenon::quantize {

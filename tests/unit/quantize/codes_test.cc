@@ -10,7 +10,7 @@
 #include "core/model/published/reader.h"
 #include "core/quantize/blocks/made_tensor.h"
 #include "core/quantize/methods/method.h"
-#include "tests/support/memory_checkpoint.h"
+#include "tests/support/models/memory_checkpoint.h"
 #include "tests/unit/quantize/threads.h"
 
 namespace tenon::quantize {

@@ -1,4 +1,4 @@
-#include "core/server/answer_form.h"
+#include "core/server/generation/answer_form.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "core/server/answer_reader.h"
+#include "core/server/generation/answer_reader.h"
 
 #include <gtest/gtest.h>
 

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "core/base/sha256.h"
+#include "core/base/digest/sha256.h"
 
 namespace tenon::server {
 namespace {

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "core/server/answer_progress.h"
+#include "core/server/generation/answer_progress.h"
 
 namespace tenon::server {
 namespace {

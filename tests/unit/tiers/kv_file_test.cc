@@ -5,8 +5,8 @@
 #include <cstring>
 #include <vector>
 
-#include "core/base/sha256.h"
-#include "core/base/xxh64.h"
+#include "core/base/digest/sha256.h"
+#include "core/base/digest/xxh64.h"
 #include "core/tiers/tier_store.h"
 
 namespace tenon {

@@ -8,8 +8,8 @@
 #include <map>
 #include <random>
 
+#include "core/base/digest/sha256.h"
 #include "core/base/log.h"
-#include "core/base/sha256.h"
 #include "core/tiers/host_store.h"
 #include "core/tiers/tiers.h"
 

@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
-#include "core/base/sha256.h"
-#include "core/base/xxh64.h"
+#include "core/base/digest/sha256.h"
+#include "core/base/digest/xxh64.h"
 #include "core/tiers/disk_store.h"
 #include "core/tiers/kv_file.h"
 #include "tests/support/temporary_folder.h"

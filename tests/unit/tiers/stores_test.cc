@@ -3,11 +3,11 @@
 #include <filesystem>
 #include <map>
 
-#include "core/base/sha256.h"
+#include "core/base/digest/sha256.h"
 #include "core/tiers/disk_store.h"
 #include "core/tiers/host_store.h"
 #include "core/tiers/kv_file.h"
-#include "tests/support/memory_files.h"
+#include "tests/support/models/memory_files.h"
 #include "tests/support/temporary_folder.h"
 
 namespace tenon {

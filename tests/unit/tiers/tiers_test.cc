@@ -4,7 +4,7 @@
 
 #include "core/tiers/disk_store.h"
 #include "core/tiers/host_store.h"
-#include "tests/support/memory_files.h"
+#include "tests/support/models/memory_files.h"
 
 namespace tenon {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/exec/cpu/machine_limits.h"
+#include "core/exec/cpu/limits/machine_limits.h"
 #include "core/pipeline/pipeline.h"
 #include "core/pipeline/step_work.h"
 

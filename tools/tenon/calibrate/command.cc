@@ -15,7 +15,7 @@
 #include "core/base/machine/system_memory.h"
 #include "core/base/quote.h"
 #include "core/base/text.h"
-#include "core/exec/cpu/machine_limits.h"
+#include "core/exec/cpu/limits/machine_limits.h"
 #include "core/report/pages/picture.h"
 #include "core/sim/machine_file.h"
 #include "tools/tenon/calibrate/against.h"

@@ -3,7 +3,7 @@
 
 #include "core/base/quote.h"
 #include "core/base/text.h"
-#include "core/compare/weights.h"
+#include "core/compare/arms/weights.h"
 #include "core/request/parameters.h"
 #include "tools/tenon/compare/runs.h"
 #include "tools/tenon/shell/places.h"

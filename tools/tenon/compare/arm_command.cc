@@ -1,5 +1,5 @@
 // `tenon compare-arm`, which `tenon compare` starts for each arm: it answers the orders of
-// core/compare/orders.h, and ends with its standard input.
+// core/compare/arms/orders.h, and ends with its standard input.
 #include <signal.h>
 #include <sys/prctl.h>
 
@@ -7,9 +7,9 @@
 #include <iostream>
 #include <memory>
 
+#include "core/compare/arms/pipeline_arm.h"
+#include "core/compare/arms/server_arm.h"
 #include "core/compare/comparison.h"
-#include "core/compare/pipeline_arm.h"
-#include "core/compare/server_arm.h"
 #include "core/routing/router.h"
 #include "tools/tenon/commands.h"
 #include "tools/tenon/process/descriptors.h"

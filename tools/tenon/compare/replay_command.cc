@@ -2,7 +2,7 @@
 #include <memory>
 
 #include "core/base/quote.h"
-#include "core/compare/views.h"
+#include "core/compare/replay/views.h"
 #include "tools/tenon/commands.h"
 #include "tools/tenon/process/standard_output.h"
 #include "tools/tenon/shell/flags.h"

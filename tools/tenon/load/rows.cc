@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "core/base/sha256.h"
+#include "core/base/digest/sha256.h"
 #include "core/workload/draw.h"
 #include "tools/tenon/process/json_text.h"
 

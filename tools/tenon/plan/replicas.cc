@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "core/base/text.h"
+#include "core/compare/arms/pipeline_arm.h"
 #include "core/compare/cluster/cluster.h"
-#include "core/compare/pipeline_arm.h"
 #include "core/config/toml_reader.h"
 #include "core/model/stored_formats.h"
 #include "core/pipeline/memory_text.h"

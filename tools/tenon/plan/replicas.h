@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/capacity/search.h"
-#include "core/compare/replay.h"
+#include "core/compare/replay/replay.h"
 #include "core/grammar/grammar_cache.h"
 #include "core/llm/open/open_pipeline.h"
 #include "core/routing/router.h"

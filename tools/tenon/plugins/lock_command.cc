@@ -4,10 +4,10 @@
 #include <map>
 #include <memory>
 
+#include "core/base/digest/sha256.h"
 #include "core/base/files/mapped_file.h"
 #include "core/base/files/new_file.h"
 #include "core/base/quote.h"
-#include "core/base/sha256.h"
 #include "tools/tenon/commands.h"
 #include "tools/tenon/process/standard_output.h"
 #include "tools/tenon/shell/flags.h"

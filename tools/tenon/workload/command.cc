@@ -1,9 +1,9 @@
 // `tenon workload`: published traces, and traffic of made-up clients, as workloads.
 #include <memory>
 
+#include "core/base/digest/sha256.h"
 #include "core/base/files/new_file.h"
 #include "core/base/quote.h"
-#include "core/base/sha256.h"
 #include "core/workload/clients.h"
 #include "core/workload/published_trace.h"
 #include "core/workload/request_list.h"

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "core/exec/cuda/cublaslt.h"
+#include "core/exec/cuda/device/cublaslt.h"
 
 namespace tenon::cuda {
 

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "core/exec/cuda/driver.h"
+#include "core/exec/cuda/device/driver.h"
 
 namespace tenon::cuda {
 

@@ -1,6 +1,7 @@
 #include "core/model/families/reading/delta_latent.h"
 
 #include <algorithm>
+#include <string>
 
 #include "core/model/families/reading/recurrence.h"
 
@@ -28,6 +29,18 @@ void experts_of(const GgufFields& fields, ordered_json& config) {
 }
 
 }  // namespace
+
+void finish_element_delta(const JsonFields& config, float eps, RecurrentPlan& delta) {
+  if (uint64_t{delta.heads} * delta.state * std::max(delta.state, 4u) > kMaxWidth) {
+    config.faults().invalid(std::to_string(delta.heads) + " heads of " +
+                            std::to_string(delta.state) + " are too wide; at most " +
+                            std::to_string(kMaxWidth) + " numbers together");
+    delta.heads = delta.groups = delta.state = delta.head_dim = 1;
+  }
+  delta.decays = delta.state;
+  delta.inputs_apart = delta.sigmoid_gate = true;
+  delta.gate_norm = {.kind = NormKind::rms, .eps = eps};
+}
 
 void delta_latent_from_gguf(const GgufFields& fields, ordered_json& config) {
   const uint32_t rope = fields.need_count(".rope.dimension_count", 1, kMaxWidth);

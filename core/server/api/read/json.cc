@@ -1,6 +1,6 @@
 #include "core/server/api/read/json.h"
 
-#include "core/base/json_builder.h"
+#include "core/base/json/json_builder.h"
 #include "core/base/quote.h"
 
 namespace tenon::api {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/base/hex.h"
+#include "core/base/digest/hex.h"
 #include "core/base/quote.h"
 
 namespace tenon::api {

@@ -35,25 +35,12 @@ class ChatWriter final : public AnswerWriter {
   }
 
   void finish(std::string& out) override {
-    if (call().stream) {
-      const bool hands_over = !context_.kv_transfer.is_null();
-      if (call().include_usage || hands_over) {
-        Json answer = head("chat.completion.chunk");
-        answer["choices"] = Json::array();
-        if (call().include_usage) answer["usage"] = chat_usage_json(usage());
-        if (hands_over) answer["kv_transfer_params"] = context_.kv_transfer;
-        append_event(answer, out);
-      }
-      out += "data: [DONE]\n\n";
-      return;
-    }
-    Json answer = head("chat.completion");
+    if (call().stream)
+      return end_stream(context_, head("chat.completion.chunk"), chat_usage_json(usage()), out);
     Json choices = Json::array();
     for (size_t i = 0; i < choices_.size(); ++i) choices.push_back(whole(choices_[i], i));
-    answer["choices"] = std::move(choices);
-    answer["usage"] = chat_usage_json(usage());
-    if (!context_.kv_transfer.is_null()) answer["kv_transfer_params"] = context_.kv_transfer;
-    out = to_text(answer);
+    out = whole_answer(context_, head("chat.completion"), std::move(choices),
+                       chat_usage_json(usage()));
   }
 
   void fail(const ApiError& error, std::string& out) override {

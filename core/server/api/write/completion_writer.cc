@@ -19,25 +19,10 @@ class CompletionWriter final : public AnswerWriter {
   }
 
   void finish(std::string& out) override {
-    if (call().stream) {
-      const bool hands_over = !context_.kv_transfer.is_null();
-      if (call().include_usage || hands_over) {
-        Json answer = head();
-        answer["choices"] = Json::array();
-        if (call().include_usage) answer["usage"] = usage_json(usage());
-        if (hands_over) answer["kv_transfer_params"] = context_.kv_transfer;
-        append_event(answer, out);
-      }
-      out += "data: [DONE]\n\n";
-      return;
-    }
-    Json answer = head();
+    if (call().stream) return end_stream(context_, head(), usage_json(usage()), out);
     Json choices = Json::array();
     for (size_t i = 0; i < choices_.size(); ++i) choices.push_back(whole(choices_[i], i));
-    answer["choices"] = std::move(choices);
-    answer["usage"] = usage_json(usage());
-    if (!context_.kv_transfer.is_null()) answer["kv_transfer_params"] = context_.kv_transfer;
-    out = to_text(answer);
+    out = whole_answer(context_, head(), std::move(choices), usage_json(usage()));
   }
 
   void fail(const ApiError& error, std::string& out) override {

@@ -136,6 +136,24 @@ Json chat_usage_json(const Usage& usage) {
   return json;
 }
 
+void end_stream(const WriterContext& context, Json head, const Json& usage, std::string& out) {
+  const bool hands_over = !context.kv_transfer.is_null();
+  if (context.call->include_usage || hands_over) {
+    head["choices"] = Json::array();
+    if (context.call->include_usage) head["usage"] = usage;
+    if (hands_over) head["kv_transfer_params"] = context.kv_transfer;
+    append_event(head, out);
+  }
+  out += "data: [DONE]\n\n";
+}
+
+std::string whole_answer(const WriterContext& context, Json head, Json choices, const Json& usage) {
+  head["choices"] = std::move(choices);
+  head["usage"] = usage;
+  if (!context.kv_transfer.is_null()) head["kv_transfer_params"] = context.kv_transfer;
+  return to_text(head);
+}
+
 Json chat_logprobs(const std::vector<AnswerToken>& tokens, uint32_t top, const TokenText& text,
                    bool as_ids) {
   Json content = Json::array();

@@ -75,6 +75,10 @@ std::string_view openai_finish_reason(FinishReason reason);
 Json stop_reason(const AnswerEvent& end);
 Json usage_json(const Usage& usage);
 Json chat_usage_json(const Usage& usage);
+// The ends of OpenAI's dialects, from the members before "choices". Of a stream: a chunk with what
+// is true of the whole, where there is any, and "[DONE]". Else all choices, with the same.
+void end_stream(const WriterContext& context, Json head, const Json& usage, std::string& out);
+std::string whole_answer(const WriterContext& context, Json head, Json choices, const Json& usage);
 // Of chat: a list of {"token", "logprob", "bytes", "top_logprobs"}. `as_ids`: a token is called
 // "token_id:5", which tells those apart whose texts are the same or no UTF-8.
 Json chat_logprobs(const std::vector<AnswerToken>& tokens, uint32_t top, const TokenText& text,
