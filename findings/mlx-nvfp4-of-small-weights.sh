@@ -3,8 +3,8 @@
 # compressed-tensors). The scales of its groups are FP8 numbers, and those of weights as small as a language model's
 # lie where FP8 has few bits left. At a standard deviation of 0.01 nvfp4 is worse than mxfp4, which takes less memory;
 # at 0.002 almost everything becomes zero, without a word. A test with weights of 1.0 shows nothing of it. quantize has
-# a parameter global_scale that mends it, but it is the tensor's largest magnitude, not the number that other programs
-# store beside such a tensor (that magnitude / (6 * 448), or its inverse): either of those gives zeros or worse.
+# a parameter global_scale that mends it, but it wants the tensor's largest magnitude, not the factor that ModelOpt
+# stores next to such a tensor (that magnitude / (6 * 448)): with the factor, all weights are lost.
 #
 # Seen on 2026-11-30 (Python 3.11, x86-64), norm of the error / norm of the weights, normal weights:
 #   deviation   nvfp4   mxfp4   nvfp4, global_scale: largest   largest / (6 * 448)
