@@ -15,6 +15,7 @@
 #include "core/server/grpc/control_call.h"
 #include "core/server/grpc/frames.h"
 #include "core/server/grpc/inference_call.h"
+#include "core/server/service.h"
 
 namespace tenon::server {
 namespace {

@@ -8,9 +8,10 @@
 #include <string>
 
 #include "core/base/result.h"
-#include "core/server/service.h"
 
 namespace tenon::server {
+
+class Service;
 
 struct GrpcOptions {
   std::string host = "127.0.0.1";
