@@ -73,6 +73,7 @@ MODULES = {
     "v1.metrics": "`tenon serve` has metrics",
     "multimodal": "only text is read",
     "assets": "only text is read",
+    "distributed": "`tenon serve` runs one model by several processes (docs/parallel.md)",
     "model_executor": "a family of models is added in C++ (docs/adding-a-family.md)",
     "entrypoints": "`tenon serve` is the server",
     "benchmarks": "`tenon bench` and `tenon load` measure",
@@ -80,7 +81,8 @@ MODULES = {
 }
 # All whose names vLLM's programs import.
 _ROOTS = ("assets", "benchmarks", "beam_search", "compilation", "config", "connections", "core", "device_allocator",
-          "engine", "entrypoints", "env_override", "envs", "executor", "forward_context", "logger", "logging_utils", "logits_process",
+          "distributed", "engine", "entrypoints", "env_override", "envs", "executor", "forward_context", "inputs", "logger",
+          "logging_utils", "logits_process",
           "lora", "model_executor", "model_inspection", "multimodal", "parser", "platforms", "pooling_params", "profiler", "ray",
           "reasoning", "renderers", "scalar_type", "sequence", "spec_decode", "tasks", "tokenizers", "tool_parsers",
           "tracing", "transformers_utils", "triton_utils", "usage", "utils", "v1", "version", "worker")

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from . import plugins
+from . import plugins, toml
 from .errors import FailedError, InvalidArgumentError
 from .opening import overrides, pipeline_file
 from .program import program
@@ -101,10 +101,9 @@ def _comparison(base, arms, workload, settings, options, sources: Path) -> str:
             for name, difference in arms.items()}
     if any(text.endswith(".plugin=python") for texts in sets.values() for text in texts):
         keys.setdefault("several", True)  # a class is one difference, and takes several keys to name
-    lines = [f"{name} = {json.dumps(os.fspath(value) if isinstance(value, os.PathLike) else value)}"
-             for name, value in keys.items()]
+    lines = [f"{name} = {toml.written(value)}" for name, value in keys.items()]
     for name, texts in sets.items():
-        lines += ["[[arm]]", f"name = {json.dumps(name)}", f"set = {json.dumps(texts)}"]
+        lines += ["[[arm]]", f"name = {toml.written(name)}", f"set = {toml.written(texts)}"]
     return "\n".join(lines) + "\n"
 
 

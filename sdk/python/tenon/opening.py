@@ -1,13 +1,12 @@
 """What `LLM` and `AsyncLLM` are opened with, as libtenon takes it."""
 
-import json
 import os
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from . import _tenon, plugins, vllm_settings
+from . import _tenon, plugins, toml, vllm_settings
 from .errors import InvalidArgumentError, NotFoundError
 
 # Next to the extension, which may not lie next to this file.
@@ -51,18 +50,18 @@ def overrides(settings: Mapping[str, Any], folder: Path | None = None) -> list[s
         elif vllm_settings.has_no_effect(name):
             warnings.warn(f"{name} has no effect here", stacklevel=4)
         elif "." in name:
-            made.append(f"{name}={_toml(value)}")
+            made.append(f"{name}={toml.written(value)}")
         elif name not in TABLES:
             refuse_setting(name)
         elif plugins.is_python(name, value):
             options = (plugins.in_this_process(name, value) if folder is None
                        else plugins.in_another_process(name, value, folder))
             made.append(f"{name}.plugin=python")
-            made.extend(f"{name}.options.{key}={_toml(one)}" for key, one in options.items())
+            made.extend(f"{name}.options.{key}={toml.written(one)}" for key, one in options.items())
         elif isinstance(value, Mapping):
-            made.extend(f"{name}.{key}={_toml(one)}" for key, one in _leaves(value))
+            made.extend(f"{name}.{key}={toml.written(one)}" for key, one in _leaves(value))
         else:
-            made.append(f"{name}.plugin={_toml(value)}")
+            made.append(f"{name}.plugin={toml.written(value)}")
     # A plugin comes before its options: those of the plugin before it would go with it.
     return sorted(made, key=lambda text: not text.split("=")[0].endswith("plugin"))
 
@@ -96,10 +95,3 @@ def _count(value: int | None, name: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value < 1 << 31:
         raise InvalidArgumentError(f"{name} is {value!r} – it must be a whole number from 1 on")
     return value
-
-
-def _toml(value: Any) -> str:
-    if isinstance(value, os.PathLike):
-        value = os.fspath(value)
-    # What JSON writes of these, TOML reads.
-    return json.dumps(value)

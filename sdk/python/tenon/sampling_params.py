@@ -3,8 +3,9 @@
 import copy
 import enum
 import json as json_format
+from collections.abc import Iterable
 from dataclasses import dataclass
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any
 
 from . import absent
@@ -53,7 +54,7 @@ class StructuredOutputsParams:
     def setting(self) -> tuple[str, str]:
         """The one that libtenon is given."""
         if self.json is not None:
-            return "json_schema", self.json if isinstance(self.json, str) else json_format.dumps(self.json)
+            return "json_schema", self.json if isinstance(self.json, str) else _json(self.json)
         if self.regex is not None:
             return "regex", self.regex
         if self.choice is not None:
@@ -193,9 +194,9 @@ class SamplingParams:
                              ("logit_bias", [f"{token}={bias}" for token, bias in (self.logit_bias or {}).items()]),
                              ("params", [f"{key}={value}" for key, value in (self.extra_args or {}).items()])):
             if values:
-                made.append((name, json_format.dumps(values)))
+                made.append((name, _json(values)))
         if self.allowed_token_ids is not None:
-            made.append(("allowed_tokens", json_format.dumps(self.allowed_token_ids)))
+            made.append(("allowed_tokens", _json(self.allowed_token_ids)))
         if self.min_tokens:
             made.append(("min_tokens", _written(self.min_tokens)))
         if self.ignore_eos:
@@ -227,11 +228,26 @@ def _asks_nothing(name: str, value: Any) -> bool:
     return True
 
 
+def _json(value: Any) -> str:
+    """What it has of numpy's becomes Python's."""
+    def plain(one: Any) -> Any:
+        if isinstance(one, Integral):
+            return int(one)
+        if isinstance(one, Real):
+            return float(one)
+        if isinstance(one, Iterable) and not isinstance(one, bytes):
+            return list(one)
+        raise InvalidArgumentError(f"{one!r} is of type {type(one).__name__} – give texts, numbers, true or false, or lists of "
+                                   "these")
+
+    return json_format.dumps(value, default=plain)
+
+
 def _written(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (list, tuple, dict)):
-        return json_format.dumps(value)
+        return _json(value)
     return str(value)
 
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from . import toml
 from .errors import InvalidArgumentError, UnsupportedError
 
 # Names of vLLM that are a key of ours.
@@ -131,7 +132,7 @@ def overrides_of(name: str, value: Any) -> list[str] | None:
     Errors: UnsupportedError, and what to use instead, for a value that asks for what is not so here.
     """
     if name in _KEYS:
-        return [f"{_KEYS[name]}={json.dumps(value)}"]
+        return [f"{_KEYS[name]}={toml.written(value)}"]
     if name in _PLUGINS:
         return [_PLUGINS[name]] if value else []
     if name == "kv_cache_dtype":
@@ -139,7 +140,7 @@ def overrides_of(name: str, value: Any) -> list[str] | None:
     if name == "speculative_config":
         return _drafter(value)
     if name == "scheduling_policy":
-        return [] if value == "fcfs" else [f"scheduler.options.policy={json.dumps(value)}"]
+        return [] if value == "fcfs" else [f"scheduler.options.policy={toml.written(value)}"]
     if name in ("dtype", "quantization"):
         return []  # held against the model's files when it is open: check_weights
     if name in _FIXED:
@@ -214,5 +215,5 @@ def _drafter(given: Any) -> list[str]:
     if plugin in _WITH_A_MODEL:
         if not isinstance(model, str):
             raise InvalidArgumentError(f"the model of speculative_config is {model!r} – {method} needs the path or the name of one")
-        made.append(f"drafter.model={json.dumps(model)}")
-    return made + [f"drafter.options.{name}={json.dumps(value)}" for name, value in options.items() if value is not None]
+        made.append(f"drafter.model={toml.written(model)}")
+    return made + [f"drafter.options.{name}={toml.written(value)}" for name, value in options.items() if value is not None]

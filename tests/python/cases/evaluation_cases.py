@@ -7,13 +7,13 @@ import os
 import pathlib
 import tempfile
 import unittest
+import unittest.mock
 
 from tenon.opening import PREFIX
 
 NEEDED = ("lm_eval", "torch", "transformers", "accelerate", "peft")
 MISSING = [name for name in NEEDED if importlib.util.find_spec(name) is None]
 MODELS = PREFIX / "share/tenon/configs/models"
-ENDS = ["the king and the queen", "a big blue", "three times", "of the forest"]
 
 
 def texts(count):
@@ -25,10 +25,12 @@ def texts(count):
 def write_tasks(folder):
     """A task of each kind: which of four ends is likeliest, how likely texts are, and what follows."""
     pieces = texts(12)
+    ends = [" ".join(piece.rsplit(" ", 4)[1:]) for piece in pieces]
     rows = []
-    for i, piece in enumerate(pieces):
-        begin, end = piece.rsplit(" ", 4)[0], " ".join(piece.rsplit(" ", 4)[1:])
-        choices = [*ENDS[:3]]
+    for i, (piece, end) in enumerate(zip(pieces, ends, strict=True)):
+        begin = piece.rsplit(" ", 4)[0]
+        # Those of others, so that all have four words: accuracy compares sums, and the shortest text would be the likeliest.
+        choices = [ends[(i + step) % len(ends)] for step in (1, 4, 7)]
         choices.insert(i % 4, end)
         rows.append({"text": begin, "choices": choices, "answer": i % 4, "whole": piece, "end": end})
     (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -48,34 +50,40 @@ def write_tasks(folder):
 @unittest.skipIf(MISSING, f"{', '.join(MISSING)} not installed")
 class Evaluation(unittest.TestCase):
     def test_scores_are_those_of_transformers(self):
-        os.environ.update(HF_HUB_OFFLINE="1", HF_DATASETS_OFFLINE="1")
         import lm_eval
         import torch
         import tenon.lm_eval  # noqa: F401  registers the class
         from lm_eval.tasks import TaskManager
         torch.set_num_threads(1)  # the models are small, and its threads wait by spinning
-        with tempfile.TemporaryDirectory() as name:
-            folder = pathlib.Path(name)
-            os.environ["HF_DATASETS_CACHE"] = f"{name}/cache"
-            write_tasks(folder)
+        with tempfile.TemporaryDirectory() as name, unittest.mock.patch.dict(os.environ, HF_HUB_OFFLINE="1",
+                                                                             HF_DATASETS_OFFLINE="1",
+                                                                             HF_DATASETS_CACHE=f"{name}/cache"):
+            write_tasks(pathlib.Path(name))
             found = {}
-            for model, settings in (("hf", {"dtype": "float32", "device": "cpu", "batch_size": 1}),
-                                    ("tenon", {"kv_cache": {"dtype": "f32"}})):
-                found[model] = lm_eval.simple_evaluate(
+            # As transformers is told to, the first computes in float32; the second in bfloat16, where the processor can.
+            for arm, model, settings in (("theirs", "hf", {"dtype": "float32", "device": "cpu", "batch_size": 1}),
+                                         ("f32", "tenon", {"executor": {"isa": "portable"}, "kv_cache": {"dtype": "f32"}}),
+                                         ("own", "tenon", {})):
+                found[arm] = lm_eval.simple_evaluate(
                     model=model, model_args={"pretrained": str(MODELS / "tale"), "max_length": 512, **settings},
                     tasks=["tale_ends", "tale_texts", "tale_follows"], task_manager=TaskManager(include_path=name),
                     bootstrap_iters=0, log_samples=True)
-        theirs, ours = found["hf"], found["tenon"]
-        for metric in ("acc,none", "acc_norm,none"):
-            self.assertEqual(ours["results"]["tale_ends"][metric], theirs["results"]["tale_ends"][metric])
-        self.assertGreater(ours["results"]["tale_ends"]["acc,none"], 0)
-        for metric in ("word_perplexity,none", "bits_per_byte,none"):
-            one, other = (results["results"]["tale_texts"][metric] for results in (ours, theirs))
-            self.assertTrue(math.isclose(one, other, rel_tol=1e-4), (metric, one, other))
-        answers = [[sample["resps"] for sample in results["samples"]["tale_follows"]] for results in (ours, theirs)]
+        theirs = found["theirs"]
+        self.assertGreater(theirs["results"]["tale_ends"]["acc,none"], 0.25)  # a guess
+        for arm, tolerance in (("f32", 1e-5), ("own", 1e-3)):
+            ours = found[arm]
+            for metric in ("acc,none", "acc_norm,none"):
+                self.assertEqual(ours["results"]["tale_ends"][metric], theirs["results"]["tale_ends"][metric], arm)
+            for metric in ("word_perplexity,none", "bits_per_byte,none"):
+                one, other = (results["results"]["tale_texts"][metric] for results in (ours, theirs))
+                self.assertTrue(math.isclose(one, other, rel_tol=tolerance), (arm, metric, one, other))
+        # The likeliest token can be another one where two are within a thousandth, as of one of these texts.
+        answers = [[sample["resps"] for sample in results["samples"]["tale_follows"]] for results in (found["f32"], theirs)]
         self.assertEqual(*answers)
-        self.assertEqual(ours["results"]["tale_follows"]["exact_match,none"],
+        self.assertEqual(found["f32"]["results"]["tale_follows"]["exact_match,none"],
                          theirs["results"]["tale_follows"]["exact_match,none"])
+        print({arm: {task: {metric: value for metric, value in scores.items() if ",none" in metric and "stderr" not in metric}
+                     for task, scores in results["results"].items()} for arm, results in found.items()})
 
 
 if __name__ == "__main__":

@@ -203,8 +203,9 @@ class Rare(unittest.TestCase):
         for line in ("from tenon.entrypoints.llm import LLM", "from tenon.logprobs import Logprob",
                      "from tenon import PromptType", "from tenon.inputs import PromptType"):
             exec(line)
-        with self.assertRaisesRegex(ModuleNotFoundError, "vllm.entrypoints.chat_utils"):
-            exec("import tenon.entrypoints.chat_utils")
+        for module in ("entrypoints.chat_utils", "distributed.weight_transfer.base", "inputs.engine", "lora.resolver"):
+            with self.assertRaisesRegex(ModuleNotFoundError, f"no counterpart of vLLM's module vllm.{module.rsplit('.', 1)[0]}"):
+                exec(f"import tenon.{module}")
         with self.assertRaises(ImportError):
             exec("from tenon.outputs import Nobodys")
         self.assertFalse(hasattr(tenon.outputs, "nobodys"))

@@ -7,12 +7,18 @@ import pickle
 import subprocess
 import sys
 import time
+import tomllib
 import unittest
 import warnings
+from pathlib import Path
+
+import numpy as np
 
 import tenon
 from tenon import (LLM, AsyncLLM, BeamSearchParams, RequestOutputKind, SamplingParams, StructuredOutputsParams,
                    TenonError)
+from tenon import toml
+from tenon.comparison import _comparison
 from tenon.opening import overrides, pipeline_file
 from tenon.program import program
 
@@ -90,6 +96,8 @@ class Words(unittest.TestCase):
             (lambda: self.llm.get_tokenizer().decode([1 << 30]), tenon.InvalidArgumentError, "1073741824"),
             (lambda: tenon.set_log_level("loud"), tenon.InvalidArgumentError, "loud"),
             (lambda: tenon.compare(None, ["scheduler.plugin=nobodys"], ["a"]), tenon.FailedError, "nobodys"),
+            (lambda: LLM(limits={"max_sequences": {1}}), tenon.InvalidArgumentError, "{1} is of type set"),
+            (lambda: self.llm.generate("a", SamplingParams(stop=[b"x"])), tenon.InvalidArgumentError, "b'x' is of type bytes"),
         ]
         for call, kind, text in cases:
             with self.assertRaises(kind, msg=text) as caught:
@@ -117,6 +125,19 @@ class Words(unittest.TestCase):
     def test_a_plugin_is_set_before_its_options(self):
         self.assertEqual(overrides({"scheduler": {"options": {"chunk_tokens": 64}, "plugin": "chunked"}}),
                          ['scheduler.plugin="chunked"', "scheduler.options.chunk_tokens=64"])
+
+    def test_values_are_what_toml_reads(self):
+        for value, read in [("🦊 says \x7f, \"\\\" and\n", ...), (Path("/a 🦊"), "/a 🦊"), (np.int64(-8), -8), (np.float32(0.5), 0.5),
+                            (1e-9, ...), (float("inf"), ...), (True, ...), (np.arange(3).tolist(), ...), ([1, "a", [False]], ...),
+                            ({"a b": {"🦊": [0.5]}}, ...), (("x", 1), ["x", 1])]:
+            self.assertEqual(tomllib.loads(f"x = {toml.written(value)}")["x"], value if read is ... else read)
+        made = tomllib.loads(_comparison(None, {"🦊": {"model.path": Path("/🦊")}}, "w.toml", {}, {"pairs": np.int64(4)}, Path("/")))
+        self.assertEqual((made["arm"], made["pairs"]), ([{"name": "🦊", "set": ['model.path="/🦊"']}], 4))
+
+    def test_numbers_of_numpy_are_numbers(self):
+        params = SamplingParams(temperature=np.float32(0), max_tokens=np.int64(2), stop_token_ids=[np.int64(1)],
+                                allowed_token_ids=np.array([300, 301]), logit_bias={np.int64(301): np.float64(50)})
+        self.assertEqual(self.llm.generate("a", params)[0].outputs[0].token_ids, [301, 301])
 
     def test_representations_say_what_differs(self):
         self.assertEqual(repr(SamplingParams(top_k=5, typical_p=0.5)), "SamplingParams(top_k=5, typical_p=0.5)")

@@ -2,6 +2,8 @@
 
 import gc
 
+from .. import absent
+
 
 def cleanup_dist_env_and_memory(shutdown_ray: bool = False) -> None:
     """Frees models that nothing refers to any more. There are no processes to end."""
@@ -9,3 +11,7 @@ def cleanup_dist_env_and_memory(shutdown_ray: bool = False) -> None:
 
 
 __all__ = ["cleanup_dist_env_and_memory"]
+
+
+def __getattr__(name: str):
+    absent.refuse_name(name, __name__)

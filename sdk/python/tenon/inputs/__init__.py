@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, TypedDict
 
-from . import absent
+from .. import absent
 
 
 class TextPrompt(TypedDict):
