@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Makes tests/golden/beams.json: beam searches of Hugging Face transformers over one of the tiny
-models (fp32, eager attention), for tests/cli/beams_test.py.
+models (fp32, eager attention), for tests/cli/generation_test.py.
 
     pip install torch transformers
     tests/golden/make_beam_goldens.py

@@ -16,6 +16,16 @@ set(TENON_ROOMS_NOT_HOT hub hub_pull request plugin config jinja server_paramete
 # or model are compiled for size.
 set(TENON_ROOMS_SELDOM compare report capacity conformance pipeline model)
 set(TENON_NOT_HOT -O1)
+# The preset `dev` is compiled to be tested: rooms that neither compute steps nor work on bulk data take
+# less there, too.
+if(TENON_DEVELOPER AND NOT TENON_SANITIZE)
+  list(APPEND TENON_ROOMS_NOT_HOT capacity chat compare evaluate files grammar isolation llm model pipeline
+              server tiers tokenizer transfer)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+    # GCC 12 doubts what it could follow with more of it.
+    list(APPEND TENON_NOT_HOT -Wno-error=maybe-uninitialized)
+  endif()
+endif()
 if(TENON_SMALL)
   # A section for each function: the linker leaves out what nothing uses.
   set(TENON_NOT_HOT -Os -ffunction-sections -fdata-sections)

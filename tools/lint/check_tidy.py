@@ -29,7 +29,8 @@ MOST = 40  # sources of a group
 WITH_WORD = {"-isystem", "-include", "-x"}
 # Sources that are built several at a time stand in a file that includes them.
 INCLUDED = re.compile(r'^#include "(.+)"$', re.MULTILINE)
-GCC_ALONE = re.compile(r"-Wno-subobject-linkage|-Winvalid-pch|-Wno-error=(array-bounds|restrict|stringop-\w+)")
+GCC_ALONE = re.compile(r"--param=.*|-Wno-subobject-linkage|-Winvalid-pch|"
+                       r"-Wno-error=(array-bounds|maybe-uninitialized|restrict|stringop-\w+)")
 UNREAD = re.compile(r"-O\w|-fPIC|-D\w+_EXPORTS")  # tell nothing that a check would read
 # What begins at a line's first column stands in a namespace.
 TYPE = re.compile(r"(?:enum class|class|struct|enum|union) (?:\[\[[\w:]+\]\] )?(\w+)|using (\w+) =")
