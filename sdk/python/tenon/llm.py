@@ -1,7 +1,10 @@
 """A model that is open, and what it can be asked."""
 
 import math
+import sys
+import threading
 import time
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from numbers import Integral
 from typing import Any
@@ -314,10 +317,9 @@ class _progress:
             self._bar = wanted(total=total, desc="Processed prompts")
         elif wanted and total > 1:
             try:
-                from tqdm.auto import tqdm
+                self._bar = _tqdm()(total=total, desc="Processed prompts")
             except ImportError:
                 return
-            self._bar = tqdm(total=total, desc="Processed prompts")
 
     def __enter__(self):
         return self._bar.update if self._bar is not None else lambda: None
@@ -325,6 +327,20 @@ class _progress:
     def __exit__(self, *_: Any) -> None:
         if self._bar is not None:
             self._bar.close()
+
+
+_importing = threading.Lock()
+
+
+def _tqdm():
+    """In a notebook without widgets it warns when it is imported, and has a bar of text."""
+    with _importing:
+        if "tqdm.auto" not in sys.modules:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                import tqdm.auto  # noqa: F401
+    from tqdm.auto import tqdm
+    return tqdm
 
 
 def _prompts(given: Any) -> list:

@@ -3,9 +3,11 @@
 import asyncio
 import copy
 import inspect
+import os
 import pickle
 import subprocess
 import sys
+import tempfile
 import time
 import tomllib
 import unittest
@@ -133,6 +135,18 @@ class Words(unittest.TestCase):
             self.assertEqual(tomllib.loads(f"x = {toml.written(value)}")["x"], value if read is ... else read)
         made = tomllib.loads(_comparison(None, {"🦊": {"model.path": Path("/🦊")}}, "w.toml", {}, {"pairs": np.int64(4)}, Path("/")))
         self.assertEqual((made["arm"], made["pairs"]), ([{"name": "🦊", "set": ['model.path="/🦊"']}], 4))
+
+    def test_a_bar_says_nothing_of_widgets(self):
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / "tqdm").mkdir()
+            (Path(folder) / "tqdm/__init__.py").touch()
+            (Path(folder) / "tqdm/auto.py").write_text(
+                "import warnings\nwarnings.warn('IProgress not found')\nclass tqdm:\n    def __init__(self, **_): print('bar')\n"
+                "    def update(self): pass\n    def close(self): pass\n")
+            done = subprocess.run([sys.executable, "-c", "import tenon; tenon.LLM().generate(['a', 'b'])"], check=False,
+                                  capture_output=True, text=True,
+                                  env={**os.environ, "PYTHONPATH": f"{folder}:{Path(tenon.__file__).parents[1]}"})
+        self.assertEqual((done.stdout, done.stderr), ("bar\n", ""))
 
     def test_numbers_of_numpy_are_numbers(self):
         params = SamplingParams(temperature=np.float32(0), max_tokens=np.int64(2), stop_token_ids=[np.int64(1)],
