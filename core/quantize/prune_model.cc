@@ -162,6 +162,10 @@ class Pruner {
     const LayerPlan& first = model_.plan.layers.front();
     const uint32_t each = first.attention.heads / first.attention.kv_heads;
     ordered_json config = in_order(model_.config_json);
+    // Another name of the number of layers (EXAONE's) would outweigh it.
+    if (config.contains("num_layers") && config["num_layers"] == model_.plan.layers.size()) {
+      config.erase("num_layers");
+    }
     config["num_hidden_layers"] = kept_.size();
     config["intermediate_size"] = kept_.front().channels.size();
     config["head_dim"] = first.attention.head_dim;

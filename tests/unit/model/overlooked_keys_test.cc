@@ -140,6 +140,108 @@ TEST(OverlookedKeys, gemma_4_has_heads_of_one_kind_where_per_layer_config_is_nul
   EXPECT_EQ(head_dim(R"(,"per_layer_config":null)"), 64u);
 }
 
+// What transformers' attribute_map calls another name of a key outweighs the key.
+TEST(OverlookedKeys, exaone_and_lfm3_have_what_the_other_names_say) {
+  const auto exaone = [](const std::string& keys) {
+    return plan_of(R"({"model_type":"exaone","num_hidden_layers":2,"hidden_act":"silu",
+                       "rms_norm_eps":0.001)" +
+                   keys + "}");
+  };
+  EXPECT_EQ(exaone("").layers.size(), 2u);
+  EXPECT_EQ(exaone(R"(,"num_layers":3)").layers.size(), 3u);
+  EXPECT_EQ(exaone(R"(,"layer_norm_epsilon":0.01)").final_norm.eps, 0.01f);
+  EXPECT_EQ(exaone(R"(,"activation_function":"relu")").layers[0].mlp.activation, Activation::relu);
+  EXPECT_EQ(plan_of(R"({"model_type":"lfm3","norm_eps":0.001,"rms_norm_eps":0.01})").final_norm.eps,
+            0.01f);
+}
+
+// The reference masks all that such layers could see, and attends to everything alike.
+TEST(OverlookedKeys, qwen_moe_refuses_layers_that_slide_where_windows_are_not_used) {
+  const std::string config =
+      R"({"model_type":"qwen2_moe","num_hidden_layers":1,"layer_types":["sliding_attention"],)";
+  EXPECT_THAT(refusal(config + R"("sliding_window":7})"), HasSubstr("there is no sliding window"));
+  EXPECT_EQ(refusal(config + R"("sliding_window":7,"use_sliding_window":true})"), "none");
+  for (const std::string family : {"qwen2_moe", "qwen3_moe"}) {
+    const std::string zero = R"({"model_type":")" + family + R"(","sliding_window":0)";
+    EXPECT_EQ(refusal(zero + "}"), "none") << family;
+    EXPECT_THAT(refusal(zero + R"(,"use_sliding_window":true})"),
+                HasSubstr("'sliding_window' is 0"))
+        << family;
+  }
+}
+
+TEST(OverlookedKeys, kimi_linear_and_ling_have_what_their_own_names_say) {
+  for (const std::string family : {"kimi_linear", "bailing_hybrid"}) {
+    SCOPED_TRACE(family);
+    const ModelPlan plan = plan_of(R"({"model_type":")" + family + R"(","num_experts":8,
+        "num_experts_per_tok":3,"num_experts_per_token":2,"n_group":1,"num_expert_group":4,
+        "topk_group":2,"norm_topk_prob":true,"moe_renormalize":false,"n_shared_experts":2,
+        "num_shared_experts":1,"moe_intermediate_size":16,"max_position_embeddings":64,
+        "model_max_length":128})");
+    const ExpertsPlan& experts = plan.layers.back().experts;
+    EXPECT_EQ(experts.chosen, 2u);
+    EXPECT_EQ(experts.groups, 4u);
+    EXPECT_FALSE(experts.normalised);
+    EXPECT_EQ(experts.shared_width, 16u);
+    EXPECT_EQ(plan.context_tokens, 128u);
+  }
+}
+
+TEST(OverlookedKeys, step_and_nemotron_h_have_what_the_other_names_say) {
+  const ModelPlan step = plan_of(R"({"model_type":"step3p5","num_key_value_heads":8,
+      "num_attention_groups":4,"share_expert_dim":16,"share_expert_dims":32})");
+  EXPECT_EQ(step.layers.back().attention.kv_heads, 4u);
+  EXPECT_EQ(step.layers.back().experts.shared_width, 32u);
+  const ModelPlan nemotron = plan_of(R"({"model_type":"nemotron_h",
+      "layers_block_type":["full_attention","mlp"],"layer_types":["mlp","full_attention"]})");
+  EXPECT_FALSE(nemotron.layers.front().attends());
+  EXPECT_TRUE(nemotron.layers.back().attends());
+}
+
+TEST(OverlookedKeys, zamba_2_with_two_lists_of_layers_needs_them_to_be_the_same) {
+  const auto answer = [](const std::string& types) {
+    return refusal(R"({"model_type":"zamba2","layers_block_type":["mamba","hybrid"],
+                       "layer_types":)" +
+                   types + "}");
+  };
+  EXPECT_THAT(answer(R"(["hybrid","mamba"])"), HasSubstr("are not the same"));
+  EXPECT_EQ(answer(R"(["mamba","hybrid"])"), "none");
+}
+
+TEST(OverlookedKeys, hunyuan_a13b_chooses_as_many_experts_as_the_general_name_says) {
+  const auto chosen = [](const std::string& keys) {
+    return plan_of(R"({"model_type":"hunyuan_v1_moe","num_experts":8,"moe_topk":2)" + keys + "}")
+        .layers[0]
+        .experts.chosen;
+  };
+  EXPECT_EQ(chosen(""), 2u);
+  EXPECT_EQ(chosen(R"(,"num_experts_per_tok":3)"), 3u);
+}
+
+TEST(OverlookedKeys, ling_stretches_its_usual_context_next_to_the_contexts_own_name) {
+  const auto original = [](const std::string& key, const std::string& inside) {
+    return plan_of(R"({"model_type":"bailing_hybrid","n_group":1,"topk_group":1,")" + key +
+                   R"(":128,"rope_parameters":{"rope_type":"yarn","factor":4.0)" + inside + "}}")
+        .ropes.at(0)
+        .scaling.original_context_tokens;
+  };
+  EXPECT_EQ(original("model_max_length", ""), 262144u);
+  EXPECT_EQ(original("max_position_embeddings", ""), 128u);
+  EXPECT_EQ(original("max_position_embeddings\":64,\"model_max_length", ""), 64u);
+  EXPECT_EQ(original("model_max_length", R"(,"original_max_position_embeddings":64)"), 64u);
+}
+
+TEST(OverlookedKeys, gpt_neox_with_heads_of_another_size_is_refused) {
+  const std::string config =
+      R"({"model_type":"gpt_neox","hidden_size":60,"num_attention_heads":3,"head_dim":)";
+  EXPECT_THAT(refusal(config + "8}"), HasSubstr("'head_dim' is not 20"));
+  EXPECT_EQ(refusal(config + "20}"), "none");
+}
+
+TEST(OverlookedKeys, gpt_2_has_no_intermediate_size) {
+  EXPECT_EQ(plan_of(R"({"model_type":"gpt2","intermediate_size":40})").layers[0].mlp.width, 3072u);
+}
+
 TEST(OverlookedKeys, a_rope_type_of_null_is_refused) {
   EXPECT_THAT(refusal(R"({"model_type":"llama","rope_parameters":{"rope_type":null}})"),
               HasSubstr("'rope_parameters.rope_type' is null"));

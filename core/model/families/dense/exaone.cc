@@ -34,7 +34,8 @@ constexpr TensorName kExaone4Names[] = {
     {Role::mlp_post_norm, "post_feedforward_layernorm"},
 };
 
-// Both spellings: the published one, and that of transformers 5, which runs it as a Llama.
+// Both spellings: the published one, and that of transformers 5, which runs it as a Llama. The
+// first outweighs.
 void read_exaone(const JsonFields& config, ModelPlan& plan) {
   const Shape shape =
       read_shape(config,
@@ -44,12 +45,12 @@ void read_exaone(const JsonFields& config, ModelPlan& plan) {
                   .context_tokens = 4096,
                   .bos = 1,
                   .eos = 361},
-                 plan, {.layers = general_or(config, "num_hidden_layers", "num_layers")});
-  const char* eps = general_or(config, "rms_norm_eps", "layer_norm_epsilon");
+                 plan, {.layers = general_or(config, "num_layers", "num_hidden_layers")});
+  const char* eps = general_or(config, "layer_norm_epsilon", "rms_norm_eps");
   LayerPlan layer = llama_layer(shape, read_eps(config, eps, 1e-5));
   layer.attention.qkv_bias = layer.attention.output_bias = config.flag("attention_bias", false);
   layer.mlp.bias = config.flag("mlp_bias", false);
-  layer.mlp.activation = read_activation(config, {"hidden_act", "activation_function"}, "silu");
+  layer.mlp.activation = read_activation(config, {"activation_function", "hidden_act"}, "silu");
   plan.final_norm = layer.attention_norm;
   plan.ropes = {read_rope(config, {.theta = 500000.0}, shape.head_dim, plan.context_tokens)};
   plan.layers.assign(shape.layers, layer);

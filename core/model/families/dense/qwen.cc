@@ -15,11 +15,7 @@ void read_windows(const JsonFields& config, ModelPlan& plan) {
   for (size_t layer = first; layer < sliding.size(); ++layer) sliding[layer] = true;
   if (config.has("layer_types")) {
     sliding = read_sliding_layers(config, plan.layers.size());
-    for (const bool slides : sliding) {
-      if (!slides || window != 0) continue;
-      config.faults().invalid("'layer_types' has sliding layers but there is no sliding window");
-      return;
-    }
+    expect_window(config, sliding, window);
   }
   set_windows(sliding, window, plan);
 }

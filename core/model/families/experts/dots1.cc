@@ -21,9 +21,7 @@ void read_windows(const JsonFields& config, ModelPlan& plan) {
   std::vector<bool> sliding(plan.layers.size());
   for (size_t layer = first; layer < sliding.size(); ++layer) sliding[layer] = window > 0;
   if (config.has("layer_types")) sliding = read_sliding_layers(config, plan.layers.size());
-  if (window == 0 && std::ranges::find(sliding, true) != sliding.end()) {
-    config.faults().invalid("'layer_types' has sliding layers but there is no sliding window");
-  }
+  expect_window(config, sliding, window);
   set_windows(sliding, window, plan);
 }
 

@@ -87,7 +87,8 @@ void read_a13b(const JsonFields& config, ModelPlan& plan) {
   experts.shared_width = shape.intermediate;
   expect_usual(config, shape);
   plan.layers.assign(shape.layers, layer);
-  const std::vector<uint32_t> chosen = read_by_layer(config, "moe_topk", 1, shape.layers);
+  const char* chosen_key = general_or(config, "num_experts_per_tok", "moe_topk");
+  const std::vector<uint32_t> chosen = read_by_layer(config, chosen_key, 1, shape.layers);
   for (uint32_t i = 0; i < shape.layers; ++i) {
     plan.layers[i].experts = experts;
     plan.layers[i].experts.chosen = chosen[i];

@@ -35,11 +35,13 @@ LayerPlan read_layer(const JsonFields& config, const Shape& shape, ModelPlan& pl
   return layer;
 }
 
-// 0 where there is none.
+// 0 where there is none. transformers saves a window that is not used as 0.
 uint32_t read_window(const JsonFields& config) {
   const char* key = "sliding_window";
-  const uint32_t window = config.is_null(key) ? 0 : config.count(key, 4096, 0, kMaxWidth);
-  return config.flag("use_sliding_window", false) ? window : 0;
+  const bool used = config.flag("use_sliding_window", false);
+  const uint32_t window =
+      config.is_null(key) ? 0 : config.count(key, 4096, used ? 1 : 0, kMaxWidth);
+  return used ? window : 0;
 }
 
 // Every other layer below max_window_layers, where layer_types does not say which.
@@ -48,7 +50,10 @@ void read_qwen2_windows(const JsonFields& config, ModelPlan& plan) {
   const uint32_t last = config.count("max_window_layers", 28, 0, kMaxWidth);
   std::vector<bool> sliding(plan.layers.size());
   for (size_t i = 0; i < sliding.size(); ++i) sliding[i] = i % 2 == 0 && i < last;
-  if (config.has("layer_types")) sliding = read_sliding_layers(config, plan.layers.size());
+  if (config.has("layer_types")) {
+    sliding = read_sliding_layers(config, plan.layers.size());
+    expect_window(config, sliding, window);
+  }
   set_windows(sliding, window, plan);
 }
 

@@ -240,7 +240,7 @@ ExpertsPlan read_router(const JsonFields& config) {
                             .chosen = 8,
                             .width = 1280,
                             .width_key = "moe_intermediate_size",
-                            .count_key = general_or(config, "n_routed_experts", "moe_num_experts"),
+                            .count_key = general_or(config, "moe_num_experts", "n_routed_experts"),
                             .chosen_key = "moe_top_k"});
   experts.activation = Activation::silu;
   experts.scoring = ExpertScoring::sigmoid;
@@ -248,7 +248,7 @@ ExpertsPlan read_router(const JsonFields& config) {
   experts.sum_more = 0.0f;
   experts.scale = static_cast<float>(config.number("moe_router_scaling_factor", 1.0));
   experts.shared_width =
-      config.count(general_or(config, "share_expert_dim", "share_expert_dims"), 1280, 1, kMaxWidth);
+      config.count(general_or(config, "share_expert_dims", "share_expert_dim"), 1280, 1, kMaxWidth);
   return experts;
 }
 
@@ -278,7 +278,7 @@ LayerPlan read_layer(const JsonFields& config, const Shape& shape, ModelPlan& pl
 }
 
 void read(const JsonFields& config, ModelPlan& plan) {
-  const char* groups = general_or(config, "num_key_value_heads", "num_attention_groups");
+  const char* groups = general_or(config, "num_attention_groups", "num_key_value_heads");
   const Shape shape = read_shape(config,
                                  {.vocabulary = 128815,
                                   .hidden = 4096,

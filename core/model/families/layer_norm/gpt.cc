@@ -42,7 +42,7 @@ ShapeKeys gpt2_keys(const JsonFields& config) {
     return general_or(config, general, own);
   };
   return {.hidden = either("n_embd", "hidden_size"),
-          .intermediate = either("n_inner", "intermediate_size"),
+          .intermediate = "n_inner",
           .layers = either("n_layer", "num_hidden_layers"),
           .heads = either("n_head", "num_attention_heads"),
           .kv_heads = nullptr,
@@ -91,6 +91,12 @@ void read_neox(const JsonFields& config, ModelPlan& plan) {
                                   .bos = 0,
                                   .eos = 2},
                                  plan, {.kv_heads = nullptr, .head_dim = nullptr});
+  // The reference turns a part of heads of that size, and attends with heads of their own.
+  if (config.count("head_dim", shape.head_dim, 1, kMaxWidth) != shape.head_dim) {
+    config.faults().unsupported(config.name("head_dim") + " is not " +
+                                std::to_string(shape.head_dim) +
+                                ", the size of heads that fill 'hidden_size'");
+  }
   LayerPlan layer = gpt_layer(shape, read_eps(config, "layer_norm_eps", 1e-5));
   layer.attention.qkv_bias = layer.attention.output_bias = config.flag("attention_bias", true);
   layer.mlp.activation = read_activation(config, {"hidden_act"}, "gelu");
@@ -106,7 +112,9 @@ void read_neox(const JsonFields& config, ModelPlan& plan) {
 }
 
 void gpt2_from_gguf(const GgufFields&, nlohmann::ordered_json& config) {
-  for (const char* key : {"rope_theta", "rope_scaling", "num_key_value_heads", "head_dim"}) {
+  config["n_inner"] = config["intermediate_size"];
+  for (const char* key :
+       {"intermediate_size", "rope_theta", "rope_scaling", "num_key_value_heads", "head_dim"}) {
     config.erase(key);
   }
 }

@@ -202,6 +202,11 @@ std::vector<bool> read_sliding_layers(const JsonFields& config, size_t layers) {
   return sliding;
 }
 
+void expect_window(const JsonFields& config, const std::vector<bool>& sliding, uint32_t window) {
+  if (window != 0 || std::ranges::find(sliding, true) == sliding.end()) return;
+  config.faults().invalid("'layer_types' has sliding layers but there is no sliding window");
+}
+
 void set_windows(const std::vector<bool>& sliding, uint32_t window, ModelPlan& plan) {
   for (size_t i = 0; i < sliding.size() && i < plan.layers.size(); ++i) {
     plan.layers[i].attention.window_tokens = sliding[i] ? window : 0;

@@ -79,7 +79,8 @@ struct RopeDefaults {
   bool proportional = false;             // "proportional" is among the types
   bool axes = false;                     // positions of images have several, which for text are one
   bool odd_parts = true;                 // an odd number of elements turns as one more does
-  uint32_t original_context_tokens = 0;  // where nothing says so; 0: the model's context
+  uint32_t original_context_tokens = 0;  // next to the settings, unless a key says so; 0: none is
+  uint32_t usual_context_tokens = 0;     // original one where nothing says so; 0: the model's
   const nlohmann::json* settings = nullptr;  // of a config.json without any; null: the plain ones
 };
 // The rotary settings in any of their three spellings.
@@ -135,6 +136,9 @@ float read_multiplier(const JsonFields& config, const char* key);
 
 // [layers] whether each is "sliding_attention" in layer_types; empty where the key is not there.
 std::vector<bool> read_sliding_layers(const JsonFields& config, size_t layers);
+// Refuses layers that slide without a window; the reference fails, or masks all that they could
+// see.
+void expect_window(const JsonFields& config, const std::vector<bool>& sliding, uint32_t window);
 // The window of those layers whose flag is set.
 void set_windows(const std::vector<bool>& sliding, uint32_t window, ModelPlan& plan);
 

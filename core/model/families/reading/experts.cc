@@ -106,7 +106,8 @@ ExpertsPlan read_sigmoid_router(const JsonFields& config, const RouterDefaults& 
 
 ExpertsPlan read_router_of_two_names(const JsonFields& config, const RouterDefaults& defaults) {
   const auto key = [&](const char* general, const char* own) {
-    return general_or(config, general, own);
+    (void)config.find(general);
+    return general_or(config, own, general);
   };
   const ExpertDefaults& usual = defaults.experts;
   ExpertsPlan experts;

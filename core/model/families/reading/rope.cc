@@ -15,7 +15,8 @@ uint32_t read_original_context(const JsonFields& config, const JsonFields& rope,
                                const RopeDefaults& defaults, uint32_t context_tokens) {
   const char* key = "original_max_position_embeddings";
   const uint32_t own = defaults.original_context_tokens;
-  const uint32_t inside = rope.count(key, context_tokens, 1, kMaxWidth);
+  const uint32_t usual = defaults.usual_context_tokens;
+  const uint32_t inside = rope.count(key, usual != 0 ? usual : context_tokens, 1, kMaxWidth);
   return config.count(key, own != 0 ? own : inside, 1, kMaxWidth);
 }
 

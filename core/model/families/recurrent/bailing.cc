@@ -109,7 +109,7 @@ ExpertsPlan read_experts(const JsonFields& config) {
 }
 
 void read(const JsonFields& config, ModelPlan& plan) {
-  const char* context = general_or(config, "max_position_embeddings", "model_max_length");
+  const char* context = general_or(config, "model_max_length", "max_position_embeddings");
   const Shape shape = read_shape(
       config, kShape, plan, {.kv_heads = nullptr, .head_dim = nullptr, .context_tokens = context});
   plan.tied_embeddings = false;  // transformers ties nothing here, whatever config.json says
@@ -118,8 +118,11 @@ void read(const JsonFields& config, ModelPlan& plan) {
   plan.final_norm = layer.attention_norm;
   expect_silu(config);  // the convolution's as well
   const LatentAttentionPlan latent = read_latent(config, shape, {.q_rank = 0});
-  plan.ropes = {
-      read_rope(config, {.theta = 6e6, .pairs = true}, latent.rope_dim, plan.context_tokens)};
+  // The reference fills its rotary settings before it reads the context's other name.
+  const uint32_t usual =
+      config.count("max_position_embeddings", kShape.context_tokens, 1, kMaxWidth);
+  plan.ropes = {read_rope(config, {.theta = 6e6, .pairs = true, .usual_context_tokens = usual},
+                          latent.rope_dim, plan.context_tokens)};
   set_latent(latent, latent_scale(latent, plan.ropes.front().scaling), layer);
   layer.attention.output_gate = layer.attention.gate_by_head = true;
   const RecurrentPlan delta = read_delta(config, shape.heads, eps);

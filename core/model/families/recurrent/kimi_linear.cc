@@ -131,7 +131,7 @@ ExpertsPlan read_experts(const JsonFields& config) {
 }
 
 void read(const JsonFields& config, ModelPlan& plan) {
-  const char* context = general_or(config, "max_position_embeddings", "model_max_length");
+  const char* context = general_or(config, "model_max_length", "max_position_embeddings");
   const Shape shape = read_shape(
       config, kShape, plan, {.kv_heads = nullptr, .head_dim = nullptr, .context_tokens = context});
   plan.tied_embeddings = false;  // transformers ties nothing here, whatever config.json says

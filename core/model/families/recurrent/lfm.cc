@@ -265,7 +265,7 @@ RopePlan read_lfm3_rope(const JsonFields& config, const char* type, const Shape&
 void read_lfm3(const JsonFields& config, ModelPlan& plan) {
   const Shape shape = read_shape(config, kLfm3Shape, plan);
   LayerPlan layer =
-      llama_layer(shape, read_eps(config, general_or(config, "norm_eps", "rms_norm_eps"), 1e-5));
+      llama_layer(shape, read_eps(config, general_or(config, "rms_norm_eps", "norm_eps"), 1e-5));
   plan.final_norm = layer.attention.qk_norm = layer.attention_norm;
   if (config.flag("use_sandwich_norm", true)) {
     layer.attention_post_norm = layer.mlp_post_norm = layer.attention_norm;

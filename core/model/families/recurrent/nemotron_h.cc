@@ -61,9 +61,11 @@ std::optional<Mixer> mixer_of(const json& type) {
 // the number of layers.
 std::vector<Mixer> read_mixers(const JsonFields& config) {
   (void)config.find("num_hidden_layers");
-  const char* list = config.has("layers_block_type") ? "layers_block_type" : "layer_types";
-  const char* key = config.has(list) ? list : "hybrid_override_pattern";
-  for (const char* other : {"layer_types", "hybrid_override_pattern"}) (void)config.find(other);
+  const char* list = general_or(config, "layer_types", "layers_block_type");
+  const char* key = general_or(config, list, "hybrid_override_pattern");
+  for (const char* other : {"layers_block_type", "layer_types", "hybrid_override_pattern"}) {
+    (void)config.find(other);
+  }
   const json* value = config.find(key);
   if (value == nullptr) return {Mixer::mamba, Mixer::experts, Mixer::attention, Mixer::mlp};
   json types = *value;

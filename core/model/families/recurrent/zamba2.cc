@@ -63,9 +63,13 @@ std::vector<bool> usual_layers() {
 
 // [layers] whether each has a block. The list's length is the number of layers.
 std::vector<bool> read_blocks(const JsonFields& config) {
-  const char* key = general_or(config, "layers_block_type", "layer_types");
-  (void)config.find("layer_types");
+  const char* key = general_or(config, "layer_types", "layers_block_type");
   const json* types = config.find(key);
+  const json* own = config.find("layers_block_type");
+  // The reference runs half of it by the one, half by the other.
+  if (own != nullptr && *own != *types) {
+    config.faults().invalid("'layers_block_type' and 'layer_types' are not the same");
+  }
   if (types == nullptr) return usual_layers();
   std::vector<bool> blocks;
   for (const json& type : types->is_array() ? *types : json::array()) {
