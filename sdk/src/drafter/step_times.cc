@@ -18,8 +18,9 @@ double surprise(double time, double expected) {
 void StepTimes::learn(const DraftStepCost& cost, uint32_t depth, bool usual) {
   const StepCost& step = cost.step;
   const auto time = static_cast<double>(step.duration_ns - cost.drafter_ns);
-  if (usual) learn_drafter(static_cast<double>(cost.drafter_ns), depth);
   if (step.rows == 0 || step.rows != step.logits_rows || time <= 0) return;
+  // What a drafter does with prompts is no part of what it always does.
+  if (usual) learn_drafter(static_cast<double>(cost.drafter_ns), depth);
   if (pace_ == 0) pace_ = time;
   Entry& entry = entries_[index_of(step.rows)];
   if (entry.seen == 0) {
@@ -89,7 +90,7 @@ void StepTimes::learn_drafter(double time, uint32_t depth) {
   if (depth == 0) {
     resting_.learn(time);
   } else {
-    level_.learn(std::max(time - resting_.value, 0.0) / depth);
+    level_.learn(std::max(time - resting_.value, 0.1 * time) / depth);
   }
 }
 
