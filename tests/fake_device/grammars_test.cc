@@ -133,6 +133,24 @@ TEST(Grammars, drafts_change_nothing_and_are_accepted) {
   }
 }
 
+// A second model that is the target drafts the target's tokens, where a grammar decides as well.
+TEST(Grammars, a_second_model_drafts_what_they_allow) {
+  RigOptions options = usual();
+  options.drafter_plugin = "draft_model";
+  options.drafter_options = "adaptive=false max_draft_tokens=4";
+  options.second_model = options.model();
+  Rig rig(options);
+  EXPECT_EQ(answers_of(rig), plain_answers());
+  const DraftStatistics& drafts = rig.engine().totals().drafts;
+  size_t tokens = 0;
+  for (const Answer& answer : plain_answers()) tokens += answer.ids.size();
+  // Four of five tokens, but for those at an answer's beginning and end.
+  EXPECT_GE(drafts.accepted + 4 * requests().size(), tokens * 4 / 5);
+  // Not kept is what was drafted behind the end of an answer.
+  EXPECT_LE(drafts.tokens - drafts.accepted, 4 * requests().size());
+  EXPECT_EQ(drafts.cut, 0u);
+}
+
 TEST(Grammars, trees_of_drafts_change_nothing_and_are_accepted) {
   RigOptions options = usual();
   TreeDrafter drafter(options.model(), 9);

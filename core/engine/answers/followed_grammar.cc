@@ -1,6 +1,7 @@
 #include "core/engine/answers/followed_grammar.h"
 
 #include <string>
+#include <vector>
 
 namespace tenon {
 
@@ -10,6 +11,31 @@ uint32_t FollowedGrammar::legal_drafts(std::span<const TokenId> drafts) {
   while (taken < drafts.size() && matcher_->accept(drafts[taken])) ++taken;
   matcher_->rollback(taken);
   return taken;
+}
+
+uint32_t FollowedGrammar::keep_legal(std::span<TokenId> drafts, std::span<int32_t> parents) {
+  if (!binds()) return static_cast<uint32_t>(drafts.size());
+  std::vector<int32_t> place(drafts.size(), -1);  // among those that are kept; -1: it is not
+  std::vector<TokenId> way;                       // the last token first
+  uint32_t kept = 0;
+  for (size_t i = 0; i < drafts.size(); ++i) {
+    const int32_t before = parents[i];
+    const int32_t parent = before < 0 ? -1 : place[static_cast<size_t>(before)];
+    if (before >= 0 && parent < 0) continue;
+    way.assign(1, drafts[i]);
+    for (int32_t at = parent; at >= 0; at = parents[static_cast<size_t>(at)]) {
+      way.push_back(drafts[static_cast<size_t>(at)]);
+    }
+    size_t taken = 0;
+    while (taken < way.size() && matcher_->accept(way[way.size() - 1 - taken])) ++taken;
+    matcher_->rollback(taken);
+    if (taken < way.size()) continue;
+    // Never after what is still to be looked at.
+    drafts[kept] = drafts[i];
+    parents[kept] = parent;
+    place[i] = static_cast<int32_t>(kept++);
+  }
+  return kept;
 }
 
 Status FollowedGrammar::follow(TokenId token) {

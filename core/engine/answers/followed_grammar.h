@@ -26,6 +26,9 @@ class FollowedGrammar {
   grammar::Matcher& matcher() { return *matcher_; }
   // How many of these drafts, one after the other, it allows.
   uint32_t legal_drafts(std::span<const TokenId> drafts);
+  // Of drafts that form a tree, moves those that it allows to the front, in their order, and says
+  // how many they are. What follows one that it does not allow is left out with it.
+  uint32_t keep_legal(std::span<TokenId> drafts, std::span<int32_t> parents);
   // Hears of a token that was drawn. Error: it does not allow that.
   Status follow(TokenId token);
   // The answer is whole, nothing may follow it, and the model has no token that says so.

@@ -16,6 +16,7 @@ using sdk::AdaptiveDrafts;
 struct Script {
   double row = 0.01, pass = 0.0;
   bool in_one_pass = false;
+  bool busy = false;               // others hold steps and passes up, each by itself
   std::vector<double> acceptance;  // of each sequence
 };
 
@@ -78,7 +79,8 @@ class Machine {
       drafted[seq] += offered[seq];
     }
     const double passes = script_.in_one_pass ? std::min(depth, 1u) : depth;
-    const double draft = 1e6 * script_.pass * passes, verify = time_of(rows);
+    const double draft = 1e6 * script_.pass * passes * held_up(),
+                 verify = time_of(rows) * held_up();
     drafts_.measured({{.step_id = 1,
                        .rows = rows,
                        .sequences = static_cast<uint32_t>(sequences),
@@ -89,6 +91,9 @@ class Machine {
     time += verify + draft;
     return tokens;
   }
+
+  // One time in four it takes 2.5 times as long, else half of it.
+  double held_up() { return !script_.busy ? 1.0 : uniform_(random_) < 0.25 ? 2.5 : 0.5; }
 
   Script script_;
   std::vector<StepCost> costs_;
@@ -114,6 +119,15 @@ TEST(NeverLoses, whatever_rows_and_passes_cost_and_however_often_drafts_are_righ
           }
         }
       }
+    }
+  }
+}
+
+TEST(NeverLoses, on_a_busy_machine) {
+  for (const double acceptance : {0.2, 0.3, 0.5}) {
+    for (const double pass : {0.2, 0.3, 0.5}) {
+      Machine machine({.row = 0.02, .pass = pass, .busy = true, .acceptance = {acceptance}});
+      EXPECT_GE(machine.run(8000), 0.93) << "acceptance " << acceptance << ", pass " << pass;
     }
   }
 }

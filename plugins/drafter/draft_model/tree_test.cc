@@ -42,8 +42,14 @@ class Runner final : public ModelRunner, public ModelTreeRunner {
   Status draw(std::span<const RunnerRow> rows, std::span<const float* const> logits,
               std::span<RunnerDraw> draws) noexcept override {
     for (size_t i = 0; i < rows.size(); ++i) {
+      draws[i].token = (rows[i].history.back() + drawn) % TokenId{kVocabulary};
+      const bool banned = std::isinf(logits[i][draws[i].token]);
+      if (banned && !recorded) draws[i].token = kNoToken;
+      // Of a row in which it leads by little.
+      const float lead = logits[i][draws[i].token];
+      if (by_chance && !banned && lead > 0.0f && lead < 1.0f) draws[i].token = 0;
+      if (banned) continue;
       histories.emplace_back(rows[i].history.begin(), rows[i].history.end());
-      draws[i].token = (rows[i].history.back() + 1) % TokenId{kVocabulary};
       if (draws[i].probs == nullptr) continue;
       double sum = 0.0;
       for (uint32_t id = 0; id < kVocabulary; ++id) sum += std::exp(double{logits[i][id]});
@@ -86,6 +92,9 @@ class Runner final : public ModelRunner, public ModelTreeRunner {
   }
 
   float first = 4.0f, second = 3.0f;
+  TokenId drawn = 1;      // so many after the token before
+  bool recorded = false;  // it is drawn whatever its logit is
+  bool by_chance = false;
   size_t fails_at = 0;
   std::vector<std::vector<Pass>> passes;  // [passes][sequences]
   std::vector<Tokens> histories;          // of draws
@@ -183,8 +192,9 @@ TEST_F(DraftTree, brings_the_rows_on_the_way_to_each_level) {
 
 TEST_F(DraftTree, draws_after_the_whole_text_of_each_path) {
   draft("2,1,1", 6);
-  EXPECT_THAT(runner_.histories, ElementsAre(Tokens{9, 0}, Tokens{9, 0, 1}, Tokens{9, 0, 2},
-                                             Tokens{9, 0, 1, 2}, Tokens{9, 0, 2, 3}));
+  EXPECT_THAT(runner_.histories,
+              ElementsAre(Tokens{9, 0}, Tokens{9, 0}, Tokens{9, 0}, Tokens{9, 0, 1},
+                          Tokens{9, 0, 2}, Tokens{9, 0, 1, 2}, Tokens{9, 0, 2, 3}));
 }
 
 TEST_F(DraftTree, grows_long_where_the_model_is_sure_and_wide_where_it_is_not) {
@@ -196,6 +206,35 @@ TEST_F(DraftTree, grows_long_where_the_model_is_sure_and_wide_where_it_is_not) {
   runner_.first = 0.1f;
   runner_.second = 0.0f;
   EXPECT_THAT(parents(draft("grow", 5)), ElementsAre(-1, -1, -1, -1, -1));
+}
+
+// The likeliest token has two thirds of what may follow; where another one was drawn, it shares
+// what is left with the rest.
+TEST_F(DraftTree, the_others_share_what_the_token_that_was_drawn_leaves) {
+  runner_.drawn = 3;
+  runner_.by_chance = true;
+  const DraftOut out = draft("grow", 4);
+  EXPECT_THAT(tokens(out), ElementsAre(3, 6, 1, 1));
+  EXPECT_THAT(parents(out), ElementsAre(-1, 0, 1, -1));
+}
+
+// What is likely to the drafter is likelier where the likeliest token is taken.
+TEST_F(DraftTree, grows_longer_for_a_target_that_takes_the_likeliest_token) {
+  runner_.first = 2.0f;
+  runner_.second = 1.0f;
+  EXPECT_THAT(parents(draft("grow", 3)), ElementsAre(-1, 0, 1));
+  runner_.by_chance = true;
+  EXPECT_THAT(parents(draft("grow", 3)), ElementsAre(-1, 0, -1));
+}
+
+TEST_F(DraftTree, is_a_chain_where_what_is_drawn_does_not_follow_from_logits) {
+  runner_.drawn = 3;
+  runner_.first = runner_.second = 0.0f;
+  runner_.recorded = true;
+  const DraftOut grown = draft("grow", 5);
+  EXPECT_THAT(tokens(grown), ElementsAre(3, 6, 1, 4, 7));
+  EXPECT_THAT(parents(grown), ElementsAre(-1, 0, 1, 2, 3));
+  EXPECT_THAT(tokens(draft("2,2,1", 10)), ElementsAre(3, 6, 1));
 }
 
 TEST_F(DraftTree, gives_what_each_sibling_was_drawn_from_where_drafts_are_judged_by_rejection) {

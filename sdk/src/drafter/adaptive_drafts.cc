@@ -39,6 +39,7 @@ void AdaptiveDrafts::learn_tree(SeqId seq, uint32_t drafted, std::span<const uin
   likeness_[seq].learn_expected(places_.expected(drafted), static_cast<double>(kept.size()),
                                 kKeepOfOne);
   places_.learn(drafted, kept, kKeepOfAll);
+  judged_ = std::min(judged_ + 1, kFewProposals);
 }
 
 void AdaptiveDrafts::learn(SeqId seq, uint32_t trials, uint32_t hits) {
@@ -47,6 +48,7 @@ void AdaptiveDrafts::learn(SeqId seq, uint32_t trials, uint32_t hits) {
   if (found == sequences_.end()) return;
   found->second.acceptance.learn(trials, hits, kKeepOfOne);
   all_.learn(trials, hits, kKeepOfAll);
+  if (trials > 0) judged_ = std::min(judged_ + 1, kFewProposals);
 }
 
 void AdaptiveDrafts::measured(const DraftStepCost& cost) {
@@ -91,10 +93,15 @@ bool AdaptiveDrafts::leave_unread(std::span<const DraftRequest> requests,
   // What drafts save of the time that a token takes. Those of all sequences come at once.
   const double rows = static_cast<double>(requests.size());
   const double saved = gained_ * times_.of(rows, 0) / rows;
+  // As long as nothing is known of drafts, one text is enough to learn from.
+  size_t read = 0;
+  for (size_t i = 0; i < unread.size(); ++i) read += offered[i] > 0 && unread[i] <= kUsualLag;
+  const size_t most = judged_ < kFewProposals ? 1 : unread.size();
   bool some = false;
   for (size_t i = 0; i < unread.size(); ++i) {
     if (offered[i] == 0 || unread[i] <= kUsualLag) continue;
-    if (reading_.of(unread[i]) <= saved * lengths_.left(requests[i].seq)) continue;
+    const bool pays = reading_.of(unread[i]) <= saved * lengths_.left(requests[i].seq);
+    if (pays && ++read <= most) continue;
     offered[i] = 0;
     some = true;
   }

@@ -1,23 +1,43 @@
 #include <tenon/sdk/drafter/step_times.h>
 
 #include <algorithm>
+#include <cmath>
 
 namespace tenon::sdk {
+namespace {
+
+// How far a time lies from what was expected, as a logarithm. A single one may have been held up by
+// something else.
+double surprise(double time, double expected) {
+  constexpr double kMost = 1.1;  // three times as much
+  return std::clamp(std::log(time / expected), -kMost, kMost);
+}
+
+}  // namespace
 
 void StepTimes::learn(const DraftStepCost& cost, uint32_t depth, bool usual) {
   const StepCost& step = cost.step;
   const auto time = static_cast<double>(step.duration_ns - cost.drafter_ns);
-  if (usual) learn_drafter(static_cast<double>(cost.drafter_ns), depth);
   if (step.rows == 0 || step.rows != step.logits_rows || time <= 0) return;
-  Entry& entry = entries_[index_of(step.rows)];
+  // What a drafter does with prompts is no part of what it always does.
+  if (usual) learn_drafter(static_cast<double>(cost.drafter_ns), depth);
   if (pace_ == 0) pace_ = time;
-  const double relative = time / pace_;
-  const double expected = entry.seen > 0 ? entry.shape : shape_of(step.rows);
-  // A single step may have been held up by something else.
-  const double believed = expected > 0 ? std::min(relative, 3 * expected) : relative;
-  entry.shape += std::max(kShapePace, 1.0 / (1.0 + entry.seen)) * (believed - entry.shape);
+  Entry& entry = entries_[index_of(step.rows)];
+  if (entry.seen == 0) {
+    entry.shape = shape_of(step.rows);
+    entry.seen = step.rows <= measured_rows_ ? kMeasured : 0;
+    if (entry.shape <= 0) entry.shape = time / pace_;
+  }
+  // Both move by parts of the same number, and so neither drifts while the other does not move.
+  const double off = surprise(time, pace_ * entry.shape);
+  // A number of rows that was never seen says nothing of the machine's pace; the first steps after
+  // what was measured beforehand say all of it.
+  const double first = measured_rows_ > 0 ? 1.0 / (1.0 + steps_) : 0.0;
+  const double pace = entry.seen == 0 ? 0.0 : std::max(kPacePace, first);
+  pace_ *= std::exp(pace * off);
+  entry.shape *= std::exp(std::max(kShapePace, 1.0 / (1.0 + entry.seen)) * (1 - pace) * off);
   if (entry.seen < 1000) ++entry.seen;
-  pace_ *= 1 + kPacePace * (believed / entry.shape - 1);
+  if (steps_ < 1000) ++steps_;
 }
 
 void StepTimes::begin_with(std::span<const StepCost> costs) {
@@ -27,7 +47,8 @@ void StepTimes::begin_with(std::span<const StepCost> costs) {
     if (pace_ == 0) pace_ = time;
     Entry& entry = entries_[index_of(cost.rows)];
     entry.shape = time / pace_;
-    entry.seen = 1;
+    entry.seen = kMeasured;
+    measured_rows_ = std::max(measured_rows_, cost.rows);
   }
 }
 
@@ -67,18 +88,20 @@ double StepTimes::shape_of(double rows) const {
 
 void StepTimes::learn_drafter(double time, uint32_t depth) {
   if (depth == 0) {
-    follow(resting_, time);
+    resting_.learn(time);
   } else {
-    follow(level_, std::max(time - resting_, 0.0) / depth);
+    level_.learn(std::max(time - resting_.value, 0.1 * time) / depth);
   }
 }
 
-void StepTimes::follow(double& value, double seen) {
-  if (value == 0) {
-    value = seen;
-  } else {
-    value += seen < value ? 0.5 * (seen - value) : 0.1 * (std::min(seen, 2 * value) - value);
-  }
+// The first times of all may be long, as memory is new to them.
+void StepTimes::Mean::learn(double time) {
+  time = std::max(time, 1.0);
+  if (seen == 0) value = time;
+  const double off = surprise(time, value);
+  value *=
+      std::exp(std::max(kLevelPace, seen < kFirst && off < 0 ? 0.5 : 1.0 / (1.0 + seen)) * off);
+  if (seen < 1000) ++seen;
 }
 
 }  // namespace tenon::sdk

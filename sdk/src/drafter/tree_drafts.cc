@@ -10,13 +10,28 @@
 namespace tenon::sdk {
 namespace {
 
-// log(Σ exp(logit)) of a row that has a finite logit.
-double log_sum(std::span<const float> logits, float highest) {
+// A target that takes the likeliest token takes a drafter's likeliest one more often than the
+// drafter holds it likely: shares are those of logits times this. Fitted to greedy texts of the
+// bundled models (docs/experiments/005-drafters.md).
+constexpr double kSharper = 2.0;
+// By which a token leads an even row: less than any penalty is likely to take, and too little to be
+// drawn by chance.
+constexpr float kLead = 0.5f;
+
+// log(Σ exp(scale · logit)) of a row that has a finite logit.
+double log_sum(std::span<const float> logits, float highest, double scale) {
   double sum = 0.0;
   for (const float logit : logits) {
-    if (logit <= highest) sum += std::exp(static_cast<double>(logit - highest));
+    // Far below it adds nothing, and most are.
+    const float below = logit - highest;
+    if (below <= 0.0f && below > -30.0f) sum += std::exp(scale * static_cast<double>(below));
   }
-  return static_cast<double>(highest) + std::log(sum);
+  return scale * static_cast<double>(highest) + std::log(sum);
+}
+
+// What a share leaves, which is given as a logarithm; never nothing.
+double rest(double log_share) {
+  return std::max(-std::expm1(log_share), 1e-12);
 }
 
 TensorView states_of(const std::vector<float>& values, uint64_t rows, uint64_t width) {
@@ -193,15 +208,44 @@ Status TreeDrafts::follow(const DraftRequest& request, DraftOut& out, Sequence& 
     key.position += depth;
     add_drawn(key, out, tree, node, draw.token, width);
   } else {
-    add_likely(tree, node, draw.token, width, {logits, vocabulary});
+    if (node < 0) {
+      Status status = find_out(row, logits, draw.token, sequence.greedy);
+      if (!status.ok()) return status;
+    }
+    add_likely(sequence, node, draw.token, width, {logits, vocabulary});
   }
   return {};
 }
 
+// Draws again from other rows: a sampler that says the same where that is impossible says what was
+// recorded, and so does the target; of an even row in which the token leads, it is drawn again
+// where the likeliest one always is. The last draw of the row is its own again.
+Status TreeDrafts::find_out(const RunnerRow& row, const float* logits, TokenId drawn,
+                            bool& greedy) {
+  RunnerDraw again;
+  const auto draw_from = [&](const float* from) {
+    return runner_->draw({&row, 1}, {&from, 1}, {&again, 1});
+  };
+  const auto id = static_cast<size_t>(drawn);
+  if (heeds_ == Heeds::unknown) {
+    changed_.assign(logits, logits + runner_->vocabulary());
+    changed_[id] = -std::numeric_limits<float>::infinity();
+    if (Status status = draw_from(changed_.data()); !status.ok()) return status;
+    heeds_ = again.token == drawn ? Heeds::nothing : Heeds::logits;
+  }
+  changed_.assign(runner_->vocabulary(), 0.0f);
+  changed_[id] = kLead;
+  if (Status status = draw_from(changed_.data()); !status.ok()) return status;
+  greedy = again.token == drawn;
+  return draw_from(logits);
+}
+
 // The token that was drawn stands for the likeliest one: drawn with the target's key, it is what
-// the target will say where both agree.
-void TreeDrafts::add_likely(GrowingTree& tree, int32_t node, TokenId drawn, uint32_t width,
+// the target will say where both agree. The others share what that leaves.
+void TreeDrafts::add_likely(Sequence& sequence, int32_t node, TokenId drawn, uint32_t width,
                             std::span<const float> logits) {
+  GrowingTree& tree = sequence.tree;
+  if (heeds_ == Heeds::nothing) return tree.add(node, drawn, 0.0);
   likely_.clear();
   float highest = std::numeric_limits<float>::lowest();
   for (size_t id = 0; id < logits.size(); ++id) {
@@ -216,11 +260,13 @@ void TreeDrafts::add_likely(GrowingTree& tree, int32_t node, TokenId drawn, uint
         std::ranges::upper_bound(likely_, logit, std::ranges::greater(), &Likely::logit);
     likely_.insert(place, {static_cast<TokenId>(id), logit});
   }
-  const double all = log_sum(logits, highest);
-  tree.add(node, drawn, static_cast<double>(highest) - all);
-  for (const Likely& other : likely_) {
-    tree.add(node, other.token, static_cast<double>(other.logit) - all);
-  }
+  const double scale = sequence.greedy ? kSharper : 1.0, all = log_sum(logits, highest, scale);
+  const auto share = [&](float logit) { return scale * static_cast<double>(logit) - all; };
+  tree.add(node, drawn, share(highest));
+  // No more than 0: less is left where the likeliest token was not drawn.
+  const double of_drawn = share(logits[static_cast<size_t>(drawn)]);
+  const double left = std::log(rest(share(highest)) / rest(of_drawn));
+  for (const Likely& other : likely_) tree.add(node, other.token, share(other.logit) + left);
 }
 
 // Each from what the ones before it have left, whose distribution is kept.

@@ -447,41 +447,4 @@ void DraftRunner::keep_renamed(const float* rows) {
   }
 }
 
-// Under the floating-point state of the workers, as the target's own draws: the same row gives the
-// same token.
-Status DraftRunner::draw(std::span<const RunnerRow> rows, std::span<const float* const> logits,
-                         std::span<RunnerDraw> draws) noexcept {
-  const bool whole = logits.size() >= rows.size() && draws.size() >= rows.size() &&
-                     std::ranges::find(logits, nullptr) == logits.end();
-  if (!whole) {
-    return invalid_argument("the draft model was asked to draw for " + number(rows.size()) +
-                            " rows – there are logits of " + number(logits.size()) +
-                            " and room for " + number(draws.size()) + " tokens");
-  }
-  Status status;
-  const auto work = [&] { status = draw_rows(rows, logits, draws); };
-  parts_.executor->share_out(1, [&work](uint32_t) { work(); });
-  return status;
-}
-
-Status DraftRunner::draw_rows(std::span<const RunnerRow> rows, std::span<const float* const> logits,
-                              std::span<RunnerDraw> draws) {
-  for (size_t i = 0; i < rows.size(); ++i) {
-    TENON_RETURN_IF_ERROR(check(rows[i]));
-    const Sequence& sequence = *table_->find(rows[i].seq);
-    SampleRow row =
-        sample_row_of(sequence, rows[i].history, static_cast<uint32_t>(rows[i].history.size()));
-    row.logits = logits[i];
-    row.vocabulary = vocabulary();
-    SampleResult result;
-    Status status = sampler_->sample({&row, 1}, {&result, 1});
-    draws[i].token = result.token;
-    if (status.ok() && draws[i].probs != nullptr) {
-      status = sampler_->distribution(row, {draws[i].probs, vocabulary()});
-    }
-    if (!status.ok()) return with_context("the pipeline's sampler", status);
-  }
-  return {};
-}
-
 }  // namespace tenon

@@ -131,6 +131,7 @@ class DraftRunner final : public ModelRunner, public ModelTreeRunner, public Mod
   bool claim_next(std::span<const KvTableView> tables, std::span<const TokenId> history);
   Status draw_rows(std::span<const RunnerRow> rows, std::span<const float* const> logits,
                    std::span<RunnerDraw> draws);
+  void hold_to_grammar(Sequence& sequence, SampleRow& row);
 
   DraftRunnerParts parts_;
   KVCacheManager* manager_ = nullptr;
@@ -178,6 +179,7 @@ class DraftRunner final : public ModelRunner, public ModelTreeRunner, public Mod
   // [asking rows, …] where one pass was not enough.
   std::vector<float> logits_, hidden_;
   std::vector<KvMove> moves_;
+  std::vector<uint64_t> mask_;  // [ceil(vocabulary/64)] of the row that is drawn from
 };
 
 }  // namespace tenon

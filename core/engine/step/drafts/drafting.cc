@@ -142,11 +142,15 @@ void Drafting::make_room(Step& step) {
 void Drafting::take_drafts(Step& step, Share& share, const DraftOut& out, uint32_t most) {
   Sequence& sequence = *share.sequence;
   uint32_t count = std::min(out.count, most);
-  if (!out.is_tree) count = sequence.grammar.legal_drafts(out.tokens.first(count));
-  share.drafts = count;
-  share.parents = out.is_tree ? out.parents.first(count) : std::span<const int32_t>();
   const bool judged = !out.is_tree || context_.parts.trees_by_rejection;
   share.draft_probs = out.has_probs && judged ? out.probs : nullptr;
+  if (!out.is_tree) {
+    count = sequence.grammar.legal_drafts(out.tokens.first(count));
+  } else if (share.draft_probs == nullptr) {
+    count = sequence.grammar.keep_legal(out.tokens.first(count), out.parents.first(count));
+  }  // else siblings were drawn without those before them, and are judged so
+  share.drafts = count;
+  share.parents = out.is_tree ? out.parents.first(count) : std::span<const int32_t>();
   sequence.tokens.resize(sequence.known + count);
   sequence.record.drafted_tokens += count;
   step.record.draft_rows += count;

@@ -134,6 +134,8 @@ class AdaptiveDrafts {
   // Steps without drafts after which a sequence gets one while others get many; doubled likewise.
   static constexpr uint32_t kFirstRest = 32;
   static constexpr size_t kFirstTries = 4;  // sequences
+  // Proposals whose fate is to be known before more than one text is read for drafts.
+  static constexpr uint32_t kFewProposals = 16;
 
   struct Known {
     Acceptance acceptance;
@@ -183,6 +185,7 @@ class AdaptiveDrafts {
   StepTimes times_;
   uint32_t depth_ = 0;   // of the step at hand
   uint64_t unread_ = 0;  // that had to be read in it
+  uint32_t judged_ = 0;  // proposals, up to kFewProposals
   double gained_ = 0;    // of the time without drafts, by the slots that were found best
   AnswerLengths lengths_;
   ReadingCost reading_;

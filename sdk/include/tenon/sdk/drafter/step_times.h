@@ -1,8 +1,9 @@
 // What a step of so many rows takes, learned from the steps that were run.
 //
 // Two things change at different paces: how the time grows with the rows (the shape, kept for each
-// number of rows), and how fast the machine is just now (one factor). Steps that compute prompts
-// are left out: only rows that are sampled from compare.
+// number of rows), and how fast the machine is just now (one factor). Both are geometric means: on
+// a busy machine arithmetic ones of quotients drift apart, and what was not tried for long looks
+// cheap. Steps that compute prompts are left out: only rows that are sampled from compare.
 #pragma once
 
 #include <tenon/drafter.h>
@@ -19,7 +20,7 @@ class StepTimes {
   // what so many drafts take; not so where a draft model first had to read a prompt.
   void learn(const DraftStepCost& cost, uint32_t depth, bool usual);
 
-  // What was measured before the first step, to begin with: each number of rows counts as one step.
+  // What was measured before the first step, to begin with.
   void begin_with(std::span<const StepCost> costs);
 
   // Whether `of` means anything yet.
@@ -28,11 +29,15 @@ class StepTimes {
   // A step of `rows` rows in which some sequence has `depth` drafts, in nanoseconds.
   double of(double rows, uint32_t depth) const;
   // Of that, what the drafter takes.
-  double drafting(uint32_t depth) const { return resting_ + level_ * depth; }
+  double drafting(uint32_t depth) const { return resting_.value + level_.value * depth; }
 
  private:
-  static constexpr double kShapePace = 0.05;
+  static constexpr double kShapePace = 0.003;
   static constexpr double kPacePace = 0.1;
+  static constexpr double kLevelPace = 0.03;
+  static constexpr uint32_t kFirst = 4;
+  // Steps that what was measured before the first one counts for.
+  static constexpr uint32_t kMeasured = 100;
   // As long as nothing is known: rows beyond those that were seen add this much each, relative to
   // a step of as many rows. Decoding is mostly waiting for weights.
   static constexpr double kFreeRows = 24;
@@ -53,14 +58,23 @@ class StepTimes {
   // be: what looks cheap is tried, and then known.
   double shape_of(double rows) const;
 
+  // A geometric mean as well: neither high nor low times count for more, or what a drafter takes on
+  // a busy machine would look less than it is next to what a step takes.
+  struct Mean {
+    double value = 0;
+    uint32_t seen = 0;
+    void learn(double time);
+  };
+
   // A drafter's time in steps without drafts, and for each level of drafts.
   void learn_drafter(double time, uint32_t depth);
-  static void follow(double& value, double seen);
 
   std::array<Entry, kEntries> entries_;  // [0] is not used
   double pace_ = 0;
-  double resting_ = 0;
-  double level_ = 0;
+  uint32_t steps_ = 0;
+  uint32_t measured_rows_ = 0;  // the most that were measured before the first step
+  Mean resting_;
+  Mean level_;
 };
 
 }  // namespace tenon::sdk

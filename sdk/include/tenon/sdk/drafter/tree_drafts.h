@@ -3,7 +3,8 @@
 //
 // The first token after each node is the one that the target would be drawn with the same key, so
 // a tree of width 1 is the chain of <tenon/sdk/drafter/model_drafts.h>. Further ones are the next
-// most likely; where drafts are verified by rejection they are drawn without replacement.
+// most likely; where drafts are verified by rejection they are drawn without replacement. A sampler
+// that heeds no logits, as one of recorded tokens, is followed along a chain.
 #pragma once
 
 #include <tenon/drafter.h>
@@ -55,6 +56,7 @@ class TreeDrafts {
  private:
   struct Sequence {
     uint32_t request = 0;
+    bool greedy = false;  // the likeliest token is the one that is drawn
     GrowingTree tree;
     std::vector<int32_t> held;     // nodes whose states are kept; -1: after what is known
     std::vector<float> states;     // [held, hidden]
@@ -70,6 +72,11 @@ class TreeDrafts {
     float logit = 0.0f;
   };
 
+  // What tokens are drawn by.
+  enum class Heeds : uint8_t { unknown, logits, nothing };
+
+  // How the row's token was drawn.
+  Status find_out(const RunnerRow& row, const float* logits, TokenId drawn, bool& greedy);
   void keep_state(Sequence& sequence, int32_t node, const float* state);
   // The rows of the next pass; false: nothing is wanted.
   bool gather(std::span<const DraftRequest> requests, uint32_t unread);
@@ -77,7 +84,7 @@ class TreeDrafts {
   Status run(std::span<const DraftRequest> requests, std::span<DraftOut> drafts);
   Status follow(const DraftRequest& request, DraftOut& out, Sequence& sequence, int32_t node,
                 const float* logits);
-  void add_likely(GrowingTree& tree, int32_t node, TokenId drawn, uint32_t width,
+  void add_likely(Sequence& sequence, int32_t node, TokenId drawn, uint32_t width,
                   std::span<const float> logits);
   void add_drawn(const RandomKey& key, DraftOut& out, GrowingTree& tree, int32_t node,
                  TokenId drawn, uint32_t width);
@@ -85,6 +92,7 @@ class TreeDrafts {
 
   TreeShape shape_;
   uint64_t hidden_ = 0;
+  Heeds heeds_ = Heeds::unknown;
   ModelRunner* runner_ = nullptr;
   ModelTreeRunner* trees_ = nullptr;
   std::vector<Sequence> sequences_;  // of the drafts at hand, the first `count_`
@@ -93,6 +101,7 @@ class TreeDrafts {
   std::vector<uint32_t> grown_;  // [rows] index of the sequence
   std::vector<const float*> logits_, states_;
   std::vector<Likely> likely_;
+  std::vector<float> changed_;  // [vocabulary] a row to find something out with
 };
 
 }  // namespace tenon::sdk
