@@ -2,6 +2,7 @@
 
 import math
 import statistics
+import textwrap
 
 from engines import CONFIDENCE
 from pairs import limit_of_load, mean_state, step_load
@@ -177,25 +178,31 @@ def roofline(lines, width=64, height=16):
 
 def show(results, markdown):
     """Prints everything; whether all goals were reached."""
+    def say(text):
+        after = "  " if text.startswith("- ") else ""
+        print(textwrap.fill(text, 100, subsequent_indent=after, break_long_words=False,
+                            break_on_hyphens=False) if markdown else text)
+
     lines = [Line(result) for result in results["works"]]
     peers = results["peers"]
-    print(machine_text(results, lines) + "\n")
+    say(machine_text(results, lines))
+    print()
     for shape in dict.fromkeys(line.shape for line in lines):
         print(f"{'#### ' if markdown else ''}{shape}\n")
         print_rows(*rows_of([line for line in lines if line.shape == shape], peers), markdown)
         print()
-    print("Tokens a second, in brackets the fraction of the limit; Tenon / peer: the mean ratio of "
-          f"the pairs and its interval ({CONFIDENCE:.0%}); dropped: pairs whose states differ by more than "
-          f"{results['agree']:.0%}, or with less than {results['share']:.0%} of the processors.")
+    say("Tokens a second, in brackets the fraction of the limit; Tenon / peer: the mean ratio of "
+        f"the pairs and its interval ({CONFIDENCE:.0%}); dropped: pairs whose states differ by more than "
+        f"{results['agree']:.0%}, or with less than {results['share']:.0%} of the processors.")
     if results["share"] == 0:
-        print("Other programs ran beside these (`--share 0`): ratios hold, fractions do not.")
+        say("Other programs ran beside these (`--share 0`): ratios hold, fractions do not.")
     for text in settings_text(lines, peers):
-        print(f"- {text}")
+        say(f"- {text}")
     for line in lines:
         for peer, failure in line.failures.items():
-            print(f"- {peer} failed at {line.type} {line.name}: {failure}")
+            say(f"- {peer} failed at {line.type} {line.name}: {failure}")
     for text in results["absent"]:
-        print(f"- left out: {text}")
+        say(f"- left out: {text}")
     picture = roofline(lines)
     if picture:
         print("\n```\n" + "\n".join(picture) + "\n```" if markdown else "\n" + "\n".join(picture))
