@@ -3,6 +3,8 @@
 #include <string>
 #include <vector>
 
+#include "core/engine/answers/permitted.h"
+
 namespace tenon {
 
 uint32_t FollowedGrammar::legal_drafts(std::span<const TokenId> drafts) {
@@ -36,6 +38,16 @@ uint32_t FollowedGrammar::keep_legal(std::span<TokenId> drafts, std::span<int32_
     place[i] = static_cast<int32_t>(kept++);
   }
   return kept;
+}
+
+bool FollowedGrammar::allow_after(std::span<const TokenId> drafts, const EndRules& rules,
+                                  std::span<uint64_t> mask) {
+  size_t taken = 0;
+  while (taken < drafts.size() && matcher_->accept(drafts[taken])) ++taken;
+  const bool goes_on = taken == drafts.size() && !matcher_->has_ended();
+  const bool some = goes_on && fill_allowed(*matcher_, rules, mask).ok() && !is_empty(mask);
+  matcher_->rollback(taken);
+  return some;
 }
 
 Status FollowedGrammar::follow(TokenId token) {

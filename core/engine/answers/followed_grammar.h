@@ -12,6 +12,8 @@
 
 namespace tenon {
 
+struct EndRules;
+
 // A copy goes its own way, as forks do.
 class FollowedGrammar {
  public:
@@ -29,6 +31,10 @@ class FollowedGrammar {
   // Of drafts that form a tree, moves those that it allows to the front, in their order, and says
   // how many they are. What follows one that it does not allow is left out with it.
   uint32_t keep_legal(std::span<TokenId> drafts, std::span<int32_t> parents);
+  // What may come after drafts, into `mask` of [ceil(vocabulary/64)]. False: it does not allow the
+  // drafts, or leaves nothing after them. Only where it binds.
+  bool allow_after(std::span<const TokenId> drafts, const EndRules& rules,
+                   std::span<uint64_t> mask);
   // Hears of a token that was drawn. Error: it does not allow that.
   Status follow(TokenId token);
   // The answer is whole, nothing may follow it, and the model has no token that says so.

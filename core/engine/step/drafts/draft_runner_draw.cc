@@ -49,20 +49,13 @@ Status DraftRunner::draw_rows(std::span<const RunnerRow> rows, std::span<const f
 // Where it leaves nothing, or the answer has ended, anything may be: no draft is taken from there.
 void DraftRunner::hold_to_grammar(Sequence& sequence, SampleRow& row) {
   if (!sequence.grammar.binds() || row.history.size() < sequence.known) return;
-  grammar::Matcher& matcher = sequence.grammar.matcher();
+  const RequestState& request = *sequence.request;
+  const size_t generated = row.history.size() - sequence.prompt_tokens;
+  const EndRules rules{generated >= request.request.min_tokens, request.not_ending,
+                       request.permitted};
+  mask_.resize((vocabulary() + 63) / 64);
   const std::span<const TokenId> drafts = row.history.subspan(sequence.known);
-  size_t taken = 0;
-  while (taken < drafts.size() && matcher.accept(drafts[taken])) ++taken;
-  if (taken == drafts.size() && !matcher.has_ended()) {
-    const RequestState& request = *sequence.request;
-    const size_t generated = row.history.size() - sequence.prompt_tokens;
-    const EndRules rules{generated >= request.request.min_tokens, request.not_ending,
-                         request.permitted};
-    mask_.resize((vocabulary() + 63) / 64);
-    const bool made = fill_allowed(matcher, rules, mask_).ok();
-    if (made && !is_empty(mask_)) row.allowed = mask_.data();
-  }
-  matcher.rollback(taken);
+  if (sequence.grammar.allow_after(drafts, rules, mask_)) row.allowed = mask_.data();
 }
 
 }  // namespace tenon
