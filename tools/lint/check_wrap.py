@@ -3,7 +3,8 @@
 
     check_wrap.py [--fix] [FILE ...]        all tracked *.md without names; exit status 1 where a line is longer
 
-Tables, headings, fenced code, comments and words without a space are as long as they need to be. With
+Tables, headings, fenced code, comments, words without a space and what a program wrote are as long as they
+need to be. With
 --fix, a paragraph or an item that has a longer line is wrapped anew; code in backticks and links stay in one line.
 """
 import pathlib
@@ -17,6 +18,10 @@ COLUMNS = 100
 ITEM = re.compile(r"(\s*(?:[-*+]|\d+\.) +|> )")
 KEPT = re.compile(r"\s*(?:\||#|<|\[\w+\]: )")
 WHOLE = re.compile(r"`[^`]*`|\[[^]`]*\]\([^)]*\)")  # code, and links
+# Pages, and parts of pages, that programs write.
+WRITTEN_PAGE = "Do not edit by hand."
+WRITTEN = re.compile(r"<!-- written by ")
+WRITTEN_END = "<!-- until here -->"
 # What would begin an item, a heading or a table at the begin of a line.
 BEGINS = re.compile(r" (?=(?:[-*+#>|]|\d+\.)(?: |$))")
 GLUE = "\0"
@@ -26,7 +31,12 @@ def paragraphs(lines):
     """(first line, past the last, whether it is prose) of everything between blank lines, items apart."""
     fence = None
     start = 0
+    is_written = False
     for number, line in enumerate(lines + [""]):
+        is_written = (is_written or bool(WRITTEN.match(line))) and line != WRITTEN_END
+        if is_written:
+            start = number + 1
+            continue
         opened = re.match(r"\s*(```+|~~~+)", line)
         if fence is not None or opened:
             if number > start and fence is None:
@@ -60,7 +70,8 @@ def wrap(lines):
 
 
 def look_at(path, fix):
-    lines = path.read_text().split("\n")
+    text = path.read_text()
+    lines = [] if WRITTEN_PAGE in text else text.split("\n")
     faults, made, at = [], [], 0
     for begin, end in paragraphs(lines):
         long = [number for number in range(begin, end) if is_long(lines[number])]
