@@ -25,7 +25,8 @@ CheckedDrafter::CheckedDrafter(Drafter& plugin, const std::string& name, uint32_
       draft_(name_call("draft", "drafter '" + name + "'")),
       accept_(name_call("accept", "drafter '" + name + "'")),
       measured_(name_call("measured", "drafter '" + name + "'")),
-      observe_(name_call("observe", "drafter '" + name + "'")) {}
+      observe_(name_call("observe", "drafter '" + name + "'")),
+      prompt_(name_call("prompt_states", "drafter '" + name + "'")) {}
 
 Status CheckedDrafter::bind(const ModelShape& target, HiddenLayersOut& wanted) noexcept {
   const std::span<LayerId> room = wanted.layers;

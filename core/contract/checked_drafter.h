@@ -3,6 +3,7 @@
 #pragma once
 
 #include <tenon/drafter.h>
+#include <tenon/extensions/prompt_states.h>
 
 #include <string>
 #include <vector>
@@ -30,6 +31,11 @@ class CheckedDrafter final : public Drafter {
                 uint32_t accepted) noexcept override;
   Status measured(const DraftStepCost& cost) noexcept override;
   Status observe(std::span<const HiddenView> hidden) noexcept override;
+  // The plugin's, which it offers as an extension.
+  bool wants_prompt(const PromptStates& offered, SeqId seq) {
+    CheckedCall call(prompt_, checks_);
+    return offered.wanted(offered.self, seq);
+  }
 
   // Answers that were cut: drafts and offers of more tokens than there was room for, tokens that
   // are none, trees that are none, probabilities that are none. And what was wrong with the first.
@@ -45,7 +51,7 @@ class CheckedDrafter final : public Drafter {
   Drafter& plugin_;
   const CallChecks checks_;
   const uint32_t vocabulary_;
-  const CallName bind_, begin_, end_, offer_, draft_, accept_, measured_, observe_;
+  const CallName bind_, begin_, end_, offer_, draft_, accept_, measured_, observe_, prompt_;
   std::vector<DraftOut> given_;
   GuardedRoom<LayerId> layers_;
   GuardedRoom<uint32_t> offered_;

@@ -4,6 +4,7 @@
 #include <tenon/drafter.h>
 #include <tenon/extensions/decodes_first.h>
 #include <tenon/extensions/kv_decodes.h>
+#include <tenon/extensions/prompt_states.h>
 #include <tenon/extensions/steady_plans.h>
 #include <tenon/kv_cache.h>
 #include <tenon/model.h>
@@ -60,8 +61,9 @@ struct EngineParts {
   // What the drafter was bound to see (HiddenLayersOut).
   std::vector<LayerId> hidden_layers;
   bool hidden_drawn_only = false;
-  std::vector<std::string> adapters;        // names of the executor's, in its order
-  std::vector<std::string> sampler_params;  // keys of third parties that the sampler takes
+  const PromptStates* prompt_states = nullptr;  // null: it sees those of every prompt
+  std::vector<std::string> adapters;            // names of the executor's, in its order
+  std::vector<std::string> sampler_params;      // keys of third parties that the sampler takes
   // What else requests may ask of it (the facts sampler.stages and sampler.logprobs).
   std::vector<std::string> sampler_stages = every_sampling_word();
   uint32_t sampler_logprobs = UINT32_MAX;

@@ -370,6 +370,7 @@ EngineParts Pipeline::parts() {
       made.verify_by_rejection && trees != nullptr && trees->word == "rejection";
   made.hidden_layers = hidden_layers;
   made.hidden_drawn_only = hidden_drawn_only;
+  if (drafter.get() != nullptr) made.prompt_states = drafter.extension<PromptStates>(kPromptStates);
   for (const auto& adapter : adapters) made.adapters.push_back(adapter->name);
   const PluginDescriptor& sampling = sampler.object().descriptor();
   made.sampler_params = words_provided(sampling, "sampler.params");

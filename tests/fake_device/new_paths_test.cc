@@ -152,6 +152,20 @@ TEST_P(NewPaths, hidden_states_of_every_token_that_is_kept) {
   }
 }
 
+TEST_P(NewPaths, hidden_states_of_prompts_that_a_drafter_wants_to_see) {
+  if (finds_prefixes()) GTEST_SKIP() << "what is found is not computed, and so not seen";
+  RigOptions options = NewPaths::options();
+  HiddenDrafter drafter(options.model(), false);
+  options.drafter = &drafter;
+  options.prompt_states = drafter.see_every_other_prompt();
+  Rig rig(options);
+  expect_oracle(rig, options);
+  EXPECT_EQ(drafter.complaint(), "");
+  EXPECT_GT(drafter.accepted(), 0u);
+  EXPECT_GT(drafter.compared(), 100u);
+  EXPECT_GT(drafter.unseen(), 50u);
+}
+
 TEST_P(NewPaths, a_recurrent_group_beside_attention) {
   for (RigOptions options : {options(), scarce()}) {
     options.recurrent = true;

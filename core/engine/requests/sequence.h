@@ -75,6 +75,7 @@ struct Sequence {
   bool in_kv_cache = false;
   bool in_sampler = false;
   bool in_drafter = false;
+  bool shows_prompt = true;  // hidden states along its prompt, to the drafter
   bool in_scheduler = false;
   uint64_t digest = 0;
   std::unique_ptr<AnswerKind> answer;  // set by whoever adds the sequence to the table

@@ -9,7 +9,6 @@ BatchBuilder::BatchBuilder(const EngineParts& parts, bool copies_tables, bool as
       eviction_(parts.eviction),
       hidden_layers_(parts.hidden_layers),
       seen_layers_(hidden_layers_.size()),
-      hidden_drawn_only_(parts.hidden_drawn_only),
       sees_whole_(parts.mask_token != kNoToken),
       copies_tables_(copies_tables),
       asks_tables_(asks_tables),
@@ -117,7 +116,7 @@ void BatchBuilder::want(Share& share, RowUse use) {
     ++(drawn ? share.logits_rows : share.score_rows);
   }
   const bool seen = seen_layers_ > 0 && share.sequence->in_drafter;
-  if (pooled || (seen && (drawn || !hidden_drawn_only_))) {
+  if (pooled || (seen && (drawn || share.sequence->shows_prompt))) {
     hidden_rows_.push_back(row);
     ++share.hidden_rows;
   }

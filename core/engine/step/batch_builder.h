@@ -47,8 +47,7 @@ class BatchBuilder {
   // What drafters see, and the final norm's output last, which embeddings are made of.
   std::vector<LayerId> hidden_layers_;
   const size_t seen_layers_;
-  bool pools_ = false;  // a sequence of the step
-  const bool hidden_drawn_only_;
+  bool pools_ = false;     // a sequence of the step
   const bool sees_whole_;  // rows see all of their sequence's
   const bool copies_tables_, asks_tables_;
   std::vector<TokenId> tokens_;

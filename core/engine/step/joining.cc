@@ -70,6 +70,11 @@ Status introduce(EngineContext& context, Sequence& sequence, SeqId parent) {
     return with_context("drafter " + in_quotes(parts.drafter_name), status);
   }
   sequence.in_drafter = true;
+  sequence.shows_prompt = !parts.hidden_drawn_only;
+  if (sequence.shows_prompt && parts.prompt_states != nullptr) {
+    sequence.shows_prompt =
+        context.contracts.drafter->wants_prompt(*parts.prompt_states, sequence.id);
+  }
   return {};
 }
 

@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <tenon/drafter.h>
+#include <tenon/extensions/prompt_states.h>
 #include <tenon/model_runner.h>
 
 #include <deque>
@@ -90,10 +91,10 @@ class Eagle3Drafter : public testing::Test {
     offered_.head.count = 2;
     host_.services.extension = extension_of_host;
   }
-  void make() {
+  void make(bool adaptive = false) {
     drafter_ = std::make_unique<PluginInstance<Drafter>>(
         "eagle3", host_,
-        PluginInstance<Drafter>::Options{{"adaptive", option_of(false)},
+        PluginInstance<Drafter>::Options{{"adaptive", option_of(adaptive)},
                                          {"max_draft_tokens", option_of(int64_t{2})}});
     ModelShape target;
     target.hidden = kTargetHidden;
@@ -188,6 +189,42 @@ TEST_F(Eagle3Drafter, takes_positions_that_are_computed_again) {
   observe(1, 2);
   drafted({4, 5, 6, 7});
   EXPECT_THAT(runner_.inputs[0], ElementsAre(0, 0, 0, 0, 1, 1, -1, -1, 2, 2, -2, -2));
+}
+
+TEST_F(Eagle3Drafter, sees_no_prompts_while_drafts_do_not_pay) {
+  make(true);
+  const auto* offered_states = static_cast<const PromptStates*>(drafter_->extension(kPromptStates));
+  ASSERT_NE(offered_states, nullptr);
+  const auto wants = [&](SeqId seq) { return offered_states->wanted(offered_states->self, seq); };
+  EXPECT_TRUE(wants(7));
+  observe(0, 3);
+  for (int step = 0; step < 300; ++step) {
+    const uint32_t drafts = offered({4, 5, 6, 7});
+    if (drafts > 0) {
+      ASSERT_TRUE((*drafter_)->accept(7, Tokens{4, 5, 6, 7, 1}, drafts, 0).ok());
+    }
+    const auto time = int64_t{1000000} * (1 + drafts);  // a row more costs as much as a step
+    ASSERT_TRUE((*drafter_)
+                    ->measured({{.step_id = 1,
+                                 .rows = 1 + drafts,
+                                 .sequences = 1,
+                                 .logits_rows = 1 + drafts,
+                                 .duration_ns = time},
+                                drafts,
+                                0})
+                    .ok());
+  }
+  EXPECT_TRUE(wants(7)) << "as it was when the text began";
+  ASSERT_TRUE((*drafter_)->begin(8, kNoSeq).ok());
+  EXPECT_FALSE(wants(8));
+  ASSERT_TRUE((*drafter_)->begin(9, 8).ok());
+  EXPECT_FALSE(wants(9)) << "a fork has its parent's prompt";
+  uint32_t seen = 0;
+  for (SeqId seq = 10; seq < 17; ++seq) {
+    ASSERT_TRUE((*drafter_)->begin(seq, kNoSeq).ok());
+    seen += wants(seq) ? 1 : 0;
+  }
+  EXPECT_EQ(seen, 1u) << "every eighth is tried";
 }
 
 class Eagle3Alone : public Eagle3Drafter {

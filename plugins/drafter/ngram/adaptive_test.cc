@@ -39,6 +39,12 @@ class Machine {
     return plain / time;
   }
   uint64_t drafted() const { return drafted_; }
+  // Of so many texts that begin now, those that are seen along their prompt.
+  uint32_t seen(uint32_t texts) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < texts; ++i) count += drafts_.sees_next() ? 1 : 0;
+    return count;
+  }
 
  private:
   double step(const Script& script, bool shadowed, double& time) {
@@ -145,6 +151,23 @@ TEST(Adaptive, comes_back_when_drafts_become_right) {
     machine.steps({.acceptance = 0.95}, 1100, shadowed);
     EXPECT_GT(machine.steps({.acceptance = 0.95}, 200, shadowed), 3.0) << shadowed;
   }
+}
+
+TEST(Adaptive, sees_few_prompts_while_drafts_do_not_pay) {
+  const Script wrong{.base = 1e6, .row = 5e4, .acceptance = 0.02};
+  const Script right{.acceptance = 0.95};
+  Machine machine(8, false);
+  EXPECT_EQ(machine.seen(10), 10u) << "nothing is known";
+  machine.steps(right, 100, false);
+  EXPECT_EQ(machine.seen(10), 10u);
+  machine.steps(wrong, 300, false);
+  EXPECT_EQ(machine.seen(120), 4u) << "8, 16, 32 and 64 after the one before";
+  machine.steps(right, 1100, false);
+  EXPECT_EQ(machine.seen(10), 10u);
+  machine.steps(wrong, 300, false);
+  EXPECT_EQ(machine.seen(8), 1u) << "it begins with 8 again";
+  AdaptiveDrafts always(false, false);
+  EXPECT_TRUE(always.sees_next()) << "switched off";
 }
 
 TEST(Adaptive, follows_a_machine_that_changes_its_pace) {

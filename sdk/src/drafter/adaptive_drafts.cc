@@ -81,11 +81,24 @@ void AdaptiveDrafts::choose(std::span<const DraftRequest> requests, std::span<ui
     if (best == 0) collect(requests, available_);
   }
   if (best > 0) pause_ = kFirstPause, waited_ = 0;
+  if (!gains_.empty()) given_ = kKeepOfSteps * given_ + (best > 0 ? 1 - kKeepOfSteps : 0);
   const bool probe = best == 0 && !gains_.empty() && due();
   std::fill(offered.begin(), offered.end(), 0u);
   if (probe) return give_tries(unread, offered);
   for (size_t i = 0; i < best; ++i) ++offered[gains_[i].index];
   if (best > 0) try_rested(requests, available_, unread, offered);
+}
+
+bool AdaptiveDrafts::sees_next() {
+  if (!adaptive_ || given_ > kSeldom) {
+    unseen_ = 0;
+    between_ = kFirstUnseen;
+    return true;
+  }
+  if (++unseen_ < between_) return false;
+  unseen_ = 0;
+  between_ = std::min(2 * between_, kMostUnseen);
+  return true;
 }
 
 bool AdaptiveDrafts::leave_unread(std::span<const DraftRequest> requests,

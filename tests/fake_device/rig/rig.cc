@@ -216,6 +216,7 @@ void Rig::bind_drafter(EngineParts& parts) {
   layers.resize(wanted.count);
   parts.hidden_layers = layers;
   parts.hidden_drawn_only = wanted.drawn_only;
+  parts.prompt_states = options_.prompt_states;
 }
 
 RequestId Rig::submit(Request request) {

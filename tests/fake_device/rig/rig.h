@@ -49,6 +49,7 @@ struct RigOptions {
   std::vector<std::string> token_bytes;  // [vocabulary] for grammars; none = no grammars
   bool text = false;                     // token t becomes the letter 'a' + t mod 26
   Drafter* drafter = nullptr;
+  const PromptStates* prompt_states = nullptr;  // what it offers
   std::string drafter_plugin;  // instead of `drafter`, with a second model where one is given
   std::string drafter_options;
   std::optional<ToyModel> second_model;

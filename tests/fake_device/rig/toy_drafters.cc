@@ -62,11 +62,29 @@ Status HiddenDrafter::bind(const ModelShape& target, HiddenLayersOut& wanted) no
 Status HiddenDrafter::begin(SeqId seq, SeqId parent) noexcept {
   rows_[seq] = parent == kNoSeq ? std::vector<Row>() : rows_[parent];
   next_[seq] = parent == kNoSeq ? 0 : next_[parent];
+  odd_[seq] = parent == kNoSeq ? seq % 2 == 1 : odd_[parent];
   return {};
+}
+
+const PromptStates* HiddenDrafter::see_every_other_prompt() {
+  every_other_ = true;
+  prompt_states_ = {.self = this, .wanted = [](void* self, SeqId seq) noexcept {
+                      auto& drafter = *static_cast<HiddenDrafter*>(self);
+                      if (!drafter.rows_.contains(seq)) drafter.complain(seq, "was never begun");
+                      if (++drafter.asked_[seq] > 1) drafter.complain(seq, "is asked for twice");
+                      return drafter.sees_prompt(seq);
+                    }};
+  return &prompt_states_;
+}
+
+bool HiddenDrafter::sees_prompt(SeqId seq) const {
+  return !drawn_only_ && !(every_other_ && odd_.at(seq));
 }
 
 Status HiddenDrafter::end(SeqId seq) noexcept {
   rows_.erase(seq);
+  asked_.erase(seq);
+  odd_.erase(seq);
   next_.erase(seq);
   return {};
 }
@@ -123,11 +141,12 @@ void HiddenDrafter::take(const HiddenView& view) {
   }
   for (size_t i = 0; i < view.positions.size(); ++i) {
     const uint32_t position = view.positions[i];
-    const bool in_order = drawn_only_ ? position >= next : position == next;
+    const bool in_order = sees_prompt(view.seq) ? position == next : position >= next;
     if (!in_order) {
       return complain(view.seq, "position " + std::to_string(position) + " is shown where " +
                                     std::to_string(next) + " is next");
     }
+    unseen_ += position - next;
     next = position + 1;
     Row row{position, {}};
     for (const TensorView& states : view.states) {

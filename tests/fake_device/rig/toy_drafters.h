@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tenon/drafter.h>
+#include <tenon/extensions/prompt_states.h>
 
 #include <map>
 #include <string>
@@ -44,6 +45,9 @@ class HiddenDrafter final : public Drafter {
  public:
   HiddenDrafter(ToyModel model, bool drawn_only)
       : model_(std::move(model)), drawn_only_(drawn_only) {}
+  // From now on it sees no prompts of sequences with an odd number, and of their forks. Valid as
+  // long as the drafter.
+  const PromptStates* see_every_other_prompt();
   Status bind(const ModelShape& target, HiddenLayersOut& wanted) noexcept override;
   Status begin(SeqId seq, SeqId parent) noexcept override;
   Status end(SeqId seq) noexcept override;
@@ -58,6 +62,7 @@ class HiddenDrafter final : public Drafter {
 
   const std::string& complaint() const { return complaint_; }
   uint64_t compared() const { return compared_; }  // rows
+  uint64_t unseen() const { return unseen_; }      // rows of prompts that were left out
   uint64_t accepted() const { return accepted_; }
 
  private:
@@ -68,14 +73,20 @@ class HiddenDrafter final : public Drafter {
   void take(const HiddenView& view);
   void compare(SeqId seq, std::span<const TokenId> history);
   void complain(SeqId seq, const std::string& text);
+  bool sees_prompt(SeqId seq) const;
 
   ToyModel model_;
   bool drawn_only_;
+  bool every_other_ = false;
+  PromptStates prompt_states_;
+  std::map<SeqId, bool> odd_;        // or a fork of one that is
+  std::map<SeqId, uint32_t> asked_;  // how often it was whether a prompt is to be seen
   std::vector<LayerId> layers_;
   std::map<SeqId, std::vector<Row>> rows_;  // of each sequence, not compared yet
   std::map<SeqId, uint32_t> next_;          // the position that is to be seen next
   std::string complaint_;
   uint64_t compared_ = 0;
+  uint64_t unseen_ = 0;
   uint64_t accepted_ = 0;
 };
 

@@ -119,6 +119,10 @@ class AdaptiveDrafts {
 
   double rate_of(SeqId seq) const;
 
+  // Whether a text that begins now is worth seeing along its prompt, where that has a cost of its
+  // own: as long as drafts were given in some of the last steps, and now and then to try again.
+  bool sees_next();
+
  private:
   static constexpr double kKeepOfOne = 0.9;  // about the last ten proposals of a sequence
   static constexpr double kKeepOfAll = 0.98;
@@ -134,6 +138,12 @@ class AdaptiveDrafts {
   // Steps without drafts after which a sequence gets one while others get many; doubled likewise.
   static constexpr uint32_t kFirstRest = 32;
   static constexpr size_t kFirstTries = 4;  // sequences
+  // Drafts are seldom given where fewer steps than that had some, of about the last twenty.
+  static constexpr double kSeldom = 0.1;
+  static constexpr double kKeepOfSteps = 0.95;
+  // Texts between two that are seen then; doubled by each that changes nothing.
+  static constexpr uint32_t kFirstUnseen = 8;
+  static constexpr uint32_t kMostUnseen = 64;
   // Proposals whose fate is to be known before more than one text is read for drafts.
   static constexpr uint32_t kFewProposals = 16;
 
@@ -186,7 +196,10 @@ class AdaptiveDrafts {
   uint32_t depth_ = 0;   // of the step at hand
   uint64_t unread_ = 0;  // that had to be read in it
   uint32_t judged_ = 0;  // proposals, up to kFewProposals
-  double gained_ = 0;    // of the time without drafts, by the slots that were found best
+  double given_ = 1;     // share of the steps that had drafts, of those that could have had some
+  uint32_t unseen_ = 0;  // texts since the last that was seen
+  uint32_t between_ = kFirstUnseen;
+  double gained_ = 0;  // of the time without drafts, by the slots that were found best
   AnswerLengths lengths_;
   ReadingCost reading_;
   uint32_t waited_ = 0;

@@ -9,6 +9,7 @@
 
 #include <tenon/extensions/draft_head.h>
 #include <tenon/extensions/model_runner_block.h>
+#include <tenon/extensions/prompt_states.h>
 #include <tenon/model_runner.h>
 #include <tenon/sdk/drafter/adaptive_drafts.h>
 #include <tenon/sdk/drafter/kept_path.h>
@@ -67,6 +68,9 @@ class HeadDrafts {
     drafts_ = TreeDrafts(host, shape, head_hidden_);
   }
 
+  HeadDrafts(const HeadDrafts&) = delete;
+  HeadDrafts& operator=(const HeadDrafts&) = delete;
+
   Status bind(const ModelShape& target, HiddenLayersOut& wanted) {
     width_ = uint64_t{target.hidden} * layers_.size();
     std::copy(layers_.begin(), layers_.end(), wanted.layers.begin());
@@ -76,8 +80,9 @@ class HeadDrafts {
 
   void begin(SeqId seq, SeqId parent) {
     const auto from = sequences_.find(parent);
-    const KeptStates kept = from == sequences_.end() ? KeptStates() : from->second;
-    sequences_.insert_or_assign(seq, kept);
+    const Text text =
+        from == sequences_.end() ? Text{.is_seen = adaptive_.sees_next()} : from->second;
+    sequences_.insert_or_assign(seq, text);
     adaptive_.begin(seq);
   }
   void end(SeqId seq) {
@@ -88,8 +93,8 @@ class HeadDrafts {
 
   void observe(std::span<const HiddenView> hidden) {
     for (const HiddenView& view : hidden) {
-      const auto kept = sequences_.find(view.seq);
-      if (kept != sequences_.end()) kept->second.add(view, width_);
+      const auto text = sequences_.find(view.seq);
+      if (text != sequences_.end()) text->second.states.add(view, width_);
     }
   }
 
@@ -99,7 +104,7 @@ class HeadDrafts {
       offered[i] = room_for(requests[i], *runner_, max_draft_tokens_);
       if (offered[i] > 0 && !has_states(requests[i])) offered[i] = 0;
       if (offered[i] == 0) continue;
-      const uint64_t read = sequences_[requests[i].seq].read();
+      const uint64_t read = sequences_[requests[i].seq].states.read();
       unread_[i] = std::min(requests[i].history.size() - 1 - read, most_unread_);
     }
     adaptive_.choose(requests, offered, unread_);
@@ -108,7 +113,7 @@ class HeadDrafts {
   Status draft(std::span<const DraftRequest> requests, std::span<DraftOut> drafts) {
     Status status = draft_all(requests, drafts);
     for (const DraftRequest& request : requests) {
-      if (status.ok()) sequences_[request.seq].forget_before(request.history.size());
+      if (status.ok()) sequences_[request.seq].states.forget_before(request.history.size());
     }
     return status;
   }
@@ -120,12 +125,24 @@ class HeadDrafts {
 
   void measured(const DraftStepCost& cost) { adaptive_.measured(cost); }
 
+  const void* extension(std::string_view id) const {
+    return id == kPromptStates ? &prompt_states_ : nullptr;
+  }
+
  private:
+  struct Text {
+    KeptStates states = {};
+    bool is_seen = true;  // along its prompt
+  };
+
   // Whether the states of all that the head has not read are here. After a prefix that was shared
   // they are not; but another sequence may let the head read it, and windows move on.
   bool has_states(const DraftRequest& request) {
     const size_t known = request.history.size();
-    KeptStates& kept = sequences_[request.seq];
+    Text& text = sequences_[request.seq];
+    KeptStates& kept = text.states;
+    // A head that reads whole texts can read none of those whose prompt it has not seen.
+    if (!text.is_seen && most_unread_ == UINT64_MAX) return false;
     if (known < 2 || kept.reaches(known)) return known >= 2;
     if (!kept.asks_again(known)) return false;
     kept.found(runner_->computed(request.seq, request.history.subspan(1)), known);
@@ -262,7 +279,7 @@ class HeadDrafts {
   // A row for the tokens that the head has not read, with the target's states before each of them.
   bool add_first(const DraftRequest& request) {
     if (who_.empty()) rows_.clear();
-    KeptStates& kept = sequences_[request.seq];
+    KeptStates& kept = sequences_[request.seq].states;
     const std::span<const TokenId> tokens = request.history.subspan(1);
     if (tokens.empty()) return false;
     const uint32_t read = runner_->computed(request.seq, tokens);
@@ -325,7 +342,13 @@ class HeadDrafts {
   uint64_t head_hidden_ = 0;  // of the head's own
   uint64_t most_unread_ = UINT64_MAX;
   AdaptiveDrafts adaptive_;
-  std::unordered_map<SeqId, KeptStates> sequences_;
+  std::unordered_map<SeqId, Text> sequences_;
+  const PromptStates prompt_states_{.self = this, .wanted = [](void* self, SeqId seq) noexcept {
+                                      const auto& sequences =
+                                          static_cast<HeadDrafts*>(self)->sequences_;
+                                      const auto text = sequences.find(seq);
+                                      return text == sequences.end() || text->second.is_seen;
+                                    }};
   std::vector<uint64_t> unread_;  // [requests]
   std::vector<RunnerRow> rows_, drawn_;
   std::vector<uint32_t> who_;  // [rows] index of the request
