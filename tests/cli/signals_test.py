@@ -79,7 +79,8 @@ class Signals(unittest.TestCase):
         self.assertIn("cancelled", {request["finish"] for request in report["requests"]})
 
     def test_bench_shows_the_repetitions_that_it_made(self):
-        process = self.start("bench", "--prompt-tokens", 8, "--decode-tokens", 2, "--repeat", 1000,
+        # One takes milliseconds: on a fast processor a thousand of short ones end before the signal.
+        process = self.start("bench", "--prompt-tokens", 128, "--decode-tokens", 2, "--repeat", 1000,
                              "--limit-seconds", 0, "--json")
         self.wait_for_processor_time(process, 2)
         report = json.loads(self.end(process, signal.SIGTERM)[0])
