@@ -16,6 +16,7 @@ namespace tenon {
 
 // `const PromptStates*`
 inline constexpr std::string_view kPromptStates = "prompt_states/1";
+// What a drafter offers that wants to see some prompts and not others.
 struct PromptStates {
   void* self = nullptr;  // first argument
   // Asked once of each sequence, after Drafter::begin: whether Drafter::observe is to show the
