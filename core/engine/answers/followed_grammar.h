@@ -41,6 +41,10 @@ class FollowedGrammar {
   bool ends() const { return binds() && !model_has_ends_ && matcher_->is_finished(); }
 
  private:
+  // Follows drafts as far as it allows them, and says how many; the matcher is to be rolled back by
+  // as many. Only where it binds.
+  uint32_t take(std::span<const TokenId> drafts);
+
   std::optional<grammar::Matcher> matcher_;
   bool model_has_ends_ = true;  // tokens that end an answer of the request
 };
