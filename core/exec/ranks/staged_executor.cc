@@ -57,6 +57,9 @@ class StagedExecutor final : public ExecutorAround {
     if (waits_) static_cast<void>(collect(step_id_));
   }
 
+  // Those of a stage are of its own layers alone.
+  bool scores_entries() const override { return false; }
+
   // Takes part whatever happens, so that nobody waits for a stage that failed.
   Status launch(const BatchView& batch) override {
     const uint32_t rank = ranks_.rank();
