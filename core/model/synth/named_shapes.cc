@@ -128,6 +128,8 @@ constexpr NamedShape kShapes[] = {
      "79.7 B parameters, 3.9 B a token; gated delta rules in 36 of 48 layers, GQA 16:2, 10 of 512 "
      "experts and a shared one",
      recurrent_shapes::qwen3_next_80b_a3b},
+    {"qwen3.5-4b", "4.21 B parameters; gated delta rules in 24 of 32 layers, GQA 16:4, tied",
+     recurrent_shapes::qwen3_5_4b},
     {"qwen3.5-9b", "8.95 B parameters; gated delta rules in 24 of 32 layers, GQA 16:4",
      recurrent_shapes::qwen3_5_9b},
     {"qwen3.5-35b-a3b",

@@ -107,6 +107,17 @@ std::string qwen3_next_80b_a3b() {
     "bos_token_id":151643,"eos_token_id":151645})";
 }
 
+std::string qwen3_5_4b() {
+  return R"({"architectures":["Qwen3_5ForCausalLM"],"model_type":"qwen3_5_text",
+    "hidden_act":"silu","hidden_size":2560,"intermediate_size":9216,"num_hidden_layers":32,
+    "num_attention_heads":16,"num_key_value_heads":4,"head_dim":256,"vocab_size":248320,
+    "max_position_embeddings":262144,"rms_norm_eps":1e-6,"full_attention_interval":4,
+    "rope_parameters":{"rope_type":"default","rope_theta":10000000.0,
+    "partial_rotary_factor":0.25},"linear_conv_kernel_dim":4,"linear_num_key_heads":16,
+    "linear_num_value_heads":32,"linear_key_head_dim":128,"linear_value_head_dim":128,
+    "tie_word_embeddings":true,"eos_token_id":248044})";
+}
+
 std::string qwen3_5_9b() {
   return R"({"architectures":["Qwen3_5ForCausalLM"],"model_type":"qwen3_5_text",
     "hidden_act":"silu","hidden_size":4096,"intermediate_size":12288,"num_hidden_layers":32,

@@ -11,6 +11,7 @@ std::string mamba2_2_7b();
 std::string granite4_h_micro();
 std::string granite4_h_tiny();
 std::string qwen3_next_80b_a3b();
+std::string qwen3_5_4b();
 std::string qwen3_5_9b();
 std::string qwen3_5_35b_a3b();
 std::string lfm2_1_2b();
