@@ -77,6 +77,8 @@ class Walk {
   }
   bool from_beside() const { return from_ == beside_; }
   bool to_beside() const { return next_ == ends_.size(); }
+  // No row of this step reads what goes to `to`.
+  bool at_rest() const { return done_ + 1 == part_.rows && !to_beside(); }
   bool more() const { return done_ < part_.rows; }
   uint32_t row() const { return part_.first_row + done_; }
   void advance() {
@@ -178,6 +180,7 @@ class CpuStates {
         scan_channels(task, beside, slice);
       }
     }
+    kernels_.end_streams();
     return Status();
   }
 
@@ -334,6 +337,7 @@ class CpuStates {
       one.c = one.b + uint64_t{layer.groups} * layer.state;
       one.from = walk.from();
       one.to = walk.to();
+      one.at_rest = walk.at_rest();
       one.y = static_cast<float*>(task.call.out) + row * layer.inner() + head * uint64_t{layer.dim};
       kernels_.scan_head(one);
     }
@@ -415,6 +419,7 @@ class CpuStates {
       one.from_stride = walk.from_beside() ? kernels_.delta_columns : layer.dim;
       one.to = walk.to();
       one.to_stride = walk.to_beside() ? kernels_.delta_columns : layer.dim;
+      one.at_rest = walk.at_rest();
       one.y = static_cast<float*>(task.call.out) + row * layer.inner() + column;
       kernels_.scan_delta(one);
     }

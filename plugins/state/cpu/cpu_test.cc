@@ -62,7 +62,9 @@ class OneLayer {
  public:
   static constexpr uint32_t kSlots = 12, kRows = 24, kSequences = 4;
 
-  OneLayer(const Sizes& sizes, const CpuFeatures& isa, uint32_t slices)
+  // `lines`: states begin where a cache line does. They need not be aligned to more than their
+  // numbers, and are not elsewhere.
+  OneLayer(const Sizes& sizes, const CpuFeatures& isa, uint32_t slices, bool lines = false)
       : sizes_(sizes), slices_(slices) {
     host_.facts.cpu = isa;
     kernel_ = std::make_unique<PluginInstance<StateKernel>>("cpu", host_);
@@ -90,18 +92,21 @@ class OneLayer {
     layer_.state_kind = kNames[static_cast<size_t>(sizes.kind)];
     const std::vector<uint32_t> dims = sizes.dims();
     std::copy(dims.begin(), dims.end(), layer_.state_dims);
-    layer_.state_offset = 4;  // states need not be aligned to more than their numbers
+    layer_.state_offset = lines ? 0 : sizeof(float);
     layer_.state_bytes = sizes.floats() * sizeof(float);
     group_.kind = KvKind::recurrent;
     model_.layer_count = model_.group_count = 1;
     model_.groups = &group_;
     model_.layers = &layer_;
-    slot_floats_ = sizes.floats() + 2;
-    memory_ = numbers(kSlots * slot_floats_, 6);
+    constexpr uint64_t kLine = 64 / sizeof(float);
+    slot_floats_ = lines ? (sizes.floats() + kLine - 1) / kLine * kLine : sizes.floats() + 2;
+    memory_ = numbers(kSlots * slot_floats_ + kLine, 6);
+    slots_ = memory_.data();
+    while (lines && reinterpret_cast<uintptr_t>(slots_) % 64 != 0) ++slots_;
   }
 
   Status bind() {
-    storage_ = {reinterpret_cast<std::byte*>(memory_.data()), slot_floats_ * sizeof(float)};
+    storage_ = {reinterpret_cast<std::byte*>(slots_), slot_floats_ * sizeof(float)};
     const std::span<const TensorView> of_layer = views_;
     Status status = kernel()->bind({.model = &model_,
                                     .groups = {&kGroup, 1},
@@ -153,7 +158,7 @@ class OneLayer {
   }
 
   const float* state(BlockId slot) const {
-    return memory_.data() + static_cast<uint64_t>(slot) * slot_floats_ + 1;
+    return slots_ + static_cast<uint64_t>(slot) * slot_floats_ + layer_.state_offset / sizeof(float);
   }
   StateKernel* kernel() { return kernel_->get(); }
   LayerShape& layer() { return layer_; }
@@ -213,6 +218,7 @@ class OneLayer {
   StateStorage storage_;
   uint64_t slot_floats_ = 0;
   std::vector<float> memory_;
+  float* slots_ = nullptr;  // in memory_
   std::vector<uint64_t> plan_, workspace_;
 };
 
@@ -396,6 +402,31 @@ TEST(States, cuts_ends_and_slices_change_no_bit) {
       return std::equal(whole.state(one), whole.state(one) + sizes.floats(), cut.state(other));
     };
     EXPECT_TRUE(same_state(1, 7) && same_state(2, 9) && same_state(3, 10));
+  }
+}
+
+// Where a state that no row reads again is written past the caches, which takes whole lines.
+TEST(States, states_at_whole_lines_have_the_bits_of_those_that_begin_anywhere) {
+  for (const Sizes& sizes :
+       {Sizes{.heads = 4, .dim = 6, .state = 32, .width = 1},
+        Sizes{.kind = Kind::gated_delta, .heads = 2, .dim = 128, .state = 9, .width = 1},
+        Sizes{.kind = Kind::gated_delta, .heads = 2, .dim = 64, .state = 16, .decays = 16}}) {
+    for (const CpuFeatures isa : {kCpuPortable, kCpuAvx2, kCpuAvx512, kCpuNeon}) {
+      if (!detect_cpu_features().has_all(isa)) continue;
+      SCOPED_TRACE(std::to_string(sizes.dim) + " " + std::string(cpu_isa_name(isa)));
+      OneLayer lines(sizes, isa, 2, true), anywhere(sizes, isa, 2);
+      ASSERT_TRUE(lines.bind().ok() && anywhere.bind().ok());
+      for (const std::vector<OneLayer::Part>& step :
+           {std::vector<OneLayer::Part>{{1, {kNoBlock, 1}, {0, 1}}, {4, {kNoBlock, 6}, {0, 4}}},
+            {{3, {1, 2, 3}, {1, 3, 4}}, {1, {6, 7}, {4, 5}}, {2, {1, 4, 5}, {1, 2, 3}}}}) {
+        EXPECT_EQ(lines.run(step, 0), anywhere.run(step, 0));
+      }
+      for (const BlockId slot : {1, 2, 3, 4, 5, 6, 7}) {
+        EXPECT_TRUE(std::equal(lines.state(slot), lines.state(slot) + sizes.floats(),
+                               anywhere.state(slot)))
+            << slot;
+      }
+    }
   }
 }
 

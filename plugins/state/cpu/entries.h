@@ -4,6 +4,7 @@
 #include <tenon/sdk/simd.h>
 
 #include <cmath>
+#include <cstdint>
 
 #include "plugins/state/cpu/kernels.h"
 
@@ -38,10 +39,25 @@ void convolve(const Convolution& row, uint32_t first, uint32_t last) {
   }
 }
 
+// A state at rest is read again when all weights have been: it only pushes others out of the caches,
+// and a line that is written whole need not be read before.
+template <bool streams>
+inline void store_state(float* to, F32 value, uint32_t count) {
+  if constexpr (streams) {
+    simd::stream(to, value);
+  } else {
+    store_up_to(to, value, count);
+  }
+}
+// Whether rows of `stride` from there on are whole vectors, each at its place.
+inline bool whole_vectors(const float* to, uint64_t stride) {
+  return reinterpret_cast<uintptr_t>(to) % sizeof(F32) == 0 && stride % kLanes == 0;
+}
+
 // Rows of a head's state that are worked on side by side: one alone would wait for its own sums.
 constexpr uint32_t kSideBySide = 4;
 
-template <uint32_t rows>
+template <uint32_t rows, bool streams>
 inline void scan_rows(const HeadRow& head, uint32_t p) {
   F32 input[rows], sums[rows];
   for (uint32_t r = 0; r < rows; ++r) {
@@ -57,7 +73,7 @@ inline void scan_rows(const HeadRow& head, uint32_t p) {
       const uint64_t at = uint64_t{p + r} * head.state + n;
       const F32 old = head.from == nullptr ? simd::zero() : load_up_to(head.from + at, left);
       const F32 kept = simd::fma(decay, old, simd::mul(input[r], b));
-      store_up_to(head.to + at, kept, left);
+      store_state<streams>(head.to + at, kept, left);
       sums[r] = simd::fma(kept, c, sums[r]);
     }
   }
@@ -66,10 +82,17 @@ inline void scan_rows(const HeadRow& head, uint32_t p) {
   }
 }
 
-void scan_head(const HeadRow& head) {
+template <bool streams>
+inline void scan_all_rows(const HeadRow& head) {
   uint32_t p = 0;
-  for (; p + kSideBySide <= head.dim; p += kSideBySide) scan_rows<kSideBySide>(head, p);
-  for (; p < head.dim; ++p) scan_rows<1>(head, p);
+  for (; p + kSideBySide <= head.dim; p += kSideBySide) scan_rows<kSideBySide, streams>(head, p);
+  for (; p < head.dim; ++p) scan_rows<1, streams>(head, p);
+}
+
+void scan_head(const HeadRow& head) {
+  const bool streams =
+      head.at_rest && head.to != head.from && whole_vectors(head.to, head.state);
+  streams ? scan_all_rows<true>(head) : scan_all_rows<false>(head);
 }
 
 void scan_channels(const ChannelRow& row) {
@@ -119,7 +142,7 @@ inline DeltaColumns load_columns(Load load) {
 }
 
 // `whole`: there are columns for all vectors.
-template <bool whole>
+template <bool whole, bool streams>
 inline void scan_columns(const DeltaRow& row) {
   const auto left = [&](uint32_t i) { return whole ? kLanes : row.count - i * kLanes; };
   const uint32_t vectors = whole ? kDeltaVectors : (row.count + kLanes - 1) / kLanes;
@@ -158,7 +181,7 @@ inline void scan_columns(const DeltaRow& row) {
     for (uint32_t i = 0; i < kDeltaVectors; ++i) {
       if (i >= vectors) break;
       const F32 kept = simd::fma(k, change.of[i], simd::mul(decay, before.of[i]));
-      store_up_to(to + i * kLanes, kept, left(i));
+      store_state<streams>(to + i * kLanes, kept, left(i));
       sum.of[i] = simd::fma(q, kept, sum.of[i]);
     }
   }
@@ -168,7 +191,13 @@ inline void scan_columns(const DeltaRow& row) {
 }
 
 void scan_delta(const DeltaRow& row) {
-  row.count == kDeltaVectors* kLanes ? scan_columns<true>(row) : scan_columns<false>(row);
+  if (row.count != kDeltaVectors * kLanes) {
+    scan_columns<false, false>(row);
+  } else if (row.at_rest && row.to != row.from && whole_vectors(row.to, row.to_stride)) {
+    scan_columns<true, true>(row);
+  } else {
+    scan_columns<true, false>(row);
+  }
 }
 
 constexpr KernelSet kernel_set(const char* name) {
@@ -178,7 +207,8 @@ constexpr KernelSet kernel_set(const char* name) {
           .scan_channels = &scan_channels,
           .set_length = &set_length,
           .scan_delta = &scan_delta,
-          .delta_columns = kDeltaVectors * kLanes};
+          .delta_columns = kDeltaVectors * kLanes,
+          .end_streams = [] { simd::end_streams(); }};
 }
 
 }  // namespace

@@ -29,6 +29,7 @@ struct HeadRow {
   float* y = nullptr;           // [dim]
   uint32_t dim = 0;
   uint32_t state = 0;
+  bool at_rest = false;  // no row of this step reads `to`
 };
 
 // Channels of Mamba: to = exp(delta · a) · from + delta · x · b, y = Σ to·c + d · x.
@@ -65,6 +66,7 @@ struct DeltaRow {
   uint64_t to_stride = 0;
   uint32_t keys = 0;
   uint32_t count = 0;
+  bool at_rest = false;  // no row of this step reads `to`
 };
 
 struct KernelSet {
@@ -76,6 +78,8 @@ struct KernelSet {
   void (*set_length)(float* x, uint32_t count, float length) = nullptr;
   void (*scan_delta)(const DeltaRow& row) = nullptr;
   uint32_t delta_columns = 0;  // that scan_delta works on side by side
+  // States at rest are written past the caches. To be called before others may read them.
+  void (*end_streams)() = nullptr;
 };
 
 extern const KernelSet kPortableKernels;

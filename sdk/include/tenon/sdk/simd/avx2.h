@@ -42,6 +42,10 @@ inline constexpr uint32_t kRegisters = 16;
 [[gnu::always_inline]] inline F32 load_first(const float* from, uint32_t count) noexcept {
   return _mm256_maskload_ps(from, first_lanes(count));
 }
+[[gnu::always_inline]] inline void stream(float* to, F32 value) noexcept {
+  _mm256_stream_ps(to, value);
+}
+[[gnu::always_inline]] inline void end_streams() noexcept { _mm_sfence(); }
 [[gnu::always_inline]] inline void store_first(float* to, F32 value, uint32_t count) noexcept {
   _mm256_maskstore_ps(to, first_lanes(count), value);
 }
