@@ -158,7 +158,8 @@ class OneLayer {
   }
 
   const float* state(BlockId slot) const {
-    return slots_ + static_cast<uint64_t>(slot) * slot_floats_ + layer_.state_offset / sizeof(float);
+    return slots_ + static_cast<uint64_t>(slot) * slot_floats_ +
+           layer_.state_offset / sizeof(float);
   }
   StateKernel* kernel() { return kernel_->get(); }
   LayerShape& layer() { return layer_; }
@@ -422,8 +423,8 @@ TEST(States, states_at_whole_lines_have_the_bits_of_those_that_begin_anywhere) {
         EXPECT_EQ(lines.run(step, 0), anywhere.run(step, 0));
       }
       for (const BlockId slot : {1, 2, 3, 4, 5, 6, 7}) {
-        EXPECT_TRUE(std::equal(lines.state(slot), lines.state(slot) + sizes.floats(),
-                               anywhere.state(slot)))
+        EXPECT_TRUE(
+            std::equal(lines.state(slot), lines.state(slot) + sizes.floats(), anywhere.state(slot)))
             << slot;
       }
     }

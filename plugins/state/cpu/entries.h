@@ -39,8 +39,8 @@ void convolve(const Convolution& row, uint32_t first, uint32_t last) {
   }
 }
 
-// A state at rest is read again when all weights have been: it only pushes others out of the caches,
-// and a line that is written whole need not be read before.
+// A state at rest is read again when all weights have been: it only pushes others out of the
+// caches, and a line that is written whole need not be read before.
 template <bool streams>
 inline void store_state(float* to, F32 value, uint32_t count) {
   if constexpr (streams) {
@@ -90,8 +90,7 @@ inline void scan_all_rows(const HeadRow& head) {
 }
 
 void scan_head(const HeadRow& head) {
-  const bool streams =
-      head.at_rest && head.to != head.from && whole_vectors(head.to, head.state);
+  const bool streams = head.at_rest && head.to != head.from && whole_vectors(head.to, head.state);
   streams ? scan_all_rows<true>(head) : scan_all_rows<false>(head);
 }
 

@@ -9,9 +9,9 @@
 // kernels likewise: templates in an anonymous namespace, raw pointers, no standard-library calls.
 // Each set defines F32, Mask, kLanes, kRegisters (vector registers) and
 //   zero set1 load store load_first store_first          *_first: the first n lanes, rest zero
-//   stream end_streams                                   store whole aligned lines that are not read
-//                                                        soon, past the caches; then, before others
-//                                                        may read them, end_streams()
+//   stream end_streams                                   whole aligned lines past the caches, for
+//                                                        what is not read soon; end_streams()
+//                                                        before others may read it
 //   add sub mul div fma(a,b,c)=a*b+c min max round       min/max: the second where one is NaN
 //   reduce_add reduce_max first                          fixed trees; lane 0
 //   less(a,b) select(mask, yes, no) lane_numbers

@@ -42,7 +42,9 @@ inline constexpr uint32_t kRegisters = 32;
   if (count > 2) value = vld1q_lane_f32(from + 2, value, 2);
   return value;
 }
-[[gnu::always_inline]] inline void stream(float* to, F32 value) noexcept { store(to, value); }
+[[gnu::always_inline]] inline void stream(float* to, F32 value) noexcept {
+  store(to, value);
+}
 [[gnu::always_inline]] inline void end_streams() noexcept {}
 [[gnu::always_inline]] inline void store_first(float* to, F32 value, uint32_t count) noexcept {
   if (count >= 4) return vst1q_f32(to, value);

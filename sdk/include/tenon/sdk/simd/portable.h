@@ -42,7 +42,9 @@ inline constexpr uint32_t kRegisters = 16;
   for (uint32_t i = 0; i < kLanes && i < count; ++i) value[i] = from[i];
   return value;
 }
-[[gnu::always_inline]] inline void stream(float* to, F32 value) noexcept { store(to, value); }
+[[gnu::always_inline]] inline void stream(float* to, F32 value) noexcept {
+  store(to, value);
+}
 [[gnu::always_inline]] inline void end_streams() noexcept {}
 [[gnu::always_inline]] inline void store_first(float* to, F32 value, uint32_t count) noexcept {
   for (uint32_t i = 0; i < kLanes && i < count; ++i) to[i] = value[i];
