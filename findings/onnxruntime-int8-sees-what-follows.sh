@@ -8,7 +8,8 @@
 #
 # Seen on 2026-11-30 (Python 3.11, x86-64, onnx 1.23.2), a model whose logits follow from one token alone, largest
 # error of the first position's logits (they go to 1.8):
-#   [5] alone 0.023   [5, 6, 8] 0.024   [5, 6, 7], where 7 has a large activation, 0.888   [5, 6, 8] next to [7, 6, 8] 0.888
+#   [5] alone 0.023   [5, 6, 8] 0.024   [5, 6, 7], where 7 has a large activation, 0.888
+#   [5, 6, 8] next to [7, 6, 8] 0.888
 #   the most likely token after each of 63 tokens, alone and before token 7: 27 differ
 # Fails where that is no longer so.
 set -euo pipefail
