@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # MLX-LM 0.32.2 decodes with a draft model to the same tokens as without one, until a layer with a sliding window
-# (Gemma 3, gpt-oss, OLMo 3, Cohere 2) has seen a window's length. From then on rejected drafts are not taken back: the
+# (every second one here, five of six in Gemma 3) has seen a window's length. From then on rejected drafts are not taken back: the
 # cache of such a layer can no longer be trimmed, trim_prompt_cache then trims none of the layers, and answers 0 instead
 # of an error. Everything that follows is computed behind tokens that are not in the text. Whether the cache can be
 # trimmed is asked once, before the prompt, when it still can. With a window of 512 or 1024 a short test shows nothing.

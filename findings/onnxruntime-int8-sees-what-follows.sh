@@ -3,8 +3,8 @@
 # scale of activations for a whole tensor: all positions of all prompts that are computed together. So the logits of a
 # position depend on what comes after it and on the other prompts of a batch, by far more than rounding where
 # one token has a large activation, as the first token, line ends or marks have in language models. A model that is
-# causal is not, once quantised: a prompt computed at once and the same prompt token by token disagree, a perplexity
-# of a text looks ahead, verified drafts are other than plain decoding, and a test with one prompt shows none of it.
+# causal is not, once quantised: a prompt computed at once and the same prompt token by token disagree, and so do a
+# prompt alone and in a batch. A test with prompts that have no such token shows none of it.
 #
 # Seen on 2026-11-30 (Python 3.11, x86-64, onnx 1.23.2), a model whose logits follow from one token alone, largest
 # error of the first position's logits (they go to 1.8):

@@ -1,10 +1,9 @@
 #!/usr/bin/env bash
 # SGLang 0.5.23 (--tool-call-parser minimax-m2) takes every argument that may be null for null, whatever the model
-# wrote: the value of a parameter whose schema is {"anyOf": [{"type": "string"}, {"type": "null"}]}, {"type":
-# ["string", "null"]} or an enum with null in it is dropped, whole and in streams. pydantic writes Optional[str] that
-# way, so for most tools of programs in Python all optional arguments are lost, and nothing is said. MiniMax's models
-# write values without types, which is why the schema is asked; --tool-call-parser glm45 and qwen3_coder have the same
-# to do and keep the value.
+# wrote: the value of a parameter whose schema is {"anyOf": [{"type": "string"}, {"type": "null"}]} is dropped, whole
+# and in streams. pydantic writes Optional[str] that way, so for most tools of programs in Python all optional
+# arguments are lost, and nothing is said. MiniMax's models write values without types, which is why the schema is
+# asked; --tool-call-parser glm45 and qwen3_coder have the same to do and keep the value.
 #
 # Seen on 2026-11-30 (Python 3.11, x86-64, pydantic 2.14.4), arguments of the same call of
 # search(city: str, region: Optional[str] = None, limit: Optional[int] = None) with Springfield, Illinois and 5:

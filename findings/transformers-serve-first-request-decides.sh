@@ -1,10 +1,9 @@
 #!/usr/bin/env bash
 # transformers 5.24.0: "transformers serve --continuous-batching" samples all requests as the first one asked, until
-# the server is restarted. temperature, top_p and logit_bias of later requests have no effect, a stop string has none
-# in any request, and no answer says so; without the option they are followed. If a load test or a health check with
-# temperature 0 comes first, everybody gets greedy answers; if a chat comes first, an evaluation with temperature 0 is
-# sampled; a bias that the first client asked for is in everybody's answers. --help and the documentation of the option
-# speak of throughput alone.
+# the server is restarted. temperature and logit_bias of later requests have no effect, a stop string has none in any
+# request, and no answer says so, nor does --help; without the option they are followed. If a load test or a health
+# check with temperature 0 comes first, everybody gets greedy answers; if a chat comes first, an evaluation with
+# temperature 0 is sampled; a bias that the first client asked for is in everybody's answers.
 #
 # Seen on 2026-11-30 (Python 3.11, x86-64, torch 2.15.0; torch and its CUDA libraries are a download of 3 GB), a model
 # that says the alphabet and now and then leaves a letter out, eight letters after "a":
@@ -13,7 +12,7 @@
 #   temperature 1                     sampled                      sampled               bcdefghi or another
 #   temperature 1, bias of 100 for x  xxxxxxxx xxxxxxxx            xxxxxxxx xxxxxxxx     xxxxxxxx
 #   without the option                bcdefghi bcdefghi            sampled               bcd
-# Fails where that is no longer so. The K/V cache is kept small, since on a processor it takes all memory otherwise.
+# Fails where that is no longer so. The options of the K/V cache keep it from taking most of the machine's memory.
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
