@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# lm-format-enforcer 0.11.3 holds answers to other things than their JSON schema says. A list without maxItems ends after
-# 20 items: then only "]" is allowed, so that whoever extracts names or rows from a text gets twenty of them, as valid
-# JSON (minItems or maxItems beyond 20 lifts it). additionalProperties: true allows none where there are properties.
+# lm-format-enforcer 0.11.3 holds answers to other things than their JSON schema says. A list without maxItems ends
+# after 20 items: then only "]" is allowed, so that whoever extracts names or rows from a text gets twenty of them, as
+# valid JSON (minItems beyond 20 lifts it). additionalProperties: true allows none where there are properties.
 # minimum and maximum have no effect. oneOf of a number and a text allows neither, only an object. A text of an enum
 # that has to be written with an escape (it has a quote or a line end in it) cannot be chosen.
 # There is no warning of any of it; llguidance 1.9.1 takes the valid answers.

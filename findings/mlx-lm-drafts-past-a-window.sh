@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# MLX-LM 0.32.2 decodes with a draft model to the same tokens as without one, until a layer with a sliding window
-# (every second one here, five of six in Gemma 3) has seen a window's length. From then on rejected drafts are not taken back: the
-# cache of such a layer can no longer be trimmed, trim_prompt_cache then trims none of the layers, and answers 0 instead
-# of an error. Everything that follows is computed behind tokens that are not in the text. Whether the cache can be
-# trimmed is asked once, before the prompt, when it still can. With a window of 512 or 1024 a short test shows nothing.
+# MLX-LM 0.32.2 decodes with a draft model to the same tokens as without one, until a layer with a sliding window (five
+# of six in Gemma 3) has seen a window's length. From then on rejected drafts are not taken back: the cache of such a
+# layer can no longer be trimmed, trim_prompt_cache then trims none of the layers, and answers 0 instead of an error.
+# Everything that follows is computed behind tokens that are not in the text. Whether the cache can be trimmed is asked
+# once, before the prompt, when it still can. With a window of 512 or 1024 a short test shows nothing.
 #
 # Seen on 2026-11-30 (Python 3.11, x86-64), small Gemma 3 models of random weights, window 16, 3 drafts a step, place of
 # the first token that differs from plain greedy decoding:
