@@ -158,11 +158,13 @@ struct Texts {
   double prompt_row = 0.02;  // of the target, in steps of one row
   double read = 0.005;       // the drafter's
   double acceptance = 0.8, row = 0.02, pass = 0.05;
+  double states = 0.0;  // of the target's time for a prompt, to show them
 };
 
 // How much faster they are done than without drafts.
 double gain(const Texts& texts, uint32_t count) {
   AdaptiveDrafts drafts(true, false);
+  drafts.seeing_takes(texts.states, UINT64_MAX);
   std::mt19937 random{5};
   std::uniform_real_distribution<double> uniform{0.0, 1.0};
   const auto time_of = [&](double rows) { return 1e6 * (1.0 + texts.row * rows); };
@@ -180,14 +182,15 @@ double gain(const Texts& texts, uint32_t count) {
   for (SeqId seq = 0; seq < count; ++seq) {
     drafts.begin(seq);
     std::vector<TokenId> text(texts.prompt + texts.answer + 1);
+    const bool is_seen = drafts.sees_next();
     const double prompt = 1e6 * texts.prompt_row * texts.prompt;
-    spend(texts.prompt, true, prompt, 0.0);
+    spend(texts.prompt, true, prompt * (is_seen ? 1 + texts.states : 1), 0.0);
     plain += prompt + (texts.answer - 1) * time_of(1);
     uint64_t read = 0;
     for (uint32_t got = 1; got < texts.answer;) {
       const std::span<const TokenId> history(text.data(), texts.prompt + got);
       const DraftRequest request{.seq = seq, .history = history, .max_tokens = 0, .key = {}};
-      uint32_t offered = std::min(4u, texts.answer - got - 1);
+      uint32_t offered = is_seen ? std::min(4u, texts.answer - got - 1) : 0;
       const uint64_t unread = history.size() - read;
       drafts.choose({&request, 1}, {&offered, 1}, {&unread, 1});
       uint32_t kept = 0;
@@ -217,6 +220,20 @@ TEST(NeverLoses, what_it_costs_to_read_a_prompt) {
           EXPECT_GE(gain(texts, 40), 0.98) << prompt << " tokens, then " << answer << ", reading "
                                            << read << ", acceptance " << acceptance;
         }
+      }
+    }
+  }
+}
+
+// A head whose drafts save a little sees no prompts that take more than that.
+TEST(NeverLoses, what_it_costs_to_see_a_prompt) {
+  for (const uint32_t prompt : {30, 300, 3000}) {
+    for (const uint32_t answer : {10, 50, 300}) {
+      for (const double acceptance : {0.2, 0.3, 0.4, 0.5, 0.9}) {
+        const Texts texts{
+            .prompt = prompt, .answer = answer, .acceptance = acceptance, .states = 0.17};
+        EXPECT_GE(gain(texts, 300), 0.98)
+            << prompt << " tokens, then " << answer << ", acceptance " << acceptance;
       }
     }
   }

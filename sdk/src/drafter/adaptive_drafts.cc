@@ -81,7 +81,7 @@ void AdaptiveDrafts::choose(std::span<const DraftRequest> requests, std::span<ui
     if (best == 0) collect(requests, available_);
   }
   if (best > 0) pause_ = kFirstPause, waited_ = 0;
-  if (!gains_.empty()) given_ = kKeepOfSteps * given_ + (best > 0 ? 1 - kKeepOfSteps : 0);
+  if (!gains_.empty()) note_gain(rows, best > 0);
   const bool probe = best == 0 && !gains_.empty() && due();
   std::fill(offered.begin(), offered.end(), 0u);
   if (probe) return give_tries(unread, offered);
@@ -89,8 +89,18 @@ void AdaptiveDrafts::choose(std::span<const DraftRequest> requests, std::span<ui
   if (best > 0) try_rested(requests, available_, unread, offered);
 }
 
+void AdaptiveDrafts::note_gain(double rows, bool given) {
+  const auto follow = [](double& value, double seen) {
+    value = kKeepOfSteps * value + (1 - kKeepOfSteps) * seen;
+  };
+  const auto could = std::ranges::count_if(available_, [](uint32_t slots) { return slots > 0; });
+  follow(given_, given ? 1 : 0);
+  follow(saving_, gained_ * times_.of(rows, 0) / static_cast<double>(could));
+  follow(saving_known_, 1);
+}
+
 bool AdaptiveDrafts::sees_next() {
-  if (!adaptive_ || given_ > kSeldom) {
+  if (!adaptive_ || (given_ > kSeldom && pays_to_see())) {
     unseen_ = 0;
     between_ = kFirstUnseen;
     return true;
@@ -99,6 +109,14 @@ bool AdaptiveDrafts::sees_next() {
   unseen_ = 0;
   between_ = std::min(2 * between_, kMostUnseen);
   return true;
+}
+
+bool AdaptiveDrafts::pays_to_see() const {
+  const double prompt = lengths_.usual_prompt();
+  if (judged_ < kFewProposals || saving_known_ == 0 || prompt == 0) return true;
+  const double cost =
+      seeing_ * reading_.of_prompt(prompt) + reading_.of(std::min(prompt, most_read_));
+  return saving_ / saving_known_ * lengths_.usual() > cost;
 }
 
 bool AdaptiveDrafts::leave_unread(std::span<const DraftRequest> requests,
@@ -113,7 +131,8 @@ bool AdaptiveDrafts::leave_unread(std::span<const DraftRequest> requests,
   bool some = false;
   for (size_t i = 0; i < unread.size(); ++i) {
     if (offered[i] == 0 || unread[i] <= kUsualLag) continue;
-    const bool pays = reading_.of(unread[i]) <= saved * lengths_.left(requests[i].seq);
+    const bool pays =
+        reading_.of(static_cast<double>(unread[i])) <= saved * lengths_.left(requests[i].seq);
     if (pays && ++read <= most) continue;
     offered[i] = 0;
     some = true;

@@ -1,6 +1,7 @@
 #include <tenon/sdk/drafter/missed_text.h>
 
 #include <algorithm>
+#include <numeric>
 
 namespace tenon::sdk {
 namespace {
@@ -25,13 +26,21 @@ void AnswerLengths::see(SeqId seq, size_t known) {
 void AnswerLengths::end(SeqId seq) {
   const auto found = running_.find(seq);
   if (found == running_.end()) return;
-  const double length = static_cast<double>(found->second.known - found->second.began);
+  const auto [began, known] = found->second;
+  const auto length = static_cast<double>(known - began), prompt = static_cast<double>(began);
   running_.erase(found);
   if (ended_.size() < kKept) {
     ended_.push_back(length);
+    prompts_.push_back(prompt);
   } else {
-    ended_[next_++ % kKept] = length;
+    ended_[next_ % kKept] = length;
+    prompts_[next_++ % kKept] = prompt;
   }
+}
+
+double AnswerLengths::mean(const std::vector<double>& lengths) {
+  if (lengths.empty()) return 0;
+  return std::accumulate(lengths.begin(), lengths.end(), 0.0) / static_cast<double>(lengths.size());
 }
 
 double AnswerLengths::left(SeqId seq) const {
@@ -61,8 +70,8 @@ void ReadingCost::learn(const DraftStepCost& cost, uint64_t rows, double usual_n
   }
 }
 
-double ReadingCost::of(uint64_t rows) const {
-  return static_cast<double>(rows) * (row_ns_ > 0 ? row_ns_ : kOfPrompt * prompt_row_ns_);
+double ReadingCost::of(double rows) const {
+  return rows * (row_ns_ > 0 ? row_ns_ : kOfPrompt * prompt_row_ns_);
 }
 
 }  // namespace tenon::sdk

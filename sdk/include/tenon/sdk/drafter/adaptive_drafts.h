@@ -120,8 +120,15 @@ class AdaptiveDrafts {
   double rate_of(SeqId seq) const;
 
   // Whether a text that begins now is worth seeing along its prompt, where that has a cost of its
-  // own: as long as drafts were given in some of the last steps, and now and then to try again.
+  // own: as long as drafts were given in some of the last steps, and save more of a usual text than
+  // seeing and reading its prompt takes. And now and then to try again.
   bool sees_next();
+  // What is seen of a prompt takes this share of the target's time for it, and then so many of its
+  // tokens are read, at most.
+  void seeing_takes(double share, uint64_t most_read) {
+    seeing_ = share;
+    most_read_ = static_cast<double>(most_read);
+  }
 
  private:
   static constexpr double kKeepOfOne = 0.9;  // about the last ten proposals of a sequence
@@ -164,6 +171,10 @@ class AdaptiveDrafts {
   // What the draft after the first `depth` - 1 brings, `before` being what the one before it did.
   double gain_of(SeqId seq, uint32_t depth, double rate, double before) const;
 
+  // After a step that could have had drafts.
+  void note_gain(double rows, bool given);
+  bool pays_to_see() const;
+
   // How many of the best slots make the most tokens a second.
   size_t best_count(double rows);
 
@@ -197,6 +208,10 @@ class AdaptiveDrafts {
   uint64_t unread_ = 0;  // that had to be read in it
   uint32_t judged_ = 0;  // proposals, up to kFewProposals
   double given_ = 1;     // share of the steps that had drafts, of those that could have had some
+  // Of the time of such a step, for each sequence that could have had drafts; and of how many steps
+  // that is known, in the same measure.
+  double saving_ = 0, saving_known_ = 0;
+  double seeing_ = 0, most_read_ = 0;
   uint32_t unseen_ = 0;  // texts since the last that was seen
   uint32_t between_ = kFirstUnseen;
   double gained_ = 0;  // of the time without drafts, by the slots that were found best

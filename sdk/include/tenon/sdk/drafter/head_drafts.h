@@ -75,6 +75,9 @@ class HeadDrafts {
     width_ = uint64_t{target.hidden} * layers_.size();
     std::copy(layers_.begin(), layers_.end(), wanted.layers.begin());
     wanted.count = static_cast<uint32_t>(layers_.size());
+    // Without states from there on, one row of a prompt alone goes through all of the last layer.
+    const bool late = layers_.back() + 1 >= target.layer_count;
+    adaptive_.seeing_takes(late ? 1.0 / std::max(target.layer_count, 1u) : 0.0, most_unread_);
     return {};
   }
 
@@ -94,7 +97,8 @@ class HeadDrafts {
   void observe(std::span<const HiddenView> hidden) {
     for (const HiddenView& view : hidden) {
       const auto text = sequences_.find(view.seq);
-      if (text != sequences_.end()) text->second.states.add(view, width_);
+      if (text == sequences_.end() || never_drafts(text->second)) continue;
+      text->second.states.add(view, width_);
     }
   }
 
@@ -135,14 +139,16 @@ class HeadDrafts {
     bool is_seen = true;  // along its prompt
   };
 
+  // A head that reads whole texts can read none of those whose prompt it has not seen.
+  bool never_drafts(const Text& text) const { return !text.is_seen && most_unread_ == UINT64_MAX; }
+
   // Whether the states of all that the head has not read are here. After a prefix that was shared
   // they are not; but another sequence may let the head read it, and windows move on.
   bool has_states(const DraftRequest& request) {
     const size_t known = request.history.size();
     Text& text = sequences_[request.seq];
     KeptStates& kept = text.states;
-    // A head that reads whole texts can read none of those whose prompt it has not seen.
-    if (!text.is_seen && most_unread_ == UINT64_MAX) return false;
+    if (never_drafts(text)) return false;
     if (known < 2 || kept.reaches(known)) return known >= 2;
     if (!kept.asks_again(known)) return false;
     kept.found(runner_->computed(request.seq, request.history.subspan(1)), known);

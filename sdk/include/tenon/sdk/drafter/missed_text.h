@@ -21,6 +21,9 @@ class AnswerLengths {
   // Of answers that were longer, what they had more; else, and a little always, as much as there is
   // already.
   double left(SeqId seq) const;
+  // Of the answers that have ended, and of what was before them; 0 as long as there are none.
+  double usual() const { return mean(ended_); }
+  double usual_prompt() const { return mean(prompts_); }
 
  private:
   static constexpr size_t kKept = 64;
@@ -29,8 +32,10 @@ class AnswerLengths {
   struct Answer {
     size_t began = 0, known = 0;  // tokens
   };
+  static double mean(const std::vector<double>& lengths);
+
   std::unordered_map<SeqId, Answer> running_;
-  std::vector<double> ended_;  // the last kKept lengths
+  std::vector<double> ended_, prompts_;  // of the last kKept
   size_t next_ = 0;
 };
 
@@ -40,9 +45,11 @@ class ReadingCost {
   // `rows` were read in a step of which the drafter took so long, `usual_ns` of it for its drafts.
   void learn(const DraftStepCost& cost, uint64_t rows, double usual_ns);
   // Of so many rows, in nanoseconds.
-  double of(uint64_t rows) const;
-  bool may_try(uint64_t rows) const { return of(rows) <= saved_ns_; }
-  void tried(uint64_t rows) { saved_ns_ -= of(rows); }
+  double of(double rows) const;
+  // What the target takes for as many rows of a prompt.
+  double of_prompt(double rows) const { return rows * prompt_row_ns_; }
+  bool may_try(uint64_t rows) const { return of(static_cast<double>(rows)) <= saved_ns_; }
+  void tried(uint64_t rows) { saved_ns_ -= of(static_cast<double>(rows)); }
 
  private:
   // Of all time, for tries.
