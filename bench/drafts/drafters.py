@@ -3,7 +3,7 @@
 the first, second, … draft is kept, and the processor time of drafting and of a step with drafts as shares
 of a step without. Prints the rows of a table in Markdown.
 
-    bench/drafts/drafters.py [--tenon build/dev/bin/tenon] [--works prose,copying,code]
+    bench/drafts/drafters.py [--tenon build/dev/bin/tenon] [--works prose,code,chat,copying]
                                [--tokens 96] [--pieces 8] [--rounds 3] [--drafts 4]
 
 Counts follow from the files alone. Processor time is that of whole processes on one thread, less that of
@@ -78,7 +78,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     listed = lambda text: text.split(",")
     parser.add_argument("--tenon", type=pathlib.Path, default=ROOT / "build/dev/bin/tenon")
-    parser.add_argument("--works", type=listed, default=["prose", "code", "copying"])
+    parser.add_argument("--works", type=listed, default=["prose", "code", "chat", "copying"])
     parser.add_argument("--drafters", type=listed, default=list(HEADS))
     parser.add_argument("--tokens", type=int, default=96)
     parser.add_argument("--pieces", type=int, default=8)
