@@ -4,13 +4,17 @@
 //
 // A few thousand draws a case as a test. TENON_TEST_DRAWS=1000000 makes as many (docs/experiments/
 // 005-drafters.md has what came of it), TENON_TEST_DRAWS_SEED=3 others.
+// TENON_TEST_DRAWS_CASES="eagle3;eagle3, tree" and TENON_TEST_DRAWS_WAYS="all stages" leave the
+// other ones out.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tests/support/models/host_executors.h"
@@ -31,6 +35,18 @@ constexpr uint32_t kCounted = 3;  // tokens of a text that drafts take part in: 
 uint64_t number(const char* variable, uint64_t otherwise) {
   const char* text = std::getenv(variable);
   return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
+}
+
+// Whether `name` is among those that the variable lists, or all are.
+bool is_wanted(const char* variable, std::string_view name) {
+  const char* text = std::getenv(variable);
+  if (text == nullptr) return true;
+  for (std::string_view left = text; !left.empty();) {
+    const size_t end = std::min(left.find(';'), left.size());
+    if (left.substr(0, end) == name) return true;
+    left.remove_prefix(std::min(end + 1, left.size()));
+  }
+  return false;
 }
 
 // Counts of what was drawn in one place after one thing, of two samples.
@@ -194,8 +210,10 @@ class DraftDraws : public test::RecurrentPipelinesOn {
     const uint64_t wanted = number("TENON_TEST_DRAWS", kDraws) / kCounted;
     const uint64_t seed = number("TENON_TEST_DRAWS_SEED", 2) << 40;
     for (const Way& way : kWays) {
+      if (!is_wanted("TENON_TEST_DRAWS_WAYS", way.name)) continue;
       const Texts alone = texts({}, way, wanted, seed, nullptr);
       for (size_t i = 0; i < cases.size(); ++i) {
+        if (!is_wanted("TENON_TEST_DRAWS_CASES", cases[i].name)) continue;
         uint64_t kept = 0;
         const Texts drafted = texts(cases[i].overrides, way, wanted, seed + ((i + 1) << 34), &kept);
         compare(cases[i], way, alone, drafted, kept);

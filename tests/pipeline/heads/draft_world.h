@@ -66,7 +66,19 @@ enum class Promise : uint8_t {
 
 class DraftWorlds : public RecurrentPipelinesOn {
  protected:
-  DraftWorlds() : RecurrentPipelinesOn(host_executors()) {}
+  DraftWorlds() : RecurrentPipelinesOn(executors()) {}
+
+  // TENON_TEST_WORKERS=1 is faster on a busy machine, where workers wait for each other.
+  static ExecutorFactories executors() {
+    const char* said = std::getenv("TENON_TEST_WORKERS");
+    ExecutorFactories made = host_executors();
+    if (said == nullptr) return made;
+    const auto workers = static_cast<uint32_t>(std::strtoul(said, nullptr, 10));
+    made["cpu"] = [workers](const HostFacts& host) {
+      return make_cpu_executor({workers, host.cpu});
+    };
+    return made;
+  }
 
   // What drafts in a world, and of the model: the tokens that prompts have, and how it is read.
   virtual Overrides drafter(Dice& dice) = 0;
@@ -243,9 +255,15 @@ class DraftWorlds : public RecurrentPipelinesOn {
     static constexpr const char* kRows[] = {"20", "33", "64", "64"};
     const std::string scheduler = dice.one_of(kSchedulers);
     const std::string manager = kManagers[dice.below(4)];
+    const std::string sequences = std::to_string(1 + dice.below(8)), rows = dice.one_of(kRows);
     Overrides world = {"scheduler.plugin=" + scheduler, "kv_cache.plugin=" + manager,
-                       "limits.max_sequences=" + std::to_string(1 + dice.below(8)),
-                       std::string("limits.max_batch_tokens=") + dice.one_of(kRows)};
+                       "limits.max_sequences=" + sequences, "limits.max_batch_tokens=" + rows};
+    // Budgets that follow what steps cost would cut drafts by the clock, and with them what is
+    // drawn.
+    const bool cuts = scheduler == "chunked" || scheduler == "fair";
+    if (cuts && promise_ == Promise::greedy) {
+      world.push_back("scheduler.options.step_tokens=" + rows);
+    }
     if (scheduler == "continuous" && dice.once_in(2)) {
       world.push_back("scheduler.options.chunk_tokens=" + std::to_string(1 + dice.below(9)));
     }
