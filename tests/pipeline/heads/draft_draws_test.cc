@@ -17,7 +17,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tests/support/models/host_executors.h"
+#include "tests/support/models/chosen_executors.h"
 #include "tests/support/models/random_head.h"
 #include "tests/support/models/recurrent_pipelines.h"
 
@@ -130,7 +130,7 @@ class DraftDraws : public test::RecurrentPipelinesOn {
  protected:
   using Texts = std::vector<std::vector<TokenId>>;
 
-  DraftDraws() : RecurrentPipelinesOn(test::host_executors()) {}
+  DraftDraws() : RecurrentPipelinesOn(test::chosen_executors()) {}
 
   struct Case {
     std::string name;

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "core/grammar/grammar.h"
-#include "tests/support/models/host_executors.h"
+#include "tests/support/models/chosen_executors.h"
 #include "tests/support/models/random_head.h"
 #include "tests/support/models/recurrent_pipelines.h"
 
@@ -66,19 +66,7 @@ enum class Promise : uint8_t {
 
 class DraftWorlds : public RecurrentPipelinesOn {
  protected:
-  DraftWorlds() : RecurrentPipelinesOn(executors()) {}
-
-  // TENON_TEST_WORKERS=1 is faster on a busy machine, where workers wait for each other.
-  static ExecutorFactories executors() {
-    const char* said = std::getenv("TENON_TEST_WORKERS");
-    ExecutorFactories made = host_executors();
-    if (said == nullptr) return made;
-    const auto workers = static_cast<uint32_t>(std::strtoul(said, nullptr, 10));
-    made["cpu"] = [workers](const HostFacts& host) {
-      return make_cpu_executor({workers, host.cpu});
-    };
-    return made;
-  }
+  DraftWorlds() : RecurrentPipelinesOn(chosen_executors()) {}
 
   // What drafts in a world, and of the model: the tokens that prompts have, and how it is read.
   virtual Overrides drafter(Dice& dice) = 0;
