@@ -2,13 +2,12 @@
 """Embeds a small head in a larger one, as `tenon model synth --grow` does with its target: the grown head
 drafts for the grown target what the small one drafts for the small target, at the cost of its new size.
 
-    bench/drafts/grow_head.py HEAD TARGET OUT [--intermediate N] [--states 1,3,6] [--float]
+    bench/drafts/grow_head.py HEAD TARGET OUT [--intermediate N] [--states 1,3,6]
 
 HEAD is a folder of an EAGLE-3 or DSpark head with one layer, such as configs/models/tale-eagle3; TARGET the
 grown model's folder, whose hidden size and heads the layer takes; OUT the folder that is written.
 --states reads more of the target's states than the head does, and heeds only those: a program may want
-three. --float writes F32. Everything that is added is zero, and norms are scaled by what zeros take from
-a mean.
+three. Everything that is added is zero, and norms are scaled by what zeros take from a mean.
 """
 import argparse
 import array
@@ -19,6 +18,7 @@ import sys
 
 
 def read(path):
+    """Shapes and the bits of BF16 numbers."""
     data = path.read_bytes()
     size = struct.unpack("<Q", data[:8])[0]
     tensors = {}
@@ -28,26 +28,23 @@ def read(path):
         if entry["dtype"] != "BF16":
             raise SystemExit(f"{path}: {name} is {entry['dtype']}; heads in BF16 are grown")
         begin, end = entry["data_offsets"]
-        bits = array.array("H", data[8 + size + begin:8 + size + end])
-        values = struct.unpack(f"<{len(bits)}f", array.array("I", (n << 16 for n in bits)).tobytes())
-        tensors[name] = (entry["shape"], values)
+        tensors[name] = (entry["shape"], array.array("H", data[8 + size + begin:8 + size + end]))
     return tensors
 
 
-def write(path, tensors, wide):
-    header, at, parts = {"__metadata__": {"format": "pt"}}, 0, []
-    for name, (shape, values) in tensors.items():
-        data = array.array("f", values)
-        if not wide:  # to the nearest, ties to even
-            bits = array.array("I", data.tobytes())
-            data = array.array("H", ((n + 0x7FFF + (n >> 16 & 1)) >> 16 for n in bits))
-        parts.append(data.tobytes())
-        header[name] = {"dtype": "F32" if wide else "BF16", "shape": shape,
-                        "data_offsets": [at, at + len(parts[-1])]}
-        at += len(parts[-1])
+def write(path, tensors):
+    header, at = {"__metadata__": {"format": "pt"}}, 0
+    for name, (shape, data) in tensors.items():
+        size = len(data) * data.itemsize
+        header[name] = {"dtype": "BF16" if data.typecode == "H" else "F32", "shape": shape,
+                        "data_offsets": [at, at + size]}
+        at += size
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
-    path.write_bytes(struct.pack("<Q", len(text)) + text + b"".join(parts))
+    with path.open("wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text)
+        for _, data in tensors.values():
+            data.tofile(file)
 
 
 class Growth:
@@ -87,34 +84,35 @@ class Growth:
             "kv": lambda: self.blocks(range(self.kv_heads), self.dim, self.dim, self.grown_kv),
         }[name]()
 
-    def vector(self, values, factor=1.0):
-        return [self.grown], [factor * value for value in values] + [0.0] * (self.grown - self.hidden)
+    def vector(self, bits):
+        """A norm in F32, which BF16 would round."""
+        values = array.array("f", array.array("I", (n << 16 for n in bits)).tobytes())
+        factor = (self.hidden / self.grown) ** 0.5
+        return [self.grown], array.array("f", [factor * value for value in values] +
+                                         [0.0] * (self.grown - self.hidden))
 
-    def matrix(self, values, rows, columns):
+    def matrix(self, bits, rows, columns):
         (row_places, row_count), (column_places, width) = rows, columns
-        lines = [array.array("f", bytes(4 * width)) for _ in range(row_count)]
+        grown = array.array("H", bytes(2 * row_count * width))
         for i, row in enumerate(row_places):
             for j, column in enumerate(column_places):
-                lines[row][column] = values[i * len(column_places) + j]
-        joined = array.array("f")
-        for line in lines:
-            joined.extend(line)
-        return [row_count, width], joined
+                grown[row * width + column] = bits[i * len(column_places) + j]
+        return [row_count, width], grown
 
-    def tensor(self, name, shape, values, reads):
+    def tensor(self, name, shape, bits, reads):
         last = name.removesuffix(".weight").rsplit(".", 1)[-1]
         axes = {"fc": ("hidden", "states"), "q_proj": ("heads", reads), "k_proj": ("kv", reads),
                 "v_proj": ("kv", reads), "o_proj": ("hidden", "heads"), "gate_proj": ("inner", "hidden"),
                 "up_proj": ("inner", "hidden"), "down_proj": ("hidden", "inner")}
         if last in axes:
-            return self.matrix(values, *(self.axis(axis) for axis in axes[last]))
+            return self.matrix(bits, *(self.axis(axis) for axis in axes[last]))
         if name == "confidence_head.proj.weight":  # reads the state, and what the token before is
             rest = shape[1] - self.hidden
             places = list(range(self.hidden)) + list(range(self.grown, self.grown + rest))
-            return self.matrix(values, self.identity(1, 1), (places, self.grown + rest))
+            return self.matrix(bits, self.identity(1, 1), (places, self.grown + rest))
         if shape == [self.hidden] and "norm" in last:
-            return self.vector(values, (self.hidden / self.grown) ** 0.5)
-        return shape, values
+            return self.vector(bits)
+        return shape, bits
 
 
 def main():
@@ -124,7 +122,6 @@ def main():
     parser.add_argument("out", type=pathlib.Path)
     parser.add_argument("--intermediate", type=int, help="default: the target's")
     parser.add_argument("--states", type=lambda text: [int(n) for n in text.split(",")])
-    parser.add_argument("--float", action="store_true")
     options = parser.parse_args()
     config = json.loads((options.head / "config.json").read_text())
     target = json.loads((options.target / "config.json").read_text())
@@ -143,7 +140,7 @@ def main():
     if "target_hidden_size" in config:
         config["target_hidden_size"] = growth.grown
     options.out.mkdir(parents=True)
-    write(options.out / "model.safetensors", grown, options.float)
+    write(options.out / "model.safetensors", grown)
     (options.out / "config.json").write_text(json.dumps(config, indent=1) + "\n")
     return 0
 
