@@ -2,6 +2,24 @@
 find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
 find_package(spdlog REQUIRED)
+add_library(tenon_spdlog INTERFACE)
+add_library(tenon::spdlog ALIAS tenon_spdlog)
+if(TENON_SMALL)
+  # Compiled into the room that uses it: the distribution's library needs libstdc++ of the compiler that
+  # it was built with, and a wheel would bring it along (docs/decisions/190-…).
+  find_package(fmt REQUIRED)
+  target_compile_definitions(tenon_spdlog INTERFACE SPDLOG_FMT_EXTERNAL)
+  target_link_libraries(tenon_spdlog INTERFACE fmt::fmt-header-only Threads::Threads)
+else()
+  target_link_libraries(tenon_spdlog INTERFACE spdlog::spdlog)
+endif()
+# Where a build is small, the one function of GCC 12's libstdc++ that GCC 11's has not is ours
+# (core/base/threads/older_wait.cc).
+function(tenon_older_wait target)
+  if(TENON_SMALL AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+    target_link_options(${target} PRIVATE -Wl,--wrap=_ZNSt18condition_variable4waitERSt11unique_lockISt5mutexE)
+  endif()
+endfunction()
 find_package(nlohmann_json REQUIRED)
 find_package(Eigen3 3.4 REQUIRED NO_MODULE)
 find_package(Boost 1.74 REQUIRED COMPONENTS filesystem)
