@@ -13,24 +13,28 @@ set(TENON_ROOMS_NOT_HOT hub hub_pull request plugin config jinja server_paramete
                         server_trace client workload llm_open)
 
 # Where size counts (TENON_SMALL, decision 151), these rooms and those that work once per comparison, plan
-# or model are compiled for size.
+# or model are compiled for size, unless they are shared with what was tested (decision 191).
 set(TENON_ROOMS_SELDOM compare report capacity conformance pipeline model)
 set(TENON_NOT_HOT -O1)
 # The preset `dev` is compiled to be tested: rooms that neither compute steps nor work on bulk data take
 # less there, too.
 if(TENON_DEVELOPER AND NOT TENON_SANITIZE)
-  list(APPEND TENON_ROOMS_NOT_HOT capacity chat compare evaluate files grammar isolation llm model pipeline
-              server tiers tokenizer transfer)
+  list(APPEND TENON_ROOMS_NOT_HOT capacity compare evaluate llm model pipeline server)
+  if(NOT TENON_SMALL)
+    list(APPEND TENON_ROOMS_NOT_HOT chat files grammar isolation tiers tokenizer transfer)
+  endif()
   if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
     # GCC 12 doubts what it could follow with more of it.
     list(APPEND TENON_NOT_HOT -Wno-error=maybe-uninitialized)
   endif()
 endif()
 if(TENON_SMALL)
+  add_link_options(-Wl,--gc-sections)
+endif()
+if(TENON_SMALL AND NOT TENON_DEVELOPER)
   # A section for each function: the linker leaves out what nothing uses.
   set(TENON_NOT_HOT -Os -ffunction-sections -fdata-sections)
   list(APPEND TENON_ROOMS_NOT_HOT ${TENON_ROOMS_SELDOM})
-  add_link_options(-Wl,--gc-sections)
 endif()
 
 function(tenon_target_defaults target)
