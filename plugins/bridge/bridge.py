@@ -5,6 +5,7 @@ answer is a tuple: ("", result), or (what went wrong,)."""
 
 import importlib.util
 import inspect
+import operator
 import sys
 import traceback
 from collections import namedtuple
@@ -82,9 +83,18 @@ def _answer(body):
     try:
         return ("", body())
     except BaseException as fault:  # nothing may cross the boundary
-        last = traceback.extract_tb(fault.__traceback__)
-        place = f" ({last[-1].filename}:{last[-1].lineno})" if last else ""
+        # Where the plugin was: what it was given wrong comes to light here.
+        own = _answer.__code__.co_filename
+        theirs = [one for one in traceback.extract_tb(fault.__traceback__) if one.filename != own]
+        place = f" ({theirs[-1].filename}:{theirs[-1].lineno})" if theirs else ""
         return (f"{type(fault).__name__}: {fault}{place}",)
+
+
+def _token(given, method):
+    try:
+        return operator.index(given)
+    except TypeError:
+        raise TypeError(f"{method} gave {given!r}, which is no token") from None
 
 
 class SchedulerBridge:
@@ -112,7 +122,7 @@ class DrafterBridge:
     def propose(self, seq, history, most):
         def guess(tokens):
             proposed = self._propose(seq, tokens, most)
-            return [] if proposed is None else [int(token) for token in proposed][:most]
+            return [] if proposed is None else [_token(token, "propose") for token in proposed][:most]
         return _answer(lambda: self._with(history, guess))
 
     def begin(self, seq, parent):
@@ -154,7 +164,7 @@ class SamplerBridge:
     def draw(self, seq, logits, history, *key):
         def body():
             with logits, history, logits.cast("f") as row, history.cast("i") as tokens:
-                return int(self._sample(Row(seq, row, tokens, *key, self._params.get(seq, {}))))
+                return _token(self._sample(Row(seq, row, tokens, *key, self._params.get(seq, {}))), "sample")
         return _answer(body)
 
 

@@ -123,6 +123,22 @@ class Schedulers(unittest.TestCase):
             return str(fault)
         self.fail(f"it answered: {output}")
 
+    def test_what_a_class_gives_wrong_is_said_where_it_did(self):
+        class Much(ShortestFirst):
+            def plan(self, step):
+                step.advance()
+                for sequence in step.waiting:
+                    step.grant(sequence, "all of it")
+
+        class Word:
+            def sample(self, row):
+                return "king"
+
+        for settings, words in (({"scheduler": Much}, r"'str' object .* \(.*plugin_cases\.py:\d+\)"),
+                                ({"sampler": Word}, "sample gave 'king', which is no token$")):
+            with LLM(**settings) as llm, self.assertRaisesRegex(TenonError, words):
+                llm.generate("Once", PARAMS)
+
     def test_what_is_none_is_refused(self):
         for wrong, words in [(object(), "'plan'"), ("nowhere.py", "no file nowhere.py"), (list, "'plan'")]:
             with self.assertRaises(tenon.InvalidArgumentError) as caught:
