@@ -1,83 +1,121 @@
-// What a program in C++ does with libtenon, for overhead.py: reads works from standard input, and
-// writes how many seconds each took.
+// What a program in C++ does with libtenon, for overhead.py, which loads this as a library and
+// gives it an engine that is open. The calls are those that <tenon/llm.h> makes inline.
 //
-//   batch COUNT TOKENS     so many prompts at once, until all answers are there
-//   stream TOKENS          one prompt, whose answer comes in pieces
-#include <tenon/llm.h>
+// Each work returns how many seconds it took, or -1 after a line that says why, and adds to
+// `busy` the processor time of its own thread.
+#include <tenon/llm_c.h>
 
-#include <chrono>
-#include <cstdlib>
+#include <ctime>
 #include <iostream>
-#include <sstream>
 #include <string>
 #include <vector>
 
 namespace {
 
-using tenon::llm::Call;
-using tenon::llm::Pipeline;
-using tenon::llm::Settings;
-
-[[noreturn]] void fail(const std::string& message) {
-  std::cerr << "direct: " << message << "\n";
-  std::exit(1);
+double seconds(clockid_t clock) {
+  timespec now{};
+  clock_gettime(clock, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
 }
 
-Settings settings(int tokens) {
-  return {{"temperature", "0"}, {"ignore_eos", "true"}, {"max_tokens", std::to_string(tokens)}};
+bool failed(tenon_llm_error* error) {
+  if (error == nullptr) return false;
+  std::cerr << "direct: " << tenon_llm_error_message(error) << "\n";
+  tenon_llm_error_free(error);
+  return true;
 }
 
-void run_batch(Pipeline& pipeline, int count, int tokens) {
-  std::vector<Call> calls;
-  for (int i = 0; i < count; ++i) {
-    auto call = pipeline.submit("The " + std::to_string(i) + ". king", settings(tokens));
-    if (!call) fail(call.error().message);
-    calls.push_back(std::move(*call));
-  }
-  size_t made = 0;
-  for (Call& call : calls) {
-    auto answers = call.wait();
-    if (!answers) fail(answers.error().message);
-    made += answers->front().tokens.size();
-  }
-  if (made != static_cast<size_t>(count) * static_cast<size_t>(tokens)) fail("answers are short");
-}
-
-void run_stream(Pipeline& pipeline, int tokens) {
-  size_t made = 0;
+// What a program keeps of an answer.
+struct Answer {
   std::string text;
-  auto answer =
-      pipeline.generate("The king", settings(tokens), [&](const tenon::llm::Delta& delta) {
-        made += delta.token_count;
-        text += delta.text;
-        return true;
-      });
-  if (!answer) fail(answer.error().message);
-  if (made != static_cast<size_t>(tokens)) fail("the answer is short");
+  std::vector<int32_t> tokens;
+};
+
+class Request {
+ public:
+  Request(const std::string& prompt, int tokens) : tokens_(std::to_string(tokens)) {
+    settings_ = {{"temperature", "0"}, {"ignore_eos", "true"}, {"max_tokens", tokens_.c_str()}};
+    raw_.size = sizeof(raw_);
+    raw_.want = TENON_LLM_ANSWER;
+    raw_.text = prompt.c_str();
+    raw_.text_bytes = prompt.size();
+    raw_.settings = settings_.data();
+    raw_.setting_count = settings_.size();
+  }
+  void stream_into(Answer* answer) {
+    raw_.user = answer;
+    raw_.on_delta = [](void* user, const tenon_llm_delta* delta) {
+      auto* to = static_cast<Answer*>(user);
+      to->text.append(delta->text, delta->text_bytes);
+      to->tokens.insert(to->tokens.end(), delta->tokens, delta->tokens + delta->token_count);
+      return int32_t{0};
+    };
+  }
+  bool submit(tenon_llm* llm, tenon_call** call) {
+    return !failed(tenon_llm_submit(llm, &raw_, call));
+  }
+
+ private:
+  const std::string tokens_;
+  std::vector<tenon_llm_setting> settings_;
+  tenon_llm_request raw_{};
+};
+
+// Waits for the end, and gives the call back.
+bool finish(tenon_call* call, Answer* answer) {
+  tenon_llm_answer found{};
+  found.size = sizeof(found);
+  const bool ended =
+      !failed(tenon_llm_call_wait(call)) && !failed(tenon_llm_call_answer(call, 0, &found));
+  if (ended && answer->tokens.empty()) {
+    answer->text.assign(found.text, found.text_bytes);
+    answer->tokens.assign(found.tokens, found.tokens + found.token_count);
+  }
+  return !failed(tenon_llm_call_release(call)) && ended;
+}
+
+bool run_batch(tenon_llm* llm, int count, int tokens) {
+  std::vector<tenon_call*> calls(static_cast<size_t>(count));
+  for (int i = 0; i < count; ++i) {
+    const std::string prompt = "The " + std::to_string(i) + ". king";
+    if (!Request(prompt, tokens).submit(llm, &calls[static_cast<size_t>(i)])) return false;
+  }
+  size_t made = 0;
+  for (tenon_call* call : calls) {
+    Answer answer;
+    if (!finish(call, &answer)) return false;
+    made += answer.tokens.size();
+  }
+  return made == static_cast<size_t>(count) * static_cast<size_t>(tokens);
+}
+
+bool run_stream(tenon_llm* llm, int tokens) {
+  const std::string prompt = "The king";
+  Answer answer;
+  Request request(prompt, tokens);
+  request.stream_into(&answer);
+  tenon_call* call = nullptr;
+  return request.submit(llm, &call) && finish(call, &answer) &&
+         answer.tokens.size() == static_cast<size_t>(tokens);
+}
+
+template <typename Work>
+double timed(double* busy, const Work& work) {
+  const double began = seconds(CLOCK_MONOTONIC), own = seconds(CLOCK_THREAD_CPUTIME_ID);
+  const bool done = work();
+  *busy += seconds(CLOCK_THREAD_CPUTIME_ID) - own;
+  const double took = seconds(CLOCK_MONOTONIC) - began;
+  return done ? took : -1;
 }
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  if (argc != 3) fail("usage: direct MODEL THREADS (an empty MODEL is the bundled one)");
-  tenon::llm::Options options;
-  options.model = argv[1];
-  options.threads = static_cast<uint32_t>(std::atoi(argv[2]));
-  auto pipeline = Pipeline::open(options);
-  if (!pipeline) fail(pipeline.error().message);
-  for (std::string line; std::getline(std::cin, line);) {
-    std::istringstream words(line);
-    std::string kind;
-    int first = 0, second = 0;
-    words >> kind >> first >> second;
-    const auto begin = std::chrono::steady_clock::now();
-    if (kind == "batch") {
-      run_batch(*pipeline, first, second);
-    } else {
-      run_stream(*pipeline, first);
-    }
-    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-    std::cout << took.count() << std::endl;
-  }
-  return 0;
+// `count` prompts at once, until all answers are there.
+extern "C" double batch(tenon_llm* llm, int count, int tokens, double* busy) {
+  return timed(busy, [&] { return run_batch(llm, count, tokens); });
+}
+
+// One prompt, whose answer comes in pieces.
+extern "C" double stream(tenon_llm* llm, int tokens, double* busy) {
+  return timed(busy, [&] { return run_stream(llm, tokens); });
 }

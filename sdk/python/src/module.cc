@@ -172,6 +172,8 @@ NB_MODULE(_tenon, module) {       // NOLINT: the macro's own form
   nb::class_<Engine>(module, "Engine")
       .def(nb::init<const Opening&>(), WhileUnlocked())
       .def("close", &Engine::close, WhileUnlocked())
+      .def("address",
+           [](const Engine& engine) { return reinterpret_cast<uintptr_t>(engine.handle()); })
       .def("facts", facts_of)
       .def("encode", &Engine::encode, WhileUnlocked())
       .def("decode", decoded);

@@ -1,6 +1,7 @@
 """Answers of the package: those of the program."""
 
 import copy
+import ctypes
 import json
 import pathlib
 import pickle
@@ -15,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import tenon
 from tenon import LLM, SamplingParams, StructuredOutputsParams
+from tenon.opening import PREFIX
 from tenon.program import program
 
 TALES = ["Once upon a time", "The old witch", "There was a king", "A tailor", "In a wood"]
@@ -57,6 +59,18 @@ class Answers(unittest.TestCase):
     def setUpClass(cls):
         cls.llm = LLM()
         cls.addClassCleanup(cls.llm.close)
+
+    def test_code_in_c_asks_the_same_engine(self):
+        class Facts(ctypes.Structure):
+            _fields_ = [("size", ctypes.c_uint32), ("context_tokens", ctypes.c_uint32), ("vocabulary", ctypes.c_uint32),
+                        ("embedding_values", ctypes.c_uint32), ("model", ctypes.c_char_p), ("numerics", ctypes.c_char_p),
+                        ("pipeline_hash", ctypes.c_char_p)]
+        library = ctypes.CDLL(str(next((PREFIX / "lib").rglob("libtenon.so.*"))))
+        library.tenon_llm_get_facts.restype = ctypes.c_void_p
+        facts = Facts(size=ctypes.sizeof(Facts))
+        address = ctypes.c_void_p(self.llm.current_engine().address())
+        self.assertIsNone(library.tenon_llm_get_facts(address, ctypes.byref(facts)))
+        self.assertEqual((facts.context_tokens, facts.pipeline_hash.decode()), (self.llm.max_model_len, self.llm.pipeline_hash))
 
     def test_drawn_requests_get_the_tokens_and_digests_of_the_program(self):
         random_numbers = random.Random(7)
