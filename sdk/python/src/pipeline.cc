@@ -135,11 +135,13 @@ void Engine::close() {
     const std::lock_guard lock(open_mutex());
     if (open_handles().erase(handle_) == 0) return;
   }
+  closed_ = true;
   tenon_llm_error_free(tenon_llm_close(handle_));
 }
 
 tenon_llm* Engine::handle() const {
   check_forks(opened_after_forks_);
+  if (closed_) refuse("the model was closed – open it again");
   return handle_;
 }
 

@@ -3,6 +3,7 @@
 
 #include <tenon/llm_c.h>
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
@@ -42,7 +43,7 @@ class Engine {
 
   // Of one that is closed, nothing.
   void close();
-  // Throws where it was opened before a fork.
+  // Throws where it is closed, or was opened before a fork.
   tenon_llm* handle() const;
   tenon_llm_facts facts() const;
   std::vector<int32_t> encode(const Asked& asked) const;
@@ -52,6 +53,7 @@ class Engine {
 
  private:
   tenon_llm* handle_ = nullptr;
+  std::atomic<bool> closed_ = false;
   const unsigned opened_after_forks_ = forks();
 };
 

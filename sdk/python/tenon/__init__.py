@@ -25,6 +25,7 @@ from .llm import LLM, LoRARequest, Stream, Tokenizer
 from .outputs import (BeamSearchOutput, BeamSearchSequence, CompletionOutput, Delta, EmbeddingOutput,
                       EmbeddingRequestOutput, Logprob, PromptScore, RequestOutput, ScoringOutput, ScoringRequestOutput)
 from .pipeline import Pipeline
+from .pooling_params import PoolingParams
 from .sampling_params import BeamSearchParams, RequestOutputKind, SamplingParams, StructuredOutputsParams
 
 __version__ = _tenon.version()
@@ -52,7 +53,7 @@ def __getattr__(name: str):
 __all__ = ["LLM", "AsyncEngineArgs", "AsyncLLM", "AsyncLLMEngine", "BeamSearchOutput", "BeamSearchParams", "BeamSearchSequence", "BusyError", "Comparison",
            "CompletionOutput", "Delta", "EmbeddingOutput", "EmbeddingRequestOutput", "EngineArgs", "FailedError",
            "FlexibleArgumentParser", "InternalError", "InvalidArgumentError", "LLMEngine", "LoRARequest", "Logprob",
-           "NotFoundError", "OutOfMemoryError", "Pipeline", "PromptScore", "PromptType", "RequestOutput", "RequestOutputKind", "SamplingParams",
+           "NotFoundError", "OutOfMemoryError", "Pipeline", "PoolingParams", "PromptScore", "PromptType", "RequestOutput", "RequestOutputKind", "SamplingParams",
            "ScoringOutput", "ScoringRequestOutput", "Stream", "StructuredOutputsParams", "TenonError", "TextPrompt",
            "TokensPrompt", "Tokenizer", "UnsupportedError", "cleanup_dist_env_and_memory", "compare", "plugins", "pull",
            "set_log_level"]

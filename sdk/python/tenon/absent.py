@@ -83,13 +83,12 @@ MODULES = {
 _ROOTS = ("assets", "benchmarks", "beam_search", "compilation", "config", "connections", "core", "device_allocator",
           "distributed", "engine", "entrypoints", "env_override", "envs", "executor", "forward_context", "inputs", "logger",
           "logging_utils", "logits_process",
-          "lora", "model_executor", "model_inspection", "multimodal", "parser", "platforms", "pooling_params", "profiler", "ray",
+          "lora", "model_executor", "model_inspection", "multimodal", "parser", "platforms", "profiler", "ray",
           "reasoning", "renderers", "scalar_type", "sequence", "spec_decode", "tasks", "tokenizers", "tool_parsers",
           "tracing", "transformers_utils", "triton_utils", "usage", "utils", "v1", "version", "worker")
 # Names that are imported from vLLM.
 NAMES = {
     "GuidedDecodingParams": "StructuredOutputsParams is its newer name",
-    "PoolingParams": "embed takes pooling=… and normalise=…",
     "PoolingRequestOutput": "embed returns EmbeddingRequestOutput",
     "PoolingOutput": "embed returns EmbeddingRequestOutput",
     "initialize_ray_cluster": "`tenon serve` runs one model by several processes (docs/parallel.md)",

@@ -2,13 +2,14 @@
 
 import json
 import os
+import re
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from . import plugins, toml
+from . import checks, plugins, toml
 from .errors import FailedError, InvalidArgumentError
 from .opening import overrides, pipeline_file
 from .program import program
@@ -83,7 +84,9 @@ def compare(base: str | os.PathLike | None, arms: Sequence[str] | Mapping[str, A
         done = subprocess.run([program(), "compare", str(file), "--json", "--quiet", "--out", str(results)],
                               capture_output=True, text=True, check=False, env=environment)
     if done.returncode != 0:
-        raise FailedError(done.stderr.strip().removeprefix("tenon: error: "))
+        # Nobody wrote the file that a line of it could be looked up in.
+        said = re.sub(rf"{re.escape(str(file))}(:\d+)*: ", "", done.stderr.strip())
+        raise FailedError(said.removeprefix("tenon: ").removeprefix("error: "))
     return Comparison(json.loads(done.stdout), results)
 
 
@@ -91,14 +94,13 @@ def _comparison(base, arms, workload, settings, options, sources: Path) -> str:
     """The comparison's TOML file."""
     keys = {"format": 1, "workload": workload, **options}
     if base is not None:
-        base = pipeline_file(os.fspath(base))
+        base = pipeline_file(checks.path(base, "base"))
         keys["base"] = os.path.abspath(base)
     if settings:
         keys["set"] = overrides(settings, sources)
     if not isinstance(arms, Mapping):
-        arms = {text.rsplit("=", 1)[-1]: text for text in arms}
-    sets = {name: overrides(difference, sources) if isinstance(difference, Mapping) else [difference]
-            for name, difference in arms.items()}
+        arms = {str(text).rsplit("=", 1)[-1]: text for text in checks.listed(arms, "arms", "settings, or a dict of them")}
+    sets = {name: _difference(name, difference, sources) for name, difference in arms.items()}
     if any(text.endswith(".plugin=python") for texts in sets.values() for text in texts):
         keys.setdefault("several", True)  # a class is one difference, and takes several keys to name
     lines = [f"{name} = {toml.written(value)}" for name, value in keys.items()]
@@ -107,9 +109,18 @@ def _comparison(base, arms, workload, settings, options, sources: Path) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _difference(name: str, given: Any, sources: Path) -> list[str]:
+    if isinstance(given, str):
+        return [given]
+    if not isinstance(given, Mapping):
+        raise InvalidArgumentError(f"the arm {name!r} is {given!r} – give a setting, as 'scheduler.plugin=static', or a dict")
+    return overrides(given, sources)
+
+
 def _workload(given, scratch: str) -> str:
     if isinstance(given, (str, os.PathLike)):
         return os.path.abspath(given)
     path = Path(scratch) / "prompts.jsonl"
-    path.write_text("".join(json.dumps({"prompt": prompt}) + "\n" for prompt in given))
+    prompts = checks.listed(given, "workload", "prompts, or a file")
+    path.write_text("".join(json.dumps({"prompt": prompt}) + "\n" for prompt in prompts))
     return str(path)

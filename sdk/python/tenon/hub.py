@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Sequence
 
+from . import checks
 from .errors import FailedError, InvalidArgumentError
 from .program import program
 
@@ -20,9 +21,10 @@ def pull(name: str, revision: str | None = None, files: str | Sequence[str] | No
 
     Raises InvalidArgumentError for a name with two revisions, and FailedError with the reason for everything else.
     """
+    name = checks.path(name, "name")
     if revision is not None and "@" in name:
         raise InvalidArgumentError(f"{name!r} names a revision, and so does revision={revision!r} – say one of them")
-    patterns = [files] if isinstance(files, str) else list(files or ())
+    patterns = [files] if isinstance(files, str) else checks.listed(files or [], "files", "patterns, or one pattern")
     flags = [word for pattern in patterns for word in ("--file", pattern)]
     done = subprocess.run([program(), "model", "pull", f"{name}@{revision}" if revision else name, *flags],
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)

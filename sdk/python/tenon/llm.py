@@ -14,6 +14,7 @@ from .errors import BusyError, InvalidArgumentError, UnsupportedError
 from .open_model import LoRARequest, OpenModel, Question, Tokenizer, adapter_setting, nothing_asked
 from .outputs import (BeamSearchOutput, BeamSearchSequence, CompletionOutput, Delta, EmbeddingOutput,
                       EmbeddingRequestOutput, PromptScore, RequestOutput, ScoringOutput, ScoringRequestOutput, shown_text)
+from .pooling_params import normalised
 from .sampling_params import BeamSearchParams, SamplingParams
 
 
@@ -158,6 +159,8 @@ class LLM(OpenModel):
         Beams are ranked by the log probability of the answer / its length to the power `length_penalty`.
         concurrency_limit: how many prompts are searched for at once; None = all that have room.
         """
+        if not isinstance(params, BeamSearchParams):
+            raise InvalidArgumentError(f"params are {params!r} – give BeamSearchParams")
         if params.temperature not in (0.0, 1.0):
             raise UnsupportedError(f"temperature is {params.temperature!r} – beams are searched by the model's own log "
                                    "probabilities – leave it out")
@@ -196,10 +199,10 @@ class LLM(OpenModel):
               tokenization_kwargs: Mapping | None = None) -> list[EmbeddingRequestOutput]:
         """Prompts as vectors. pooling: "last", "mean" or "first"; what is None is as the model's files want it.
 
-        pooling_params and tokenization_kwargs are vLLM's, and refused if they ask for something.
+        pooling_params are vLLM's for the same. tokenization_kwargs are vLLM's, and refused if they ask for something.
         """
-        nothing_asked(pooling_params=pooling_params, tokenization_kwargs=tokenization_kwargs)
-        settings = embedding_settings(pooling, normalise)
+        nothing_asked(tokenization_kwargs=tokenization_kwargs)
+        settings = embedding_settings(pooling, normalised(pooling_params, normalise))
         return [EmbeddingRequestOutput(self._next_id(), EmbeddingOutput(call.values()), question.ids)
                 for question, call in self._values(prompts, _tenon.EMBEDDING, settings, use_tqdm, lora_request)]
 
@@ -211,7 +214,8 @@ class LLM(OpenModel):
         With `others`, as in vLLM: how alike each pair of texts is, by the cosine of their vectors. One prompt is held
         against each of several others, or as many against as many.
         """
-        nothing_asked(pooling_params=pooling_params, tokenization_kwargs=tokenization_kwargs, chat_template=chat_template)
+        nothing_asked(tokenization_kwargs=tokenization_kwargs, chat_template=chat_template)
+        normalised(pooling_params, None)  # a cosine is the same of vectors of any length
         if others is not None:
             return self._alike(_prompts(prompts), _prompts(others), use_tqdm, lora_request)
         return [PromptScore(self._next_id(), question.ids, call.values())
@@ -259,8 +263,9 @@ class LLM(OpenModel):
 
     def _asked(self, questions: list[Question], sampling_params, priority) -> list[Question]:
         turns = _priorities(priority, len(questions))
+        shared: dict[int, list] = {}
         for question, params, turn in zip(questions, _params(sampling_params, len(questions)), turns, strict=True):
-            self._ask_answer(question, params, streams=False, priority=turn)
+            self._ask_answer(question, params, streams=False, priority=turn, shared=shared)
         return questions
 
     def _queue_up(self, questions: list[Question]) -> list[str]:
@@ -386,7 +391,7 @@ def _priorities(given: Any, count: int) -> list[int]:
 
 
 def embedding_settings(pooling: str | None, normalise: bool | None) -> list[tuple[str, str]]:
-    made = [] if pooling is None else [("pooling", pooling)]
+    made = [] if pooling is None else [("pooling", str(pooling))]
     return made if normalise is None else made + [("normalise", "true" if normalise else "false")]
 
 

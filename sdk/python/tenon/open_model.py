@@ -183,15 +183,19 @@ class OpenModel:
         question.text = self.current_engine().decode(question.ids, True)
         return question
 
-    def _ask_answer(self, question: Question, params: SamplingParams | None, streams: bool, priority: int = 0) -> None:
+    def _ask_answer(self, question: Question, params: SamplingParams | None, streams: bool, priority: int = 0,
+                    shared: dict[int, list] | None = None) -> None:
+        """`shared` has the settings of parameters that several questions have, by their `id`."""
         if params is not None and not isinstance(params, SamplingParams):
             raise InvalidArgumentError(f"sampling_params are {params!r} – give SamplingParams, or a list of them")
         question.params = params
-        room = self.max_model_len - len(question.ids)
-        settings = [] if params is None else params.settings(room)
-        if priority:
-            settings.append(("priority", str(priority)))
-        question.asked.settings = settings + adapter_setting(question.lora)
+        settings = None if shared is None else shared.get(id(params))
+        if settings is None:
+            settings = [] if params is None else params.settings(self.max_model_len - len(question.ids))
+            if shared is not None and (params is None or params.max_tokens is not None):
+                shared[id(params)] = settings
+        turn = [("priority", str(priority))] if priority else []
+        question.asked.settings = settings + turn + adapter_setting(question.lora)
         question.asked.streams = streams
 
     def _text_of(self, token: int) -> str | None:
@@ -202,13 +206,14 @@ class OpenModel:
         call.check_end()
         params = question.params
         text_of = self._text_of if params is None or params.detokenize else _no_text
-        outputs = [completion_of(call, i, params, text_of) for i in range(call.answer_count())]
+        answers = [call.answer(i) for i in range(call.answer_count())]
+        outputs = [completion_of(call, i, answer, params, text_of) for i, answer in enumerate(answers)]
         for one in outputs:
             one.lora_request = question.lora
         scored = None
         if params is not None and params.prompt_logprobs is not None:
             scored = PromptLogprobs(question.ids[1:], call.alternatives(None), params.prompt_logprobs, text_of)
-        cached = call.answer(0)["reused_tokens"] if outputs else None
+        cached = answers[0]["reused_tokens"] if answers else None
         return RequestOutput(request_id, question.text, question.ids, scored, outputs, True, lora_request=question.lora,
                              num_cached_tokens=cached)
 
@@ -241,4 +246,4 @@ def _no_text(token: int) -> None:
 
 
 def adapter_setting(lora: Any) -> list[tuple[str, str]]:
-    return [] if lora is None else [("adapter", getattr(lora, "lora_name", lora))]
+    return [] if lora is None else [("adapter", str(getattr(lora, "lora_name", lora)))]

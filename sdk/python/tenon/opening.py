@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from . import _tenon, plugins, toml, vllm_settings
+from . import _tenon, checks, plugins, toml, vllm_settings
 from .errors import InvalidArgumentError, NotFoundError
 
 # Next to the extension, which may not lie next to this file.
@@ -15,20 +15,21 @@ PREFIX = Path(_tenon.__file__).parent / "prefix"
 # Tables of a pipeline file (docs/formats/pipeline-toml.md) that can be given by name.
 TABLES = ("executor", "engine", "scheduler", "kv_cache", "attention", "state", "linear", "limits", "sampler",
            "drafter", "generation", "plugins", "adapters")
+# Of them, those that choose no plugin.
+_WITHOUT_PLUGIN = ("engine", "limits", "generation", "plugins", "adapters")
+
 
 def opening(model: str | os.PathLike | None, pipeline: str | os.PathLike | None, threads: int | None,
             max_calls: int | None, plugin_path: Sequence[str | os.PathLike], settings: Mapping[str, Any],
             digests: bool = False) -> _tenon.Opening:
     made = _tenon.Opening()
-    if model is not None and not isinstance(model, (str, os.PathLike)):
-        raise InvalidArgumentError(f"model is {model!r} – give a path or a name, or nothing for the bundled model")
-    made.model = None if model is None else os.fspath(model)
+    made.model = None if model is None else checks.path(model, "model")
     made.threads = _count(threads, "threads")
     made.max_calls = _count(max_calls, "max_calls")
     made.digests = bool(digests)
-    made.plugin_path = [os.fspath(folder) for folder in plugin_path]
+    made.plugin_path = checks.paths(plugin_path, "plugin_path")
     if pipeline is not None:
-        pipeline = os.fspath(pipeline)
+        pipeline = checks.path(pipeline, "pipeline")
         if "\n" in pipeline:
             made.config_text = pipeline
         else:
@@ -58,7 +59,8 @@ def overrides(settings: Mapping[str, Any], folder: Path | None = None) -> list[s
                        else plugins.in_another_process(name, value, folder))
             made.append(f"{name}.plugin=python")
             made.extend(f"{name}.options.{key}={toml.written(one)}" for key, one in options.items())
-        elif isinstance(value, Mapping):
+        elif name in _WITHOUT_PLUGIN or isinstance(value, Mapping):
+            checks.table(value, name)
             made.extend(f"{name}.{key}={toml.written(one)}" for key, one in _leaves(value))
         else:
             made.append(f"{name}.plugin={toml.written(value)}")
@@ -92,6 +94,7 @@ def pipeline_file(name: str) -> str:
 def _count(value: int | None, name: str) -> int:
     if value is None:
         return 0
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value < 1 << 31:
-        raise InvalidArgumentError(f"{name} is {value!r} – it must be a whole number from 1 on")
-    return value
+    number = checks.count(value, name, 1)
+    if number >= 1 << 31:
+        raise InvalidArgumentError(f"{name} is {value!r} – it must be less than {1 << 31}")
+    return number

@@ -227,11 +227,10 @@ def shown_text(params, text: str) -> str:
     return text if params is None or params.detokenize else ""
 
 
-def completion_of(call, index: int, params, text_of) -> CompletionOutput:
-    """One answer of a call that has ended, which was asked for with `params` (SamplingParams or None)."""
+def completion_of(call, index: int, answer: dict, params, text_of) -> CompletionOutput:
+    """`answer`, one of a call that has ended, which was asked for with `params` (SamplingParams or None)."""
     entries = None if params is None else params.logprobs
     stop_token_ids = () if params is None else params.stop_token_ids
-    answer = call.answer(index)
     tokens = answer["tokens"]
     logprobs = None if entries is None else Logprobs(tokens, call.alternatives(index), entries, text_of)
     reason = answer["stop"]

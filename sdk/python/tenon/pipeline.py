@@ -9,7 +9,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from . import plugins
+from . import checks, plugins
 from .errors import InvalidArgumentError
 from .opening import overrides, pipeline_file
 from .program import program
@@ -32,14 +32,14 @@ class Pipeline:
         self._pipeline, self._model, self._settings = pipeline, model, settings
         with tempfile.TemporaryDirectory() as scratch:
             command = [program(), "config", "explain"]
-            if pipeline is not None and "\n" in os.fspath(pipeline):
+            if pipeline is not None:
+                given = checks.path(pipeline, "pipeline")
                 file = Path(scratch) / "pipeline.toml"
-                file.write_text(os.fspath(pipeline))
-                command.append(str(file))
-            elif pipeline is not None:
-                command.append(pipeline_file(os.fspath(pipeline)))
+                if "\n" in given:
+                    file.write_text(given)
+                command.append(str(file) if "\n" in given else pipeline_file(given))
             if model is not None:
-                command += ["--model", os.fspath(model)]
+                command += ["--model", checks.path(model, "model")]
             for text in overrides(settings, Path(scratch)):
                 command += ["--set", text]
             done = subprocess.run(command, capture_output=True, text=True, check=False, env=plugins.environment())

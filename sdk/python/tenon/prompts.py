@@ -5,7 +5,7 @@ import operator
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from . import _tenon
+from . import _tenon, checks
 from .errors import InvalidArgumentError, UnsupportedError
 
 
@@ -14,7 +14,7 @@ def is_one_prompt(given: Any) -> bool:
     if isinstance(given, (str, Mapping)):
         return True
     given = _as_list(given)
-    return bool(given) and all(_is_id(one) for one in given)
+    return bool(given) and all(is_id(one) for one in given)
 
 
 def asked_for(prompt: Any) -> _tenon.Asked:
@@ -34,7 +34,7 @@ def asked_for(prompt: Any) -> _tenon.Asked:
     if prompt is None or isinstance(prompt, (bytes, int, float)):
         raise InvalidArgumentError(f"a prompt is {prompt!r} – it must be a text, token ids, or a dict with one of them")
     ids = _as_list(prompt)
-    wrong = next((one for one in ids if not _is_id(one)), None)
+    wrong = next((one for one in ids if not is_id(one)), None)
     if wrong is not None:
         raise InvalidArgumentError(f"a token id is {wrong!r} – it must be a whole number")
     numbers = [operator.index(one) for one in ids]
@@ -61,13 +61,15 @@ def asked_in_chat(messages: Sequence[Mapping], tools: Sequence | None, data: Map
     """A conversation as OpenAI's API has it."""
     if add_generation_prompt and continue_final_message:
         raise InvalidArgumentError("continue_final_message and add_generation_prompt exclude each other")
+    if isinstance(messages, (str, bytes, Mapping)) or not isinstance(messages, Sequence):
+        raise InvalidArgumentError(f"a conversation is {messages!r} – it must be a list of messages")
     asked = _tenon.Asked()
     asked.conversation = _json([_plain(message) for message in messages], "messages")
     if tools:
         if not isinstance(tools, Sequence) or isinstance(tools, str):
             raise InvalidArgumentError(f"tools are {tools!r} – give a list of them, as OpenAI's API has it")
         asked.tools = _json(list(tools), "tools")
-    if data:
+    if checks.table(data, "chat_template_kwargs"):
         asked.template_data = _json(dict(data), "chat_template_kwargs")
     if continue_final_message:
         asked.chat = _tenon.CONTINUE
@@ -78,6 +80,8 @@ def asked_in_chat(messages: Sequence[Mapping], tools: Sequence | None, data: Map
 
 def _plain(message: Mapping) -> dict:
     """Contents of several texts are one text, a line each."""
+    if not isinstance(message, Mapping):
+        raise InvalidArgumentError(f"a message is {message!r} – it must be a dict, with 'role' and 'content'")
     message = dict(message)
     content = message.get("content")
     if isinstance(content, (list, tuple)):
@@ -100,7 +104,7 @@ def _json(value: Any, name: str) -> str:
         raise InvalidArgumentError(f"{name} cannot be written as JSON: {fault}") from None
 
 
-def _is_id(one: Any) -> bool:
+def is_id(one: Any) -> bool:
     return hasattr(one, "__index__") and not isinstance(one, bool)
 
 

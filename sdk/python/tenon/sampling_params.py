@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
 
-from . import absent
+from . import absent, checks
 from .errors import InvalidArgumentError, UnsupportedError
 
 
@@ -47,6 +47,9 @@ class StructuredOutputsParams:
             raise InvalidArgumentError(
                 f"structured outputs have {' and '.join(given) or 'no form'} – give one of json, regex, choice, grammar "
                 "and json_object")
+        for name in ("regex", "grammar"):
+            if getattr(self, name) is not None:
+                checks.text(getattr(self, name), name)
         if self.choice is not None and (isinstance(self.choice, str) or not self.choice
                                         or not all(isinstance(text, str) for text in self.choice)):
             raise InvalidArgumentError(f"choice is {self.choice!r} – it must be a list of texts, one at least")
@@ -134,8 +137,8 @@ class SamplingParams:
         self.top_k = top_k
         self.min_p = min_p
         self.seed = None if seed == -1 else seed  # as in vLLM
-        self.stop = [stop] if isinstance(stop, str) else list(stop or [])
-        self.stop_token_ids = list(stop_token_ids or [])
+        self.stop = [stop] if isinstance(stop, str) else checks.texts(_or_nothing(stop), "stop")
+        self.stop_token_ids = checks.listed(_or_nothing(stop_token_ids), "stop_token_ids", "token ids")
         self.ignore_eos = ignore_eos
         self.max_tokens = max_tokens
         self.min_tokens = min_tokens
@@ -145,10 +148,13 @@ class SamplingParams:
         self.output_kind = output_kind
         self.structured_outputs = structured_outputs
         self.logit_bias = logit_bias
-        self.allowed_token_ids = allowed_token_ids
+        self.allowed_token_ids = (None if allowed_token_ids is None
+                                  else checks.listed(allowed_token_ids, "allowed_token_ids", "token ids"))
         self.extra_args = extra_args
-        self.bad_words = list(bad_words or [])
+        self.bad_words = checks.texts(_or_nothing(bad_words), "bad_words")
         self.detokenize = detokenize
+        if not isinstance(output_kind, RequestOutputKind):
+            raise InvalidArgumentError(f"output_kind is {output_kind!r} – give RequestOutputKind.DELTA or another of its values")
         if self.stop and not detokenize:
             raise InvalidArgumentError(f"stop is {self.stop!r}, but detokenize is {detokenize!r} – stops are looked for in the "
                                        "text – leave one of them out")
@@ -177,8 +183,13 @@ class SamplingParams:
     def _check(self) -> None:
         """What the library would say under another name."""
         for name, value in (("n", self.n), ("seed", self.seed)):
-            if value is not None and (isinstance(value, bool) or not isinstance(value, Integral) or value < (name == "n")):
-                raise InvalidArgumentError(f"{name} is {value!r} – it must be a whole number from {int(name == 'n')} on")
+            if value is not None:
+                checks.count(value, name, int(name == "n"))
+        for name, value in (("logprobs", self.logprobs), ("prompt_logprobs", self.prompt_logprobs)):
+            if value is not None and value != -1:
+                checks.count(value, name, 0)
+        for name, value in (("logit_bias", self.logit_bias), ("extra_args", self.extra_args)):
+            checks.table(value, name)
 
     def settings(self, most_tokens: int) -> list[tuple[str, str]]:
         """Names and values as libtenon has them; `most_tokens` is what fits after the prompt."""
@@ -218,6 +229,10 @@ class SamplingParams:
                                            "StructuredOutputsParams")
             made.append(self.structured_outputs.setting())
         return made + [(name, _written(value)) for name, value in self.parameters.items()]
+
+
+def _or_nothing(given: Any) -> Any:
+    return [] if given is None else given
 
 
 def _asks_nothing(name: str, value: Any) -> bool:

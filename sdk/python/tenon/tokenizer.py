@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from . import _tenon, absent, prompts
+from . import _tenon, absent, checks, prompts
 from .errors import InvalidArgumentError, UnsupportedError
 
 
@@ -53,16 +53,17 @@ class Tokenizer:
         if isinstance(text, str):
             ids = self.encode(text, add_special_tokens)
             return Encoding(input_ids=ids, attention_mask=[1] * len(ids))
-        several = [self.encode(one, add_special_tokens) for one in text]
+        several = [self.encode(one, add_special_tokens) for one in checks.listed(text, "text", "texts, or one text")]
         return Encoding(input_ids=several, attention_mask=[[1] * len(ids) for ids in several])
 
     def decode(self, token_ids: int | Sequence[int], skip_special_tokens: bool = False) -> str:
         """Their text. What is no UTF-8 is shown as U+FFFD."""
-        given = token_ids if isinstance(token_ids, Iterable) else [token_ids]
+        one = not isinstance(token_ids, Iterable) and prompts.is_id(token_ids)
+        given = [token_ids] if one else checks.listed(token_ids, "token_ids", "token ids, or one")
         return self._engine.decode(prompts.asked_for(given).tokens, not skip_special_tokens)
 
     def batch_decode(self, sequences: Iterable[Sequence[int]], skip_special_tokens: bool = False) -> list[str]:
-        return [self.decode(ids, skip_special_tokens) for ids in sequences]
+        return [self.decode(ids, skip_special_tokens) for ids in checks.listed(sequences, "sequences", "lists of token ids")]
 
     def apply_chat_template(self, messages: Sequence[Mapping], tools: Sequence | None = None,
                             add_generation_prompt: bool = False, continue_final_message: bool = False,

@@ -21,6 +21,7 @@ from tenon.inputs import TextPrompt, TokensPrompt
 from tenon.lora.request import LoRARequest
 from tenon.vllm_settings import names_of_vllm
 from tenon.outputs import RequestOutput
+from tenon.pooling_params import PoolingParams
 from tenon.sampling_params import RequestOutputKind
 from tenon.utils.argparse_utils import FlexibleArgumentParser as ParserThere
 from tenon.utils.print_utils import print_embeddings
@@ -65,6 +66,7 @@ class Offline(unittest.TestCase):
         self.assertIs(ParserThere, FlexibleArgumentParser)
         self.assertIs(LoRARequest, tenon.LoRARequest)
         self.assertIs(RequestOutput, tenon.RequestOutput)
+        self.assertIs(PoolingParams, tenon.PoolingParams)
 
     def test_basic(self):
         outputs = self.llm.generate(PROMPTS, SamplingParams(temperature=0.8, top_p=0.95), use_tqdm=False)
@@ -209,6 +211,15 @@ class Offline(unittest.TestCase):
             np.testing.assert_allclose(scores, [float(vectors[0] @ vector) for vector in vectors], atol=1e-5)
             pairs = llm.score(PROMPTS, PROMPTS, use_tqdm=False)
             np.testing.assert_allclose([pair.outputs.score for pair in pairs], 1.0, atol=1e-5)
+            for wanted in (None, False, True):
+                params = PoolingParams(use_activation=wanted, task="embed")
+                found = llm.embed(PROMPTS, pooling_params=params, use_tqdm=False)[0].outputs.embedding
+                np.testing.assert_array_equal(found, llm.embed(PROMPTS, normalise=wanted, use_tqdm=False)[0].outputs.embedding)
+            self.assertEqual(llm.score("a", "a", pooling_params=PoolingParams())[0].outputs.score, llm.score("a", "a")[0].outputs.score)
+            for wrong, text in (({"pooling_params": 3}, "pooling_params is 3"),
+                                ({"pooling_params": PoolingParams(False), "normalise": True}, "differ")):
+                with self.assertRaisesRegex(ValueError, text):
+                    llm.embed("a", **wrong)
             with self.assertRaisesRegex(ValueError, "3 and 4 texts"):
                 llm.score(PROMPTS[:3], PROMPTS)
 
@@ -264,7 +275,7 @@ class Offline(unittest.TestCase):
         for name in ("classify", "encode", "reward", "apply_model", "collective_rpc", "sleep", "wake_up", "get_metrics"):
             with self.assertRaisesRegex(UnsupportedError, f"LLM.{name} is vLLM's"):
                 getattr(self.llm, name)(PROMPTS)
-        for name in ("PoolingParams", "ModelRegistry", "GuidedDecodingParams"):
+        for name in ("PoolerConfig", "ModelRegistry", "GuidedDecodingParams"):
             with self.assertRaisesRegex(ImportError, name):
                 exec(f"from tenon import {name}")
         for line, expected in [("from tenon.config import VllmConfig", "vllm.config – tables of a pipeline file"),
@@ -293,7 +304,9 @@ class Offline(unittest.TestCase):
             with self.assertRaisesRegex(UnsupportedError, f"{setting} is "):
                 LLM(MODEL, **{setting: value})
         for call in (lambda: self.llm.generate("a", tokenization_kwargs={"truncation": True}),
-                     lambda: self.llm.embed("a", pooling_params=3), lambda: self.llm.reset_prefix_cache()):
+                     lambda: self.llm.embed("a", pooling_params=PoolingParams(dimensions=32)),
+                     lambda: PoolingParams(task="classify"), lambda: PoolingParams(late_chunking_params=3),
+                     lambda: self.llm.reset_prefix_cache()):
             with self.assertRaises(UnsupportedError):
                 call()
 

@@ -99,14 +99,73 @@ class Words(unittest.TestCase):
             (lambda: tenon.set_log_level("loud"), tenon.InvalidArgumentError, "loud"),
             (lambda: tenon.compare(None, ["scheduler.plugin=nobodys"], ["a"]), tenon.FailedError, "nobodys"),
             (lambda: LLM(limits={"max_sequences": {1}}), tenon.InvalidArgumentError, "{1} is of type set"),
-            (lambda: self.llm.generate("a", SamplingParams(stop=[b"x"])), tenon.InvalidArgumentError, "b'x' is of type bytes"),
+            (lambda: self.llm.generate("a", SamplingParams(stop=[b"x"])), tenon.InvalidArgumentError, "an entry of stop is b'x'"),
         ]
+        self.refused(cases)
+        # None of it has hurt the pipeline.
+        self.assertEqual(len(self.llm.generate("Once", GREEDY)[0].outputs[0].token_ids), 12)
+
+    def test_what_is_of_the_wrong_kind_is_said_by_its_name(self):
+        # Some of these Python would take: a text for a list of characters.
+        asked = [{"role": "user", "content": "a"}]
+        self.refused([(call, tenon.InvalidArgumentError, text) for call, text in [
+            (lambda: LLM(pipeline=5), "pipeline is 5"),
+            (lambda: LLM(plugin_path=5), "plugin_path is 5"),
+            (lambda: LLM(plugin_path=[5]), "one of plugin_path is 5"),
+            (lambda: LLM(threads=1 << 40), "threads is 1099511627776"),
+            (lambda: tenon.Pipeline(5), "pipeline is 5"),
+            (lambda: tenon.Pipeline(model=5), "model is 5"),
+            (lambda: tenon.pull(5), "name is 5"),
+            (lambda: tenon.pull("a/b", files=5), "files is 5"),
+            (lambda: tenon.compare(5, ["scheduler.plugin=static"], ["a"]), "base is 5"),
+            (lambda: tenon.compare(None, 5, ["a"]), "arms is 5"),
+            (lambda: tenon.compare(None, {"b": 5}, ["a"]), "the arm 'b' is 5"),
+            (lambda: tenon.compare(None, ["scheduler.plugin=static"], 5), "workload is 5"),
+            (lambda: SamplingParams(stop=5), "stop is 5"),
+            (lambda: SamplingParams(stop=[5]), "an entry of stop is 5"),
+            (lambda: SamplingParams(bad_words=[5]), "an entry of bad_words is 5"),
+            (lambda: SamplingParams(allowed_token_ids=5), "allowed_token_ids is 5"),
+            (lambda: StructuredOutputsParams(regex=5), "regex is 5"),
+            (lambda: StructuredOutputsParams(grammar=b"root"), "grammar is b'root'"),
+            (lambda: LLM(limits="big"), "limits is 'big'"),
+            (lambda: LLM(adapters="poems"), "adapters is 'poems'"),
+            (lambda: SamplingParams(stop_token_ids=5), "stop_token_ids is 5"),
+            (lambda: SamplingParams(bad_words="old"), "bad_words is 'old'"),
+            (lambda: SamplingParams(output_kind="delta"), "output_kind is 'delta'"),
+            (lambda: self.llm.generate("a", SamplingParams(logprobs="all")), "logprobs is 'all'"),
+            (lambda: self.llm.generate("a", SamplingParams(prompt_logprobs=1.5)), "prompt_logprobs is 1.5"),
+            (lambda: self.llm.generate("a", SamplingParams(logit_bias=[5])), "logit_bias is [5]"),
+            (lambda: self.llm.generate("a", SamplingParams(extra_args="x=1")), "extra_args is 'x=1'"),
+            (lambda: self.llm.generate("a", lora_request=5), 'adapter is "5"'),
+            (lambda: self.llm.embed("a", pooling=5), "last, mean or first"),
+            (lambda: self.llm.beam_search("a", SamplingParams()), "give BeamSearchParams"),
+            (lambda: self.llm.chat(["hello"]), "a conversation is 'hello'"),
+            (lambda: self.llm.chat([["hello"]]), "a message is 'hello'"),
+            (lambda: self.llm.chat([*asked, "hello"]), "a message is 'hello'"),
+            (lambda: self.llm.chat(asked, chat_template_kwargs=5), "chat_template_kwargs is 5"),
+            (lambda: self.llm.get_tokenizer().apply_chat_template("hello"), "a conversation is 'hello'"),
+            (lambda: self.llm.get_tokenizer().decode("hello"), "token_ids is 'hello'"),
+            (lambda: self.llm.get_tokenizer().decode(None), "token_ids is None"),
+            (lambda: self.llm.get_tokenizer().batch_decode(5), "sequences is 5"),
+            (lambda: self.llm.get_tokenizer()(5), "text is 5"),
+        ]])
+
+    def test_a_comparison_says_what_is_wrong_and_not_where_its_file_lay(self):
+        with self.assertRaisesRegex(tenon.FailedError, "^'budgit' is no key of a comparison; did you mean 'budget'"):
+            tenon.compare(None, ["scheduler.plugin=static"], ["a"], budgit="1m")
+
+    def test_a_closed_model_says_so(self):
+        llm = LLM()
+        llm.close()
+        for call in (lambda: llm.generate("a"), lambda: llm.embed("a"), lambda: llm.get_tokenizer().encode("a")):
+            with self.assertRaisesRegex(tenon.InvalidArgumentError, "^the model was closed"):
+                call()
+
+    def refused(self, cases):
         for call, kind, text in cases:
             with self.assertRaises(kind, msg=text) as caught:
                 call()
             self.assertIn(text, str(caught.exception))
-        # None of it has hurt the pipeline.
-        self.assertEqual(len(self.llm.generate("Once", GREEDY)[0].outputs[0].token_ids), 12)
 
     def test_defaults_are_those_of_vllm(self):
         default = {"n": 1, "presence_penalty": 0.0, "frequency_penalty": 0.0, "repetition_penalty": 1.0, "temperature": 1.0,
