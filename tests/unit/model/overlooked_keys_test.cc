@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tests/unit/model/parsed_plan.h"
 
 namespace tenon {
@@ -189,13 +191,46 @@ TEST(OverlookedKeys, kimi_linear_and_ling_have_what_their_own_names_say) {
 
 TEST(OverlookedKeys, step_and_nemotron_h_have_what_the_other_names_say) {
   const ModelPlan step = plan_of(R"({"model_type":"step3p5","num_key_value_heads":8,
-      "num_attention_groups":4,"share_expert_dim":16,"share_expert_dims":32})");
+      "num_attention_groups":4,"share_expert_dim":16,"share_expert_dims":32,
+      "num_experts_per_tok":8,"moe_top_k":3,"n_routed_experts":16,"moe_num_experts":16})");
   EXPECT_EQ(step.layers.back().attention.kv_heads, 4u);
   EXPECT_EQ(step.layers.back().experts.shared_width, 32u);
+  EXPECT_EQ(step.layers.back().experts.chosen, 3u);
+  EXPECT_EQ(step.layers.back().experts.count, 16u);
   const ModelPlan nemotron = plan_of(R"({"model_type":"nemotron_h",
       "layers_block_type":["full_attention","mlp"],"layer_types":["mlp","full_attention"]})");
   EXPECT_FALSE(nemotron.layers.front().attends());
   EXPECT_TRUE(nemotron.layers.back().attends());
+}
+
+TEST(OverlookedKeys, ernie_and_longcat_choose_as_many_experts_as_the_general_name_says) {
+  const auto chosen = [](const std::string& config) {
+    const ModelPlan plan = plan_of(config);
+    return std::ranges::find_if(
+               plan.layers, [](const LayerPlan& layer) { return static_cast<bool>(layer.experts); })
+        ->experts.chosen;
+  };
+  const std::pair<const char*, const char*> keys[] = {{"ernie4_5_moe", "moe_k"},
+                                                      {"longcat_flash", "moe_topk"}};
+  for (const auto& [family, own] : keys) {
+    const std::string config = R"({"model_type":")" + std::string(family) + R"(",")" + own + "\":4";
+    EXPECT_EQ(chosen(config + "}"), 4u) << family;
+    EXPECT_EQ(chosen(config + R"(,"num_experts_per_tok":3})"), 3u) << family;
+  }
+}
+
+TEST(OverlookedKeys, two_names_for_the_number_of_experts_must_agree) {
+  const std::pair<const char*, const char*> keys[] = {{"step3p5", "n_routed_experts"},
+                                                      {"ernie4_5_moe", "num_experts"}};
+  for (const auto& [family, other] : keys) {
+    const std::string config =
+        R"({"model_type":")" + std::string(family) + R"(","moe_num_experts":16,")" + other + "\":";
+    EXPECT_EQ(refusal(config + "16}"), "none") << family;
+    EXPECT_THAT(refusal(config + "17}"), HasSubstr("'" + std::string(other) +
+                                                   "' is 17 and 'moe_num_experts' 16; expected "
+                                                   "the same number"))
+        << family;
+  }
 }
 
 TEST(OverlookedKeys, zamba_2_with_two_lists_of_layers_needs_them_to_be_the_same) {

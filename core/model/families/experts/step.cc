@@ -241,7 +241,8 @@ ExpertsPlan read_router(const JsonFields& config) {
                             .width = 1280,
                             .width_key = "moe_intermediate_size",
                             .count_key = general_or(config, "moe_num_experts", "n_routed_experts"),
-                            .chosen_key = "moe_top_k"});
+                            .chosen_key = "moe_top_k",
+                            .chosen_is_field = false});
   experts.activation = Activation::silu;
   experts.scoring = ExpertScoring::sigmoid;
   experts.correction = experts.normalised = true;

@@ -26,13 +26,23 @@ const char* count_key(const JsonFields& config) {
 
 // Other names for the same number, which transformers takes in place of a family's own.
 void check_other_counts(const JsonFields& config, const char* key) {
-  for (const char* other : {"num_local_experts", "num_experts"}) {
+  for (const char* other :
+       {"num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"}) {
     const json* value = config.find(other);
     if (value == nullptr || *value == *config.find(key)) continue;
     config.faults().invalid(config.name(other) + " is " + describe(*value) + " and " +
                             config.name(key) + " " + describe(*config.find(key)) +
                             "; expected the same number");
   }
+}
+
+// Of the two names the one that is no field of the reference's config, which sets it last.
+const char* chosen_key(const JsonFields& config, const ExpertDefaults& defaults) {
+  const char* const general = "num_experts_per_tok";
+  if (defaults.chosen_key == nullptr) return general;
+  for (const char* key : {general, defaults.chosen_key}) (void)config.find(key);
+  return defaults.chosen_is_field ? general_or(config, general, defaults.chosen_key)
+                                  : general_or(config, defaults.chosen_key, general);
 }
 
 void check_gguf_number(const GgufFields& fields, std::string_view key, double neutral,
@@ -62,9 +72,7 @@ ExpertsPlan read_experts(const JsonFields& config, const ExpertDefaults& default
   const char* key = own ? defaults.count_key : count_key(config);
   experts.count = config.count(key, defaults.count, 0, kMaxExperts);
   if (own) check_other_counts(config, key);
-  const bool own_choice = defaults.chosen_key != nullptr && config.has(defaults.chosen_key);
-  const char* chosen_key = own_choice ? defaults.chosen_key : "num_experts_per_tok";
-  experts.chosen = config.count(chosen_key, defaults.chosen, 1, kMaxExperts);
+  experts.chosen = config.count(chosen_key(config, defaults), defaults.chosen, 1, kMaxExperts);
   experts.width = defaults.width;
   if (defaults.width_key != nullptr) {
     experts.width = config.count(defaults.width_key, defaults.width, 1, kMaxWidth);

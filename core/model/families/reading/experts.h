@@ -16,6 +16,7 @@ struct ExpertDefaults {
   const char* width_key = nullptr;   // null: `width` counts
   const char* count_key = nullptr;   // besides num_experts and num_local_experts
   const char* chosen_key = nullptr;  // besides num_experts_per_tok
+  bool chosen_is_field = true;       // of the reference's config, so that the other name outweighs
 };
 // Count, choice, width and activation ("hidden_act"). A count of 0 is a model without experts.
 ExpertsPlan read_experts(const JsonFields& config, const ExpertDefaults& defaults);

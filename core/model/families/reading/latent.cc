@@ -10,11 +10,12 @@ namespace {
 // transformers hard-codes it for the norms of low ranks.
 constexpr NormPlan kLowRankNorm{.kind = NormKind::rms, .eps = 1e-6f};
 
-// K and V of each head follow from the latent row, so there is nothing that heads could share.
+// K and V of each head follow from the latent row, so there is nothing that heads could share. The
+// reference asks no more than how many times the number goes into that of heads: once.
 void check_kv_heads(const JsonFields& config, const Shape& shape) {
   const char* key = "num_key_value_heads";
   const uint32_t kv_heads = config.count(key, shape.heads, 1, kMaxWidth);
-  if (kv_heads == shape.heads) return;
+  if (shape.heads / kv_heads == 1) return;
   config.faults().unsupported(config.name(key) + " is " + std::to_string(kv_heads) +
                               "; latent attention has K and V for each of its " +
                               std::to_string(shape.heads) + " heads");

@@ -393,6 +393,7 @@ TEST(Families, what_deepseek_cannot_be_is_refused) {
   EXPECT_THAT(refusal(kDeepseek + R"("num_key_value_heads":1})"),
               HasSubstr("'num_key_value_heads' is 1; latent attention has K and V for each of its "
                         "3 heads"));
+  EXPECT_EQ(refusal(kDeepseek + R"("num_key_value_heads":2})"), "none");
   EXPECT_THAT(refusal(kDeepseek + R"("qk_rope_head_dim":7})"),
               HasSubstr("'qk_rope_head_dim' is 7; expected an even number"));
   EXPECT_THAT(refusal(kDeepseek + R"("kv_lora_rank":2000000000})"),
