@@ -108,6 +108,12 @@ bool TensorTaker::is_of_idle_expert(const std::string& name) const {
   return false;
 }
 
+// transformers stores matrices of shared experts that are none.
+bool TensorTaker::is_empty(const std::string& name) const {
+  const TensorView* view = checkpoint_.find(name);
+  return view != nullptr && element_count(*view) == 0;
+}
+
 // Whether it is a tensor of a block that the layer shares, which an earlier layer has as well. As
 // transformers has it, the two must be equal.
 bool TensorTaker::is_copy_of_block(const std::string& name) const {
@@ -136,7 +142,7 @@ void TensorTaker::refuse_leftovers() {
       continue;
     }
     if (is_idle_bias(name) || is_of_shared_kv(name) || is_of_rates(name)) continue;
-    if (is_of_idle_expert(name) || is_copy_of_block(name)) continue;
+    if (is_of_idle_expert(name) || is_copy_of_block(name) || is_empty(name)) continue;
     fault("tensor " + in_quotes(checkpoint_.stored_name(name)) +
           " has no place in the model that " + source_ + " describes");
   }

@@ -51,6 +51,7 @@ class TensorTaker {
   bool is_idle_bias(const std::string& name) const;
   bool is_of_shared_kv(const std::string& name) const;
   bool is_of_idle_expert(const std::string& name) const;
+  bool is_empty(const std::string& name) const;
   bool is_copy_of_block(const std::string& name) const;
   // With `blocks`, the columns of `shape` are stored in blocks of that format.
   const TensorView* find(const std::string& name, std::span<const uint64_t> shape,

@@ -139,6 +139,13 @@ TEST_P(BadFolder, a_tensor_more_is_named) {
   }
 }
 
+// transformers stores such for shared experts that are none.
+TEST_P(BadFolder, a_tensor_more_without_elements_changes_nothing) {
+  auto tensors = tensors_;
+  tensors[names_.back() + "s.weight"] = {DType::f32, {0, 8}, {}};
+  EXPECT_EQ(refusal(tensors), "opened");
+}
+
 TEST_P(BadFolder, a_tensor_of_integers_is_named_with_its_type) {
   for (const std::string& name : some_names()) {
     auto tensors = tensors_;
