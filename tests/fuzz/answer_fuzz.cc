@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/chat/answers/answer_parser.h"
+#include "tests/fuzz/target.h"
 
 namespace {
 
@@ -55,7 +56,7 @@ void check(const std::vector<AnswerDelta>& deltas) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+TENON_FUZZ_TARGET(answer, const uint8_t* data, size_t size) {
   if (size < kHeaderBytes) return 0;
   const auto calls = tenon::tool_call_formats();
   const auto reasoning = tenon::reasoning_formats();

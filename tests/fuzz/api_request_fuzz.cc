@@ -7,6 +7,7 @@
 #include "core/server/api/dialects.h"
 #include "core/server/api/read/other_calls.h"
 #include "core/server/api/write/writer.h"
+#include "tests/fuzz/target.h"
 
 namespace {
 
@@ -62,7 +63,7 @@ int generate(const Outcome<GenerationCall>& call, std::string_view text) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+TENON_FUZZ_TARGET(api_request, const uint8_t* data, size_t size) {
   if (size == 0 || size > 65536) return 0;
   const std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
   const auto body = parse_body(text);

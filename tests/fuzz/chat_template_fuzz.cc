@@ -9,6 +9,7 @@
 
 #include "core/base/utf8.h"
 #include "core/chat/chat_template.h"
+#include "tests/fuzz/target.h"
 
 namespace {
 
@@ -45,7 +46,7 @@ void check(const ChatTemplate& chat, const ChatInput& input, bool continues) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+TENON_FUZZ_TARGET(chat_template, const uint8_t* data, size_t size) {
   const std::string_view all(reinterpret_cast<const char*>(data), size);
   const size_t end = std::min(all.find('\0'), all.size());
   const auto chat = ChatTemplate::parse(all.substr(0, end), "fuzz", {{"bos_token", "<s>"}});

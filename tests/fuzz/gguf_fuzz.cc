@@ -8,6 +8,7 @@
 #include "core/model/checkpoint/generation_defaults.h"
 #include "core/model/checkpoint/gguf_config.h"
 #include "core/model/formats/quant_format.h"
+#include "tests/fuzz/target.h"
 
 namespace {
 
@@ -25,7 +26,7 @@ void read_last_row(const tenon::GgufTensor& tensor, std::span<const std::byte> f
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+TENON_FUZZ_TARGET(gguf, const uint8_t* data, size_t size) {
   const std::span<const std::byte> bytes(reinterpret_cast<const std::byte*>(data), size);
   const auto file = tenon::GgufFile::parse(bytes);
   if (!file.ok()) return 0;

@@ -5,8 +5,9 @@
 #include "core/files/gguf.h"
 #include "core/tokenizer/files/gguf_tokenizer.h"
 #include "core/tokenizer/tokenizer.h"
+#include "tests/fuzz/target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+TENON_FUZZ_TARGET(gguf_tokenizer, const uint8_t* data, size_t size) {
   const std::span<const std::byte> bytes(reinterpret_cast<const std::byte*>(data), size);
   const auto file = tenon::GgufFile::parse(bytes);
   if (!file.ok()) return 0;

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "core/model/heads/head_config.h"
+#include "tests/fuzz/target.h"
 
 namespace {
 
@@ -13,7 +14,7 @@ void require(bool condition) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+TENON_FUZZ_TARGET(head_config, const uint8_t* data, size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   // The last byte tells what a folder's tensors would.
   const bool normless_folder = size > 0 && data[size - 1] % 2 == 0;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/model/heads/head.h"
+#include "tests/fuzz/target.h"
 
 namespace {
 
@@ -33,7 +34,7 @@ class MemoryFile {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+TENON_FUZZ_TARGET(head_file, const uint8_t* data, size_t size) {
   const MemoryFile file(data, size);
   if (!tenon::is_head(file.path())) return 0;
   tenon::Model target;

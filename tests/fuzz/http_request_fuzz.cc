@@ -15,6 +15,7 @@
 #include <string_view>
 
 #include "core/http/connection.h"
+#include "tests/fuzz/target.h"
 
 namespace {
 
@@ -81,7 +82,7 @@ std::string all_of(int socket) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+TENON_FUZZ_TARGET(http_request, const uint8_t* data, size_t size) {
   if (size < 2 || size > 16384) return 0;
   static const Handlers kHandlers = answering_handlers();
   static const ServerOptions kOptions{.header_bytes = 2048, .body_bytes = kMostBody};

@@ -9,6 +9,7 @@
 
 #include "core/base/digest/xxh64.h"
 #include "core/tiers/kv_file.h"
+#include "tests/fuzz/target.h"
 
 namespace {
 
@@ -24,7 +25,7 @@ void put_right(std::vector<std::byte>& file) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+TENON_FUZZ_TARGET(kv_file, const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const auto bytes = std::as_bytes(std::span(data + 1, size - 1));
   std::vector<std::byte> file(bytes.begin(), bytes.end());

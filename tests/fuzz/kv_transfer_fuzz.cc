@@ -23,6 +23,7 @@
 #include "core/base/log.h"
 #include "core/transfer/export_server.h"
 #include "core/transfer/imports.h"
+#include "tests/fuzz/target.h"
 
 namespace {
 
@@ -306,7 +307,7 @@ void try_prefill_worker(Script script) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+TENON_FUZZ_TARGET(kv_transfer, const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   set_log_sink([](LogLevel, std::string_view, std::string_view) {});  // every link ends in a fault
   const Script script(data + 1, size - 1);

@@ -10,6 +10,7 @@
 
 #include "core/base/digest/xxh64.h"
 #include "core/transfer/wire.h"
+#include "tests/fuzz/target.h"
 
 namespace {
 
@@ -77,7 +78,7 @@ void look_at(const tenon::Frame& frame) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+TENON_FUZZ_TARGET(kv_wire, const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const auto bytes = std::as_bytes(std::span(data + 1, size - 1));
   std::vector<std::byte> sent(bytes.begin(), bytes.end());

@@ -6,6 +6,7 @@
 
 #include "core/model/checkpoint/generation_defaults.h"
 #include "core/model/config/model_config.h"
+#include "tests/fuzz/target.h"
 
 namespace {
 
@@ -27,7 +28,7 @@ void require_that_it_fits(const tenon::LayerPlan& layer, const tenon::ModelPlan&
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+TENON_FUZZ_TARGET(model_config, const uint8_t* data, size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   (void)tenon::parse_generation_config(text, "generation_config.json").ok();
   auto config = tenon::parse_model_config(text, "config.json");

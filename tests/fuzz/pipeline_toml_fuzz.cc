@@ -7,8 +7,9 @@
 #include <string_view>
 
 #include "core/config/pipeline_config.h"
+#include "tests/fuzz/target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+TENON_FUZZ_TARGET(pipeline_toml, const uint8_t* data, size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   // A file to extend would make this depend on the machine.
   if (size > 65536 || text.find("extends") != text.npos) return 0;

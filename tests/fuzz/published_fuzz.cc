@@ -9,6 +9,7 @@
 #include "core/model/checkpoint/safetensors.h"
 #include "core/model/formats/quant_format.h"
 #include "core/model/published/reader.h"
+#include "tests/fuzz/target.h"
 #include "tests/support/models/memory_checkpoint.h"
 
 namespace tenon {
@@ -41,7 +42,7 @@ void read_all(const published::Reader& reader, const MemoryCheckpoint& checkpoin
 }  // namespace
 }  // namespace tenon
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+TENON_FUZZ_TARGET(published, const uint8_t* data, size_t size) {
   using namespace tenon;
   const auto* text = reinterpret_cast<const char*>(data);
   const auto line = static_cast<size_t>(std::find(text, text + size, '\n') - text);

@@ -7,6 +7,7 @@
 
 #include "core/base/quote.h"
 #include "core/base/utf8.h"
+#include "tests/fuzz/target.h"
 
 namespace {
 
@@ -22,7 +23,7 @@ void check(std::string_view shown, bool line_ends, size_t limit_bytes) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+TENON_FUZZ_TARGET(quote, const uint8_t* data, size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   for (const size_t limit_bytes : {size_t{0}, size_t{1}, size_t{7}, tenon::kMostQuotedBytes}) {
     check(tenon::one_line(text, limit_bytes), false, limit_bytes);

@@ -7,8 +7,9 @@
 
 #include "core/tokenizer/regex/regex.h"
 #include "core/unicode/utf8.h"
+#include "tests/fuzz/target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+TENON_FUZZ_TARGET(regex, const uint8_t* data, size_t size) {
   using namespace tenon::tok;
   const std::string_view input(reinterpret_cast<const char*>(data), size);
   const size_t line = std::min(input.find('\n'), input.size());

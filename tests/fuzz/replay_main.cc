@@ -1,5 +1,5 @@
 // Runs a fuzz target without a fuzzing engine: every seed of a corpus folder as it is, cut short,
-// and with seeded mutations. Usage: <program> <corpus folder> <mutations a seed>
+// and with seeded mutations. Usage: <program> <target> <corpus folder> <mutations a seed>
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -7,22 +7,26 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <random>
+#include <string_view>
 #include <vector>
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
+#include "tests/fuzz/target.h"
 
 namespace {
 
 using Bytes = std::vector<uint8_t>;
+using tenon::fuzz::Target;
+
+std::map<std::string_view, Target>& targets() {
+  static std::map<std::string_view, Target> known;
+  return known;
+}
 
 Bytes read_file(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
   return Bytes(std::istreambuf_iterator<char>(file), {});
-}
-
-void run(const Bytes& input) {
-  LLVMFuzzerTestOneInput(input.data(), input.size());
 }
 
 Bytes mutate(Bytes bytes, std::mt19937& random) {
@@ -52,21 +56,31 @@ Bytes mutate(Bytes bytes, std::mt19937& random) {
 
 }  // namespace
 
+tenon::fuzz::Known::Known(const char* name, Target target) {
+  targets().emplace(name, target);
+}
+
 int main(int argc, char** argv) {
-  if (argc != 3) {
-    std::fprintf(stderr, "usage: %s <corpus folder> <mutations a seed>\n", argv[0]);
+  if (argc != 4) {
+    std::fprintf(stderr, "usage: %s <target> <corpus folder> <mutations a seed>\n", argv[0]);
     return 2;
   }
+  const auto found = targets().find(argv[1]);
+  if (found == targets().end()) {
+    std::fprintf(stderr, "there is no target %s\n", argv[1]);
+    return 2;
+  }
+  const auto run = [&](const Bytes& input) { found->second(input.data(), input.size()); };
   std::vector<std::filesystem::path> seeds;
-  for (const auto& entry : std::filesystem::directory_iterator(argv[1])) {
+  for (const auto& entry : std::filesystem::directory_iterator(argv[2])) {
     seeds.push_back(entry.path());
   }
   std::sort(seeds.begin(), seeds.end());
   if (seeds.empty()) {
-    std::fprintf(stderr, "%s has no seeds\n", argv[1]);
+    std::fprintf(stderr, "%s has no seeds\n", argv[2]);
     return 1;
   }
-  const int mutations = std::atoi(argv[2]);
+  const int mutations = std::atoi(argv[3]);
   size_t runs = 0;
   for (const auto& path : seeds) {
     const Bytes seed = read_file(path);

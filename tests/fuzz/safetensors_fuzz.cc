@@ -3,8 +3,9 @@
 #include <cstdlib>
 
 #include "core/model/checkpoint/safetensors.h"
+#include "tests/fuzz/target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+TENON_FUZZ_TARGET(safetensors, const uint8_t* data, size_t size) {
   const std::span<const std::byte> file(reinterpret_cast<const std::byte*>(data), size);
   const auto header = tenon::parse_safetensors_header(file);
   if (!header.ok()) return 0;

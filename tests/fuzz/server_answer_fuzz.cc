@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "core/client/answer_reader.h"
+#include "tests/fuzz/target.h"
 
 namespace {
 
@@ -29,7 +30,7 @@ class Hand final : public http::ResponseSink {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+TENON_FUZZ_TARGET(server_answer, const uint8_t* data, size_t size) {
   if (size < 2 || size > 65536) return 0;
   client::AnswerReader answers((data[0] & 1) != 0, 1 + (data[0] >> 1 & 3));
   Hand hand(answers);

@@ -5,8 +5,9 @@
 #include <span>
 
 #include "core/plugin/stamp.h"
+#include "tests/fuzz/target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+TENON_FUZZ_TARGET(stamp, const uint8_t* data, size_t size) {
   const auto stamp = tenon::parse_stamp(std::as_bytes(std::span(data, size)), "fuzz.so");
   if (!stamp.ok()) {
     if (stamp.status().message().empty()) std::abort();

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "core/tokenizer/tokenizer.h"
+#include "tests/fuzz/target.h"
 
 namespace {
 
@@ -41,7 +42,7 @@ void check_text(const Tokenizer& tokenizer, std::string_view text) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+TENON_FUZZ_TARGET(tokenizer, const uint8_t* data, size_t size) {
   const std::string_view file(reinterpret_cast<const char*>(data), size);
   const auto tokenizer =
       file.starts_with('{')

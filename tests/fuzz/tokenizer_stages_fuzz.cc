@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/tokenizer/tokenizer.h"
+#include "tests/fuzz/target.h"
 
 namespace {
 
@@ -60,7 +61,7 @@ json document(std::istream& lines, std::string& text) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+TENON_FUZZ_TARGET(tokenizer_stages, const uint8_t* data, size_t size) {
   std::istringstream lines(std::string(reinterpret_cast<const char*>(data), size));
   std::string text;
   const std::string file =

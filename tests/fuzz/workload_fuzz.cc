@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "core/workload/workload.h"
+#include "tests/fuzz/target.h"
 
 namespace {
 
@@ -20,7 +21,7 @@ void check(const tenon::AnswerSettings& answer) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+TENON_FUZZ_TARGET(workload, const uint8_t* data, size_t size) {
   if (size > 65536) return 0;
   const auto workload =
       tenon::parse_workload({reinterpret_cast<const char*>(data), size}, "fuzz.toml");
