@@ -37,6 +37,14 @@ if(TENON_SMALL AND NOT TENON_DEVELOPER)
   list(APPEND TENON_ROOMS_NOT_HOT ${TENON_ROOMS_SELDOM})
 endif()
 
+# What reads untrusted input counts its basic blocks where tests are built, for tests/growth: once compiled,
+# in place of a second time for that test alone (decision 188). Elsewhere counting does nothing.
+set(TENON_ROOMS_COUNTED chat config files grammar jinja request server_api tokenizer)
+set(TENON_COUNTED "")
+if(TENON_DEVELOPER AND TENON_BUILD_TESTS AND NOT TENON_SANITIZE)
+  set(TENON_COUNTED -fsanitize-coverage=trace-pc)
+endif()
+
 function(tenon_target_defaults target)
   target_compile_features(${target} PUBLIC cxx_std_20)
   # Sums keep their order: contraction would let the compiler fuse them differently per build.
@@ -67,6 +75,9 @@ function(tenon_room name)
   tenon_target_defaults(tenon_${name})
   if(name IN_LIST TENON_ROOMS_NOT_HOT)
     target_compile_options(tenon_${name} PRIVATE ${TENON_NOT_HOT})
+  endif()
+  if(name IN_LIST TENON_ROOMS_COUNTED)
+    target_compile_options(tenon_${name} PRIVATE ${TENON_COUNTED})
   endif()
   set_target_properties(tenon_${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
   target_link_libraries(tenon_${name} PUBLIC tenon::boundary)
