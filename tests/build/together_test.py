@@ -23,19 +23,26 @@ class Together(unittest.TestCase):
         self.root = pathlib.Path(scratch.name)
 
     def groups(self, files, most_sources=12, most_lines=1800):
-        """The sources of each group, from the files of a target of that folder."""
+        """The sources of each group, from the files of a target of that folder; one that stands alone is a group."""
         for name, text in files.items():
             path = self.root / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
-        sources = ";".join(name for name in files if name.endswith(".cc"))
-        done = subprocess.run([sys.executable, PROGRAM, self.root, str(most_sources), str(most_lines)],
-                              input=f"room;{self.root};{sources}\n", capture_output=True, text=True, check=True)
-        self.grouped = re.search(r"set\(grouped (.*)\)", done.stdout)[1].split()
-        found = {}
-        for path, group in re.findall(r'"(\S+)" TARGET_DIRECTORY room PROPERTIES UNITY_GROUP (\d+)', done.stdout):
-            found.setdefault(group, []).append(str(pathlib.Path(path).relative_to(self.root)))
-        return list(found.values())
+        sources = [name for name in files if name.endswith(".cc")]
+        self.output = self.together(f"room;{self.root};{';'.join(sources)}\n", most_sources, most_lines)
+        self.grouped = re.search(r"set\(grouped (.*)\)", self.output)[1].split()
+        found = [[str(pathlib.Path(path).relative_to(self.root)) for path in re.findall(r'"(\S+)"', paths)]
+                 for paths in re.findall(r'properties\((.*) TARGET_DIRECTORY room PROPERTIES', self.output)]
+        together = {name for group in found for name in group}
+        return sorted(found + [[name] for name in sources if name not in together])
+
+    def together(self, targets, most_sources=12, most_lines=1800):
+        return subprocess.run([sys.executable, PROGRAM, self.root, str(most_sources), str(most_lines),
+                               self.root / "written"], input=targets, capture_output=True, text=True, check=True).stdout
+
+    def written(self):
+        """The files that are written for groups of tests, and their texts."""
+        return {path.name: path.read_text() for path in (self.root / "written").glob("*.cc")}
 
     def test_sources_that_share_no_name_stand_together(self):
         self.assertEqual(self.groups({"a.cc": source("first"), "b.cc": source("second")}), [["a.cc", "b.cc"]])
@@ -72,25 +79,71 @@ class Together(unittest.TestCase):
     def test_what_replaces_operator_new_stands_alone(self):
         files = {"a.cc": source("first", "}\nvoid* operator new(size_t bytes) { return nullptr; }\n{"),
                  "b.cc": source("second"), "c.cc": source("third")}
-        self.assertEqual(self.groups(files), [["b.cc", "c.cc"]])
+        self.assertEqual(self.groups(files), [["a.cc"], ["b.cc", "c.cc"]])
 
     def test_a_source_of_two_targets_stands_with_others_of_both(self):
         for name in ("first", "second", "third"):
             (self.root / f"{name}.cc").write_text(source(name))
         targets = f"one;{self.root};first.cc;second.cc;third.cc\ntwo;{self.root};first.cc;third.cc\n"
-        done = subprocess.run([sys.executable, PROGRAM, self.root, "12", "1800"], input=targets, capture_output=True,
-                              text=True, check=True)
-        found = {pathlib.Path(path).name: group for path, group in
-                 re.findall(r'"(\S+)" TARGET_DIRECTORY one PROPERTIES UNITY_GROUP (\w+)', done.stdout)}
-        self.assertEqual(found["first.cc"], found["third.cc"])
-        self.assertNotEqual(found["first.cc"], found["second.cc"])
-        self.assertIn("set(grouped one two)", done.stdout)
+        output = self.together(targets)
+        self.assertRegex(output, r'\("\S+/first.cc" "\S+/third.cc" TARGET_DIRECTORY one PROPERTIES UNITY_GROUP two_0\)')
+        self.assertNotIn("second.cc", output)
+        self.assertIn("set(grouped one two)", output)
 
     def test_a_group_has_at_most_so_many_sources_and_lines(self):
         files = {f"{name}.cc": source(name) for name in ("first", "second", "third")}
         self.assertEqual(self.groups(files, most_sources=2), [["first.cc", "second.cc"], ["third.cc"]])
         lines = files["first.cc"].count("\n")
         self.assertEqual(self.groups(files, most_lines=2 * lines + 1), [["first.cc", "second.cc"], ["third.cc"]])
+
+
+    def test_tests_that_share_names_are_written_together_with_a_namespace_around_each(self):
+        text = source("first").replace("\n\n}\n", "\n}  // namespace tenon\n")
+        self.assertEqual(self.groups({"a_test.cc": text, "b_test.cc": text}), [["a_test.cc", "b_test.cc"]])
+        self.assertIn("HEADER_FILE_ONLY ON", self.output)
+        self.assertIn(f'target_sources(room PRIVATE "{self.root}/written/room_0.cc")', self.output)
+        self.assertIn(f"set(written {self.root}/written/room_0.cc)", self.output)
+        self.assertIn(f"set(written_from {self.root}/a_test.cc {self.root}/b_test.cc)", self.output)
+        written = self.written()["room_0.cc"]
+        # Each line is where it was, under the name of its source.
+        for number, name in enumerate(("a_test.cc", "b_test.cc"), 1):
+            own = written.split(f'#line 1 "{self.root}/{name}"\n')[1].split("#line")[0]
+            self.assertEqual(own.count("\n"), text.count("\n"))
+            self.assertIn(f"\nnamespace source_{number} {{ namespace {{\n", own)
+            self.assertIn("\n}}  // namespace\n", own)
+
+    def test_what_is_written_compiles_and_each_means_its_own(self):
+        text = 'namespace tenon {\nnamespace {\nint first() {\n  return %d;\n}\n' \
+               'const bool kHolds = [] { return first() == %d; }();\n}  // namespace\n}  // namespace tenon\n'
+        self.groups({f"{name}_test.cc": text % (number, number) for number, name in enumerate("abc")})
+        file = self.root / "written/room_0.cc"
+        done = subprocess.run(["c++", "-std=c++20", "-fsyntax-only", file], capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        # A complaint names the source and its line.
+        (self.root / "b_test.cc").write_text(text.replace("return %d", "return wrong") % 1)
+        subprocess.run([sys.executable, PROGRAM, "--write", self.root / "written"], check=True)
+        done = subprocess.run(["c++", "-std=c++20", "-fsyntax-only", file], capture_output=True, text=True, check=False)
+        self.assertIn(f"{self.root}/b_test.cc:4:", done.stderr)
+
+    def test_a_test_with_something_outside_of_its_anonymous_namespace_is_not_written(self):
+        text = source("first").replace("\n\n}\n", "\n}  // namespace tenon\n")
+        self.groups({"a_test.cc": text, "b_test.cc": text})
+        for other in ("int outside() {\n  return 1;\n}\n" + text, text + "int outside() {\n  return 1;\n}\n",
+                      "#define first second\n" + text, text + text):
+            with self.subTest(other=other):
+                self.assertEqual(self.groups({"a_test.cc": text, "b_test.cc": text, "c_test.cc": other}),
+                                 [["a_test.cc", "b_test.cc"], ["c_test.cc"]])
+
+    def test_only_what_changed_is_written_again(self):
+        text = source("first").replace("\n\n}\n", "\n}  // namespace tenon\n")
+        files = {f"{name}_test.cc": text for name in "abcd"}
+        self.groups(files, most_sources=2)
+        before = {path: path.stat().st_mtime_ns for path in (self.root / "written").glob("*.cc")}
+        (self.root / "c_test.cc").write_text(text.replace("int a", "int other"))
+        subprocess.run([sys.executable, PROGRAM, "--write", self.root / "written"], check=True)
+        changed = [path.name for path, when in before.items() if path.stat().st_mtime_ns != when]
+        self.assertEqual(changed, ["room_1.cc"])
+        self.assertIn("int other", self.written()["room_1.cc"])
 
 
 if __name__ == "__main__":

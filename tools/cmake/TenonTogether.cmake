@@ -4,6 +4,7 @@
 # Anonymous namespaces become one, so together.py puts sources together only where nothing can come
 # to mean something else. A source that takes on a word of its neighbours' is put elsewhere when
 # CMake runs again; `cmake --build` alone does not look into sources.
+# Tests are written together instead, into files of the build folder, with a namespace around each.
 # -DTENON_UNITY=OFF compiles each source by itself.
 #
 # Called once, after all targets.
@@ -32,10 +33,21 @@ function(tenon_compile_together)
   file(WRITE ${PROJECT_BINARY_DIR}/together.txt "${wanted}")
   execute_process(
     COMMAND ${Python3_EXECUTABLE} ${program} ${PROJECT_SOURCE_DIR} ${TENON_MOST_TOGETHER}
-            ${TENON_MOST_LINES_TOGETHER}
+            ${TENON_MOST_LINES_TOGETHER} ${PROJECT_BINARY_DIR}/together
     INPUT_FILE ${PROJECT_BINARY_DIR}/together.txt
     OUTPUT_FILE ${PROJECT_BINARY_DIR}/together.cmake COMMAND_ERROR_IS_FATAL ANY)
   include(${PROJECT_BINARY_DIR}/together.cmake)
+  if(written)
+    add_custom_command(
+      OUTPUT ${PROJECT_BINARY_DIR}/together/written
+      BYPRODUCTS ${written}
+      COMMAND ${Python3_EXECUTABLE} ${program} --write ${PROJECT_BINARY_DIR}/together
+      COMMAND ${CMAKE_COMMAND} -E touch ${PROJECT_BINARY_DIR}/together/written
+      DEPENDS ${program} ${written_from} ${PROJECT_BINARY_DIR}/together/groups.json
+      COMMENT "Writing tests together"
+      VERBATIM)
+    add_custom_target(tenon_tests_together DEPENDS ${PROJECT_BINARY_DIR}/together/written)
+  endif()
   set_target_properties(${grouped} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
   if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
     # All sources are headers now, where GCC doubts members of types from anonymous namespaces.

@@ -27,8 +27,9 @@ NOT_READ = {"core/http/client.cc", "core/http/connection.cc",
             "core/http/places.cc", "core/http/server.cc", "core/http/wire.cc"}
 MOST = 40  # sources of a group
 WITH_WORD = {"-isystem", "-include", "-x"}
-# Sources that are built several at a time stand in a file that includes them.
-INCLUDED = re.compile(r'^#include "(.+)"$', re.MULTILINE)
+# Sources that are built several at a time stand in a file that includes them, or has their text.
+TOGETHER = {"Unity": re.compile(r'^#include "(.+)"$', re.MULTILINE),
+            "together": re.compile(r'^#line 1 "(.+)"$', re.MULTILINE)}
 GCC_ALONE = re.compile(r"--param=.*|-Wno-subobject-linkage|-Winvalid-pch|"
                        r"-Wno-error=(array-bounds|maybe-uninitialized|restrict|stringop-\w+)")
 UNREAD = re.compile(r"-O\w|-fPIC|-D\w+_EXPORTS")  # tell nothing that a check would read
@@ -52,8 +53,8 @@ def sources_of(build, wanted):
     found = {}
     for entry in json.loads((build / "compile_commands.json").read_text()):
         path = pathlib.Path(entry["directory"], entry["file"]).resolve()
-        together = path.parent.name == "Unity" and build in path.parents
-        paths = map(pathlib.Path, INCLUDED.findall(path.read_text())) if together else [path]
+        named = TOGETHER.get(path.parent.name) if build in path.parents else None
+        paths = map(pathlib.Path, named.findall(path.read_text())) if named else [path]
         for path in paths:
             if not path.is_relative_to(ROOT):
                 continue
