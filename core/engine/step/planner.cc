@@ -47,15 +47,6 @@ bool Planner::end_plan(Step& step, const Status& status) {
   return true;
 }
 
-// Groups that lost their memory may change who runs.
-void Planner::regroup() {
-  grouped_.clear();
-  for (Sequence* sequence : context_.table.running()) {
-    if (sequence->answer->traits.grouped) grouped_.push_back(sequence);
-  }
-  for (Sequence* sequence : grouped_) sequence->answer->before_plan();
-}
-
 bool Planner::may_be_seen(const Sequence& sequence) const {
   return !sequence.answer->held_back() && context_.may_run(sequence) &&
          !context_.awaiting_kv.contains(sequence.id);

@@ -1,5 +1,5 @@
-// What of planning a plain step does not see: plans of which only the rest is asked for
-// (SteadySteps), one sequence that runs alone, and plans that fail.
+// What of planning a plain step does not see: groups of beams, plans of which only the rest is
+// asked for (SteadySteps), one sequence that runs alone, and plans that fail.
 #include <string>
 #include <utility>
 
@@ -7,6 +7,15 @@
 #include "core/engine/step/planner.h"
 
 namespace tenon {
+
+// Groups that lost their memory may change who runs.
+void Planner::regroup() {
+  grouped_.clear();
+  for (Sequence* sequence : context_.table.running()) {
+    if (sequence->answer->traits.grouped) grouped_.push_back(sequence);
+  }
+  for (Sequence* sequence : grouped_) sequence->answer->before_plan();
+}
 
 bool Planner::decodes_first(const Step& step, std::span<Sequence* const> others,
                             uint32_t decoding) {
