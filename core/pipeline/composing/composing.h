@@ -56,7 +56,7 @@ Status fit_second_model(const PipelineRequest& request, const NegotiatedPipeline
 // Its part of `geometry`, and spare blocks where a head drafts blocks.
 void place_second_model(const SchedulerLimits& limits, const KvGeometry& geometry,
                         SecondModel& second);
-// Makes what drafters reach as model_runner/1; the executor behind it is loaded later.
+// Makes what drafters reach as model_runner/2; the executor behind it is loaded later.
 Status create_second_model(PlannedMemory& pipeline, const ChosenPlugins& chosen,
                            const PluginSurroundings& surroundings);
 // Whether the drafter that was made runs the head that the configuration names.
