@@ -1,6 +1,7 @@
 #include "core/parallel/shared_collective.h"
 
 #include <linux/futex.h>
+#include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -9,6 +10,7 @@
 #include <ctime>
 #include <utility>
 
+#include "core/base/clock.h"
 #include "core/base/threads/pause.h"
 
 namespace tenon {
@@ -16,6 +18,11 @@ namespace {
 
 // A sleeper looks around so often for a fault, which wakes nobody.
 constexpr long kLookAroundNs = 50'000'000;
+
+// A rank that was found late is likely to come soon; one that yields wakes up at once.
+constexpr int64_t kYieldNs = 2'000'000;
+// A yield that takes longer has let somebody else run.
+constexpr int64_t kLongYieldNs = 200'000;
 
 void sleep_while(std::atomic<uint32_t>& value, uint32_t seen) {
   const timespec most{.tv_sec = 0, .tv_nsec = kLookAroundNs};
@@ -50,6 +57,16 @@ Status SharedCollective::wait_for(SharedCount& count, uint32_t wanted) const {
     if (reached(count.value.load(std::memory_order_acquire), wanted)) return {};
     pause_core();
   }
+  if (options_.spins > 0) {
+    const int64_t start = WallClock().now_ns();
+    for (int64_t now = start; now - start < kYieldNs;) {
+      if (reached(count.value.load(std::memory_order_acquire), wanted)) return {};
+      sched_yield();
+      const int64_t after = WallClock().now_ns();
+      if (after - now > kLongYieldNs) break;
+      now = after;
+    }
+  }
   for (;;) {
     const uint32_t seen = count.value.load();
     if (reached(seen, wanted)) return {};
@@ -68,6 +85,10 @@ Status SharedCollective::exchange(std::span<const uint64_t>) {
     TENON_RETURN_IF_ERROR(wait_for(of(other).exchanges, exchanges_));
   }
   return fault();
+}
+
+Result<std::unique_ptr<SharedRoom>> SharedCollective::room(uint64_t bytes) const {
+  return memory_->room(pipelines(), bytes);
 }
 
 Status SharedCollective::give(uint32_t, std::span<const std::byte> bytes) {

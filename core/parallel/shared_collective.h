@@ -1,8 +1,8 @@
 // Ranks that share memory: processes of one machine, or threads of a test.
 //
 // An exchange costs each rank a write to its own counter and a look at everybody else's. A rank
-// that waits spins for a while where every rank has cores of its own, and then sleeps in the
-// kernel, so that ranks which share cores do not spin through each other's time.
+// that waits spins and yields for a while where every rank has cores of its own, and then sleeps in
+// the kernel, so that ranks which share cores do not spin through each other's time.
 #pragma once
 
 #include <memory>
@@ -37,6 +37,9 @@ class SharedCollective final : public Collective {
   const std::byte* incoming(uint32_t rank) const override {
     return memory_->slot(rank, (exchanges_ - 1) % 2);
   }
+  // A room of so many bytes, the same number at every rank, for the pipeline that all of them
+  // build; each pipeline has one at most. Errors: out_of_memory.
+  Result<std::unique_ptr<SharedRoom>> room(uint64_t bytes) const;
   Status give(uint32_t to, std::span<const std::byte> bytes) override;
   Status take(uint32_t from, std::span<std::byte> bytes) override;
   Status send(std::span<const std::byte> message) override;

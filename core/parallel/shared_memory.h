@@ -49,6 +49,27 @@ struct SharedHeader {
   Part parts[2];
 };
 
+// Memory at which all ranks look: what one writes before an exchange, the others see after it. Its
+// first page counts the ranks that are in it; the last one to leave gives its pages back.
+class SharedRoom {
+ public:
+  // A mapping of `descriptor`, both of which it takes over.
+  SharedRoom(void* mapping, uint64_t bytes, int descriptor, uint64_t offset);
+  ~SharedRoom();
+  SharedRoom(const SharedRoom&) = delete;
+  SharedRoom& operator=(const SharedRoom&) = delete;
+  std::byte* data() const;  // page-aligned; what stands there at first is not known
+  uint64_t bytes() const;
+
+ private:
+  std::atomic<uint32_t>& users() const { return *reinterpret_cast<std::atomic<uint32_t>*>(data_); }
+
+  std::byte* data_;
+  uint64_t bytes_;  // with the first page
+  int descriptor_;
+  uint64_t offset_;  // in the file
+};
+
 // Mapped shared memory; whoever maps it last takes it away.
 class SharedMemory {
  public:
@@ -68,6 +89,8 @@ class SharedMemory {
     return static_cast<std::byte*>(data_) + first_slot_ +
            (uint64_t{rank} * kSlots + turn) * slot_bytes_;
   }
+  // Memory behind the slots, the same for all that ask for one number. Errors: out_of_memory.
+  Result<std::unique_ptr<SharedRoom>> room(uint64_t number, uint64_t bytes) const;
   // What a rank gives to one other.
   std::byte* given_slot(uint32_t rank, uint32_t turn) const { return slot(rank, 2 + turn); }
 

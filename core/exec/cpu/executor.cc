@@ -142,6 +142,12 @@ Status CpuExecutor::load(const ExecutorSetup& setup) {
 Status CpuExecutor::load_workers(uint32_t max_rows) {
   TENON_RETURN_IF_ERROR(
       step_.buffers.allocate(*step_.model, step_.head, step_.weights, max_rows, step_.cut));
+  step_.by_all = {};
+  // Adapters change products after they were gathered.
+  if (step_.ranks != nullptr && step_.adapters == 0) {
+    TENON_RETURN_IF_ERROR(
+        step_.by_all.allocate(*step_.model, step_.weights, max_rows, step_.cut, *step_.ranks));
+  }
   TENON_RETURN_IF_ERROR(step_.index.allocate(*step_.model, *step_.shape, kv_.storage(),
                                              step_.indexed, max_rows, pool_->size()));
   step_.reserve(max_rows);
@@ -161,6 +167,12 @@ void CpuExecutor::prefault_memory() {
   parts.insert(parts.end(), of_states.begin(), of_states.end());
   for (const HostMemory* memory : step_.buffers.all()) {
     parts.push_back({memory->data(), memory->bytes()});
+  }
+  for (float* const shared : {step_.by_all.attended, step_.by_all.inner, step_.by_all.logits}) {
+    if (shared == nullptr) continue;
+    auto* const data = reinterpret_cast<std::byte*>(shared);
+    const auto before = static_cast<uint64_t>(data - step_.by_all.room->data());
+    parts.push_back({data, step_.by_all.room->bytes() - before});
   }
   for (MemoryPart& part : parts) part.bytes = std::min(part.bytes, kPrefaultBuffer);
   const std::vector<MemoryPart> kv = parts_to_back(kv_.parts(), kPrefaultKv);
@@ -185,7 +197,7 @@ Status CpuExecutor::launch(const BatchView& batch) {
     TENON_RETURN_IF_ERROR(step_.attention.named(step_.scores.check()));
   }
   output_ = {batch.step_id,
-             step_.buffers.logits.floats(),
+             step_.logits(),
              static_cast<uint32_t>(batch.logits_rows.size()),
              step_.model->head.n_out,
              step_.hidden_out.arrays(),

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -42,6 +43,51 @@ void run_ranks(uint32_t ranks, uint32_t spins, const std::function<void(Collecti
       function(collective);
     });
   }
+}
+
+TEST(SharedCollectiveTest, a_room_is_one_memory_for_all_ranks_of_a_pipeline) {
+  run_ranks(4, 0, [](Collective& collective) {
+    auto& ranks = dynamic_cast<SharedCollective&>(collective);
+    const std::vector<uint64_t> nothing(4, 0);
+    std::vector<std::unique_ptr<SharedRoom>> rooms;
+    for (uint8_t pipeline = 0; pipeline < 3; ++pipeline) {
+      auto made = ranks.room(10'000);
+      ASSERT_TRUE(made.ok()) << made.status().message();
+      rooms.push_back(*std::move(made));
+      ASSERT_GE(rooms.back()->bytes(), 10'000u);
+      const uint32_t own = ranks.rank() * 2500;
+      std::memset(rooms.back()->data() + own, pipeline * 4 + static_cast<int>(ranks.rank()), 2500);
+      ranks.count_pipeline();
+    }
+    ASSERT_TRUE(ranks.exchange(nothing).ok());
+    for (size_t pipeline = 0; pipeline < rooms.size(); ++pipeline) {
+      for (size_t at = 0; at < 10'000; at += 499) {
+        ASSERT_EQ(rooms[pipeline]->data()[at], std::byte(pipeline * 4 + at / 2500));
+      }
+    }
+    ASSERT_TRUE(ranks.exchange(nothing).ok());
+  });
+}
+
+TEST(SharedCollectiveTest, a_room_is_given_back_when_the_last_rank_leaves_it) {
+  const std::shared_ptr<SharedMemory> memory = memory_for(2);
+  const auto pages = [&] {
+    struct stat status {};
+    EXPECT_EQ(fstat(memory->descriptor(), &status), 0);
+    return status.st_blocks;
+  };
+  SharedCollective one(memory, {.rank = 0, .places = places_of(2)});
+  SharedCollective other(memory, {.rank = 1, .places = places_of(2)});
+  const auto before = pages();
+  {
+    const auto first = one.room(1 << 20), second = other.room(1 << 20);
+    ASSERT_TRUE(first.ok() && second.ok());
+    std::memset((*first)->data(), 1, 1 << 20);
+    EXPECT_EQ((*second)->data()[(1 << 20) - 1], std::byte{1});
+    EXPECT_GT(pages(), before + (1 << 20) / 512 - 1);
+  }
+  EXPECT_LE(pages(), before);
+  EXPECT_FALSE(one.room(uint64_t{1} << 41).ok());
 }
 
 TEST(SharedCollectiveTest, every_rank_sees_what_all_gave_exchange_after_exchange) {

@@ -246,7 +246,9 @@ void CpuWorker::attend(uint32_t layer) {
 // Each rank's heads, next to those of the others.
 const float* CpuWorker::attended_by_all(uint32_t layer, const float* own) {
   const ColumnStarts& starts = step_.cut.layers[layer].attended;
-  float* all = step_.buffers.attended_by_all.floats();
+  const bool shares = step_.by_all.attended != nullptr &&
+                      step_.weights.layer(block_of(layer))[&LayerWeights::output].starts != nullptr;
+  float* all = shares ? step_.by_all.attended : step_.buffers.attended_by_all.floats();
   const Gathered heads{own, plan(layer).attended_width(), all, starts.back(), rows_, &starts};
   gather_columns({&heads, 1});
   return all;

@@ -9,6 +9,27 @@ std::optional<Epilogue> CpuWorker::gate_epilogue(Activation activation) {
   return std::nullopt;
 }
 
+// Where gate and up are combined: for all ranks where each finishes its columns by itself, and
+// nothing follows but the product that reads them.
+float* CpuWorker::inner_of(uint32_t layer) const {
+  const PackedLayer& w = step_.weights.layer(block_of(layer));
+  const PackedMatrix& gate = w[&LayerWeights::gate];
+  const MlpPlan& mlp = plan(layer).mlp;
+  const std::optional<Epilogue> epilogue = gate_epilogue(mlp.activation);
+  const bool shares =
+      step_.by_all.inner != nullptr && mlp.gated && is_plain(layer) && !mlp.inner_norm &&
+      epilogue && gate.starts != nullptr && w[&LayerWeights::down].starts != nullptr &&
+      vectors(block_of(layer)).up_bias.empty() && gate.pairs_with(w[&LayerWeights::up], *epilogue);
+  return shares ? step_.by_all.inner : step_.buffers.inner.floats();
+}
+
+// Gate and up are combined by nothing but an activation.
+bool CpuWorker::is_plain(uint32_t layer) const {
+  const MlpPlan& mlp = plan(layer).mlp;
+  return mlp.gate_scale == 1.0f && !mlp.cuts_gate && mlp.limit == 0.0f &&
+         plan(layer).shared.mlp_rank == 0;
+}
+
 void CpuWorker::mlp_in(uint32_t layer) {
   if (rows_ == 0) return;
   if (!plan(layer).has_dense_mlp()) return experts_in(layer);
@@ -19,9 +40,8 @@ void CpuWorker::mlp_in(uint32_t layer) {
   const float* x = input(plan(layer).mlp_input_norm());
   const std::optional<Epilogue> epilogue = gate_epilogue(mlp.activation);
   const bool adds_low = plan(layer).shared.mlp_rank > 0;
-  const bool plain = mlp.gate_scale == 1.0f && !mlp.cuts_gate && mlp.limit == 0.0f && !adds_low;
-  if (mlp.gated && epilogue && plain) {
-    const Product gated{&w[&LayerWeights::gate], b.gate_bias, to.inner.floats(), *epilogue,
+  if (mlp.gated && epilogue && is_plain(layer)) {
+    const Product gated{&w[&LayerWeights::gate], b.gate_bias, inner_of(layer), *epilogue,
                         &w[&LayerWeights::up],   b.up_bias};
     return multiply(x, {&gated, 1});
   }
@@ -75,8 +95,9 @@ void CpuWorker::mlp_out(uint32_t layer) {
     experts_out(layer);
   } else {
     const MlpPlan& mlp = plan(layer).mlp;
-    norm_wide_rows(mlp.inner_norm, w.inner_norm, mlp.width, step_.buffers.inner.floats());
-    add_to_stream(plan(layer).mlp_scale(), step_.buffers.inner.floats(),
+    float* const inner = inner_of(layer);
+    norm_wide_rows(mlp.inner_norm, w.inner_norm, mlp.width, inner);
+    add_to_stream(plan(layer).mlp_scale(), inner,
                   step_.weights.layer(block_of(layer))[&LayerWeights::down], w.down_bias,
                   plan(layer).mlp_post_norm, w.mlp_post_norm, w.mlp_post_norm_bias);
   }

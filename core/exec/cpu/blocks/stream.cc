@@ -281,7 +281,7 @@ void CpuWorker::logits() {
   hand_out_final_rows();
   if (rows_ == 0) return;
   norm_last();
-  float* logits = step_.buffers.logits.floats();
+  float* logits = step_.logits();
   const Product product{&step_.weights.head(), step_.model->head_bias, logits};
   multiply(input(plan().final_norm), {&product, 1});
   if (plan().logit_scale == 1.0f && plan().logit_soft_cap == 0.0f) return;

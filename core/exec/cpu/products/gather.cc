@@ -37,12 +37,14 @@ void CpuProducts::gather_products(std::span<const Part> parts, uint32_t rows, ui
   if (!gathered_.empty()) gather_columns(gathered_);
 }
 
-// As few pieces as fit into a slot: the same number at every rank.
+// As few pieces as fit into a slot: the same number at every rank. What all ranks look at needs no
+// room there.
 void CpuProducts::gather_columns(std::span<const Gathered> parts) {
   uint32_t pieces = 1;
   for (;; ++pieces) {
     std::ranges::fill(exchanged_bytes_, kMarkBytes);
     for (const Gathered& part : parts) {
+      if (step_.by_all.has(part.to)) continue;
       const uint64_t rows = (uint64_t{part.rows} + pieces - 1) / pieces;
       for (size_t rank = 0; rank < exchanged_bytes_.size(); ++rank) {
         const uint64_t columns = (*part.starts)[rank + 1] - (*part.starts)[rank];
@@ -55,7 +57,17 @@ void CpuProducts::gather_columns(std::span<const Gathered> parts) {
 }
 
 void CpuProducts::gather_piece(std::span<const Gathered> parts, uint32_t piece, uint32_t pieces) {
-  const bool few = slice_.count == 1 || std::ranges::max(exchanged_bytes_) <= kFewBytes;
+  // Columns that a kernel left where all ranks look are not touched.
+  const auto is_there = [&](const Gathered& part) {
+    return step_.by_all.has(part.to) && part.from == part.to + (*part.starts)[step_.ranks->rank()];
+  };
+  uint64_t copied = std::ranges::max(exchanged_bytes_);
+  for (const Gathered& part : parts) {
+    if (step_.by_all.has(part.to) && !is_there(part)) {
+      copied += uint64_t{part.rows} * part.from_stride * sizeof(float);
+    }
+  }
+  const bool few = slice_.count == 1 || copied <= kFewBytes;
   const Slice mine = few ? Slice{} : slice_;
   const uint32_t own = step_.ranks->rank();
   // Calls function(row of the part, elements before the row's in the slot) for this worker's rows.
@@ -73,9 +85,13 @@ void CpuProducts::gather_piece(std::span<const Gathered> parts, uint32_t piece, 
     auto* slot = reinterpret_cast<float*>(step_.ranks->outgoing() + kMarkBytes);
     uint64_t before = 0;
     for (const Gathered& part : parts) {
-      const uint64_t columns = (*part.starts)[own + 1] - (*part.starts)[own];
-      each_row(part, columns, before, [&](uint64_t row, uint64_t at) {
-        std::memcpy(slot + at, part.from + row * part.from_stride, columns * sizeof(float));
+      const uint64_t first = (*part.starts)[own], columns = (*part.starts)[own + 1] - first;
+      const bool shared = step_.by_all.has(part.to);
+      if (is_there(part)) continue;
+      uint64_t of_shared = 0;
+      each_row(part, columns, shared ? of_shared : before, [&](uint64_t row, uint64_t at) {
+        float* const to = shared ? part.to + row * part.to_stride + first : slot + at;
+        std::memcpy(to, part.from + row * part.from_stride, columns * sizeof(float));
       });
     }
   }
@@ -87,7 +103,8 @@ void CpuProducts::gather_piece(std::span<const Gathered> parts, uint32_t piece, 
     uint64_t before = 0;
     for (const Gathered& part : parts) {
       const uint64_t first = (*part.starts)[rank], columns = (*part.starts)[rank + 1] - first;
-      if (rank == own && part.from == part.to + first) continue;
+      const bool is_here = rank == own && part.from == part.to + first;
+      if (is_here || step_.by_all.has(part.to)) continue;
       each_row(part, columns, before, [&](uint64_t row, uint64_t at) {
         std::memcpy(part.to + row * part.to_stride + first, slot + at, columns * sizeof(float));
       });

@@ -4,6 +4,8 @@
 #include <iterator>
 #include <numeric>
 
+#include "core/parallel/shared_collective.h"
+
 namespace tenon {
 namespace {
 
@@ -137,6 +139,44 @@ Status CpuBuffers::allocate(const Model& model, const Head* head, const PackedWe
 bool CpuBuffers::intact() const {
   return std::ranges::all_of(
       all(), [this](const HostMemory* memory) { return memory == &attended || memory->intact(); });
+}
+
+// What is written there is read before the next exchange, which is that of the matrix that reads
+// it. Where no layer has one, nothing says that the last step's logits were read.
+Status SharedBuffers::allocate(const Model& model, const PackedWeights& weights, uint32_t max_rows,
+                               const ModelCut& cut, const Collective& ranks) {
+  const auto* const shared = dynamic_cast<const SharedCollective*>(&ranks);
+  if (shared == nullptr) return {};
+  const ModelPlan& plan = model.plan;
+  uint64_t attended_width = 0, inner_width = 0;
+  for (uint32_t i = 0; i < plan.layers.size(); ++i) {
+    const PackedLayer& layer = weights.layer(i);
+    if (cut.by_heads(i) && layer[&LayerWeights::output].starts != nullptr) {
+      attended_width = std::max<uint64_t>(attended_width, cut.layers[i].attended.back());
+    }
+    if (plan.layers[i].has_dense_mlp() && layer[&LayerWeights::down].starts != nullptr) {
+      inner_width = std::max<uint64_t>(inner_width, plan.layers[i].mlp.width);
+    }
+  }
+  const bool meets = attended_width + inner_width > 0;
+  const bool changes = plan.logit_scale != 1.0f || plan.logit_soft_cap != 0.0f;
+  const bool gathers = weights.head().starts != nullptr;
+  const uint64_t logits_width = meets && gathers && !changes ? model.head.n_out : 0;
+  const std::pair<float**, uint64_t> widths[] = {
+      {&attended, attended_width}, {&inner, inner_width}, {&logits, logits_width}};
+  const auto bytes_of = [max_rows](uint64_t width) {
+    return round_up_to_line(saturating_mul(saturating_mul(width, max_rows), sizeof(float)));
+  };
+  uint64_t bytes = 0;
+  for (const auto& [buffer, width] : widths) bytes = saturating_add(bytes, bytes_of(width));
+  if (bytes == 0) return {};
+  TENON_ASSIGN_OR_RETURN(room, shared->room(bytes));
+  std::byte* at = room->data();
+  for (const auto& [buffer, width] : widths) {
+    if (width > 0) *buffer = reinterpret_cast<float*>(at);
+    at += bytes_of(width);
+  }
+  return {};
 }
 
 void CpuStep::reserve(uint32_t most) {

@@ -28,6 +28,7 @@
 #include "core/model/heads/head.h"
 #include "core/model/model.h"
 #include "core/parallel/collective.h"
+#include "core/parallel/shared_memory.h"
 
 namespace tenon {
 
@@ -135,6 +136,24 @@ struct CpuBuffers {
   }
 };
 
+// Of ranks that share memory: buffers at which all of them look. Each writes its columns there, so
+// that a gather is a meeting and copies nothing. Nobody may change them after that, and before one
+// of them is written again, all have met after they read it. Null: no such buffer.
+struct SharedBuffers {
+  std::unique_ptr<SharedRoom> room;
+  float* attended = nullptr;  // [rows, heads, head_dim]
+  float* inner = nullptr;     // [rows, MLP width]; gate and up combined
+  float* logits = nullptr;    // [rows, vocabulary]
+
+  // Errors: out_of_memory.
+  Status allocate(const Model& model, const PackedWeights& weights, uint32_t max_rows,
+                  const ModelCut& cut, const Collective& ranks);
+  bool has(const float* values) const {
+    const auto* const at = reinterpret_cast<const std::byte*>(values);
+    return room != nullptr && at >= room->data() && at < room->data() + room->bytes();
+  }
+};
+
 // A rotary setting of the plan, for the pipeline's context.
 struct CpuRope {
   std::vector<float> frequencies;  // [half]
@@ -162,6 +181,7 @@ struct CpuStep {
   StepStates states;
   PackedWeights weights;
   CpuBuffers buffers;
+  SharedBuffers by_all;
   std::vector<CpuRope> ropes;            // as the plan's
   std::unique_ptr<ExpertChoice> choice;  // of the layer at hand
   uint32_t max_rows = 0;
@@ -182,6 +202,9 @@ struct CpuStep {
   std::vector<uint32_t> hidden_at;  // [hidden_rows], where hidden states are wanted from there on
   AdapterRows adapter_rows, kept_adapter_rows;  // of all rows, and of those kept
 
+  float* logits() const {
+    return by_all.logits != nullptr ? by_all.logits : buffers.logits.floats();
+  }
   // Once the number of adapters and the weights are there. Makes room for steps of so many rows;
   // only hidden states are allocated when they are wanted.
   void reserve(uint32_t max_rows);

@@ -182,6 +182,8 @@ class CpuWorker final : public CpuProducts, private DecoderOps {
   // mlp.cc: kernels finish gates by SiLU and by GELU's approximation; others are made of two
   // products.
   static std::optional<Epilogue> gate_epilogue(Activation activation);
+  bool is_plain(uint32_t layer) const;
+  float* inner_of(uint32_t layer) const;
   void cut_gates(const MlpPlan& mlp);
   void finish_gate(Activation activation, float limit, float* gate, const float* up,
                    uint32_t count) const;
