@@ -174,7 +174,8 @@ std::vector<ConfigKey> disaggregation_keys() {
   lease.spec.max = int64_t{3600} * 1'000'000'000;
   return {role,
           disaggregation_key<&D::address>("disaggregation.address", OptionType::text,
-                                          "where other workers fetch K/V: HOST:PORT, or unix:PATH"),
+                                          "where other workers fetch K/V: HOST:PORT, unix:PATH or "
+                                          "memory:PATH"),
           disaggregation_key<&D::peers>("disaggregation.peers", OptionType::text,
                                         "hosts and networks that K/V may be fetched from"),
           memory, lease};

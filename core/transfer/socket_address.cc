@@ -15,13 +15,14 @@
 namespace tenon {
 namespace {
 
-constexpr std::string_view kUnix = "unix:";
+constexpr std::string_view kUnix = "unix:", kMemory = "memory:";
 constexpr size_t kMostSocketPath = 107;  // sockaddr_un has room for so much
 constexpr size_t kMostHost = 253;        // of a domain name
 
 Status no_address(std::string_view text) {
   return invalid_argument(in_quotes(text) +
-                          " is no address – write HOST:PORT, [ADDRESS]:PORT or unix:PATH");
+                          " is no address – write HOST:PORT, [ADDRESS]:PORT, unix:PATH or "
+                          "memory:PATH");
 }
 
 template <typename T>
@@ -93,15 +94,16 @@ bool any_entry(std::string_view list, const std::function<bool(std::string_view)
 }  // namespace
 
 std::string SocketAddress::shown() const {
-  if (host.empty()) return std::string(kUnix) + path;
+  if (host.empty()) return std::string(by_memory ? kMemory : kUnix) + path;
   const bool bare = host.find(':') == std::string::npos;
   return (bare ? host : "[" + host + "]") + ":" + std::to_string(port);
 }
 
 Result<SocketAddress> parse_socket_address(std::string_view text) {
   SocketAddress address;
-  if (text.starts_with(kUnix)) {
-    address.path = text.substr(kUnix.size());
+  address.by_memory = text.starts_with(kMemory);
+  if (text.starts_with(kUnix) || address.by_memory) {
+    address.path = text.substr((address.by_memory ? kMemory : kUnix).size());
     const bool fits = !address.path.empty() && address.path.size() <= kMostSocketPath &&
                       address.path.find('\0') == std::string::npos;
     if (!fits) return no_address(text);

@@ -12,9 +12,10 @@ namespace tenon {
 struct SocketAddress {
   std::string host;  // a name, "127.0.0.1", "::1"; empty: a unix socket
   uint16_t port = 0;
-  std::string path;  // of a unix socket
+  std::string path;        // of a unix socket
+  bool by_memory = false;  // the socket only tells of memory, which bytes go through
 
-  // "127.0.0.1:5600", "[::1]:5600", "unix:/run/kv.sock".
+  // "127.0.0.1:5600", "[::1]:5600", "unix:/run/kv.sock", "memory:/run/kv.sock".
   std::string shown() const;
 };
 

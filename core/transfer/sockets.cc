@@ -21,6 +21,7 @@
 
 #include "core/base/files/descriptor.h"
 #include "core/base/quote.h"
+#include "core/transfer/memory_stream.h"
 #include "core/transfer/socket_address.h"
 #include "core/transfer/stream.h"
 
@@ -150,13 +151,10 @@ Result<int> open_connection(const sockaddr* name, socklen_t size) {
 
 class SocketListener final : public KvListener {
  public:
-  SocketListener(int fd, std::string address, std::string path, int64_t silence_ns)
-      : socket_(fd),
-        address_(std::move(address)),
-        path_(std::move(path)),
-        silence_ns_(silence_ns) {}
+  SocketListener(int fd, SocketAddress address, int64_t silence_ns)
+      : socket_(fd), address_(std::move(address)), silence_ns_(silence_ns) {}
   ~SocketListener() override {
-    if (!path_.empty()) ::unlink(path_.c_str());
+    if (!address_.path.empty()) ::unlink(address_.path.c_str());
   }
 
   Result<std::unique_ptr<KvStream>> accept() override {
@@ -168,6 +166,7 @@ class SocketListener final : public KvListener {
       const int fd = ::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC);
       if (fd >= 0) {
         set_timeouts(fd, silence_ns_);
+        if (address_.by_memory) return accept_memory_stream(fd, silence_ns_);
         return std::unique_ptr<KvStream>(std::make_unique<SocketStream>(fd));
       }
       // A client that is gone already, or no further descriptor: the next one may come.
@@ -181,11 +180,11 @@ class SocketListener final : public KvListener {
     stopped_ = true;
     ::shutdown(socket_.get(), SHUT_RDWR);
   }
-  std::string address() const override { return address_; }
+  std::string address() const override { return address_.shown(); }
 
  private:
   const Descriptor socket_;
-  const std::string address_, path_;
+  const SocketAddress address_;
   const int64_t silence_ns_;
   std::atomic<bool> stopped_ = false;
 };
@@ -234,6 +233,11 @@ class SocketTransport final : public KvTransport {
     }
     if (!fd.ok()) return with_context(text, fd.status());
     set_timeouts(*fd, silence_ns);
+    if (address.by_memory) {
+      auto stream = offer_memory_stream(*fd, silence_ns);
+      if (!stream.ok()) return with_context(text, stream.status());
+      return stream;
+    }
     return std::unique_ptr<KvStream>(std::make_unique<SocketStream>(*fd));
   }
 
@@ -254,7 +258,7 @@ class SocketTransport final : public KvTransport {
     if (!fd.ok()) return with_context(text, fd.status());
     if (!address.host.empty()) address.port = port_of(*fd);
     return std::unique_ptr<KvListener>(
-        std::make_unique<SocketListener>(*fd, address.shown(), address.path, silence_ns));
+        std::make_unique<SocketListener>(*fd, std::move(address), silence_ns));
   }
 };
 

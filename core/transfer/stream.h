@@ -38,15 +38,16 @@ class KvListener {
 class KvTransport {
  public:
   virtual ~KvTransport() = default;
-  // `address` is "HOST:PORT", "[::1]:PORT" or "unix:PATH". A stream of which nothing comes for
-  // `silence_ns` counts as gone. Errors: invalid_argument (no address), failed. [any thread]
+  // `address` is "HOST:PORT", "[::1]:PORT", "unix:PATH" or "memory:PATH". A stream of which nothing
+  // comes for `silence_ns` counts as gone. Errors: invalid_argument (no address), failed. [any
+  // thread]
   virtual Result<std::unique_ptr<KvStream>> connect(const std::string& address,
                                                     int64_t silence_ns) = 0;
   virtual Result<std::unique_ptr<KvListener>> listen(const std::string& address,
                                                      int64_t silence_ns) = 0;
 };
 
-// This machine's TCP and unix sockets.
+// This machine's TCP and unix sockets, and memory that unix sockets tell of.
 std::unique_ptr<KvTransport> make_socket_transport();
 
 }  // namespace tenon

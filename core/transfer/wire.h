@@ -69,10 +69,11 @@ struct FrameHead {
   uint32_t group = 0;
   uint64_t offset = 0;
   uint64_t bytes = 0;
-  uint64_t sum = 0;  // XXH64 of the payload
+  uint64_t sum = 0;  // XXH64 of the payload, where it is told
 };
 
-FrameHeader frame_header(const Frame& frame, std::span<const std::byte> payload);
+// `sums`: with a checksum of the payload, which streams that change no byte go without.
+FrameHeader frame_header(const Frame& frame, std::span<const std::byte> payload, bool sums = true);
 // `most_bytes`: of K and V. Errors: invalid_argument (no header, another version, too long, or
 // changed on its way; says in what).
 Result<FrameHead> read_frame_head(std::span<const std::byte, kFrameHeaderBytes> header,

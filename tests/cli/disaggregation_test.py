@@ -384,15 +384,17 @@ class Apart(unittest.TestCase):
             self.assertEqual([engine for engine, tokens in found if int(tokens) > 80], ["0", "1"])
             prefill.settle("leases", 0)
 
-    def test_a_unix_socket_connects_workers_of_one_machine(self):
-        with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, "kv.sock")
-            prefill = self.worker("prefill", **{"disaggregation.address": f"unix:{path}"})
-            decode = self.worker("decode")
-            self.assertEqual(said(apart(prefill, decode, *REQUESTS[0])), self.expected[0])
-            self.assertGreater(decode.figure("found_tokens_total"), 0)
-            prefill.end()
-            self.assertFalse(os.path.exists(path))
+    def test_unix_sockets_and_memory_connect_workers_of_one_machine(self):
+        for kind in ("unix", "memory"):
+            with self.subTest(kind), tempfile.TemporaryDirectory() as folder:
+                path = os.path.join(folder, "kv.sock")
+                prefill = self.worker("prefill", **{"disaggregation.address": f"{kind}:{path}"})
+                decode = self.worker("decode")
+                self.assertEqual(said(apart(prefill, decode, *REQUESTS[0])), self.expected[0])
+                self.assertGreater(decode.figure("found_tokens_total"), 0)
+                prefill.end()
+                self.assertFalse(os.path.exists(path))
+                self.assertEqual(said(ask(decode, *REQUESTS[0])), self.expected[0])
 
 
 if __name__ == "__main__":

@@ -52,9 +52,9 @@ api::Json hand_over(KvTransfer& transfer, Request& request) {
 
 std::optional<api::ApiError> fetch(KvTransfer& transfer, const TransferCall& call,
                                    const TransferCall::Place& place, Request& request) {
-  const bool is_unix = place.host.starts_with("unix:");
-  const std::string host = is_unix ? "localhost" : place.host;
-  if (host.empty() || (place.port == 0 && !is_unix)) {
+  const bool is_path = place.host.starts_with("unix:") || place.host.starts_with("memory:");
+  const std::string host = is_path ? "localhost" : place.host;
+  if (host.empty() || (place.port == 0 && !is_path)) {
     return refusal(call,
                    "comes without the port of the prefill worker's disaggregation.address – tell "
                    "the router (--prefill URL PORT)");
@@ -63,12 +63,13 @@ std::optional<api::ApiError> fetch(KvTransfer& transfer, const TransferCall& cal
     return refusal(call, "names the host " + in_quotes(host) +
                              ", which is no peer of this server – add it to disaggregation.peers");
   }
-  const SocketAddress address{is_unix ? "" : place.host, place.port,
-                              is_unix ? place.host.substr(5) : ""};
-  const auto read = parse_socket_address(address.shown());
-  if (!read.ok()) return refusal(call, "is of no use: " + message_of(read.status()));
+  SocketAddress named;
+  named.host = place.host;
+  named.port = place.port;
+  const auto address = parse_socket_address(is_path ? place.host : named.shown());
+  if (!address.ok()) return refusal(call, "is of no use: " + message_of(address.status()));
   request.kv_import =
-      transfer.import_from({address.shown(), place.id, call.kind == TransferCall::Kind::room});
+      transfer.import_from({address->shown(), place.id, call.kind == TransferCall::Kind::room});
   return std::nullopt;
 }
 

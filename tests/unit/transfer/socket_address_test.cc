@@ -7,16 +7,19 @@ namespace tenon {
 namespace {
 
 TEST(SocketAddresses, are_read_and_shown) {
-  for (const char* text : {"127.0.0.1:5600", "[::1]:0", "prefill-0:65535", "unix:/run/kv.sock"}) {
+  for (const char* text : {"127.0.0.1:5600", "[::1]:0", "prefill-0:65535", "unix:/run/kv.sock",
+                           "memory:/run/kv.sock"}) {
     const auto address = parse_socket_address(text);
     ASSERT_TRUE(address.ok()) << text;
     EXPECT_EQ(address->shown(), text);
   }
   for (const char* text : {"", "host", "host:", ":1", "host:65536", "host:1x", "::1:5", "a b:1",
-                           "unix:", "[]:1", "host:-1"}) {
+                           "unix:", "memory:", "[]:1", "host:-1"}) {
     EXPECT_FALSE(parse_socket_address(text).ok()) << text;
   }
-  EXPECT_FALSE(parse_socket_address("unix:" + std::string(200, 'x')).ok());
+  for (const char* kind : {"unix:", "memory:"}) {
+    EXPECT_FALSE(parse_socket_address(kind + std::string(200, 'x')).ok()) << kind;
+  }
 }
 
 TEST(TrustedPeers, are_names_addresses_and_networks) {

@@ -262,7 +262,8 @@ TEST(Transfer, lets_go_of_a_request_that_ended_while_it_waited) {
 }
 
 TEST(Transfer, goes_over_sockets) {
-  for (const char* address : {"127.0.0.1:0", "unix:/tmp/tenon-transfer-test.sock"}) {
+  for (const char* address : {"127.0.0.1:0", "unix:/tmp/tenon-transfer-test.sock",
+                              "memory:/tmp/tenon-transfer-test.sock"}) {
     SCOPED_TRACE(address);
     const auto sockets = std::shared_ptr<KvTransport>(make_socket_transport());
     TransferOptions options;
