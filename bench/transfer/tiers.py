@@ -24,13 +24,14 @@ BINARY = os.environ.get("TENON_BINARY", "build/release/bin/tenon")
 
 
 class Server:
-    def __init__(self, flags, kind, folder):
+    def __init__(self, flags, kind, folder, **more):
         tokens = flags.prompt_tokens + 64
         settings = {"kv_cache.plugin": "prefix", "limits.context_tokens": tokens, "limits.max_batch_tokens": tokens,
                     "limits.max_sequences": 1, "scheduler.plugin": "continuous", "kv_cache.io_budget": "2GiB",
                     "kv_cache.tiers.1.kind": kind, "kv_cache.tiers.1.memory": "8GiB"}
         if kind == "disk":
             settings["kv_cache.tiers.1.path"] = folder
+        settings |= {key.replace("__", "."): value for key, value in more.items()}
         self.process = subprocess.Popen(
             [BINARY, "serve", "--model", flags.model, "--port", "0", "--threads", str(flags.threads),
              *itertools.chain.from_iterable(("--set", f"{key}={value}") for key, value in settings.items())],

@@ -23,6 +23,9 @@ constexpr int64_t kForgottenNs = 600 * kSecondNs;
 constexpr uint64_t kFreedPart = 8;
 // Other processes write too: so much of the quota is written between two looks at the folder.
 constexpr uint64_t kLookPart = 16;
+// What a disk is told to read ahead: enough to keep it busy while a file is checked.
+constexpr uint64_t kAheadBytes = 4 << 20;
+constexpr size_t kAheadFiles = 64;
 constexpr std::string_view kBeside = ".new-";
 
 bool is_unfinished(const std::string& name) {
@@ -122,7 +125,31 @@ void DiskStore::forget(const std::string& name) {
   count([this](KvStoreTotals& totals) { totals.held_bytes = held_bytes_; });
 }
 
+void DiskStore::look_ahead(std::span<const KvWanted> wanted) {
+  coming_.assign(wanted.begin(), wanted.end());
+  next_ = begun_ = 0;
+}
+
+// States are read out of order: what is not among the next ones changes nothing.
+void DiskStore::begin_after(const KvKey& key) {
+  const auto found =
+      std::find_if(coming_.begin() + static_cast<std::ptrdiff_t>(next_), coming_.end(),
+                   [&](const KvWanted& each) { return each.key == key; });
+  if (found == coming_.end()) return;
+  next_ = static_cast<size_t>(found - coming_.begin()) + 1;
+  begun_ = std::max(begun_, next_);
+  uint64_t bytes = 0;
+  for (size_t at = next_; at < coming_.size() && at - next_ < kAheadFiles; ++at) {
+    bytes += coming_[at].bytes;
+    if (bytes > kAheadBytes && at > next_) break;
+    if (at < begun_) continue;
+    files_->will_read(path_of(kv_file_name(coming_[at].key)));
+    begun_ = at + 1;
+  }
+}
+
 std::optional<KvBlob> DiskStore::read(const KvKey& key, uint64_t bytes) {
+  begin_after(key);
   const std::string name = kv_file_name(key);
   Result<std::vector<std::byte>> file = files_->read(path_of(name), kKvHeaderBytes + bytes + 1);
   if (!file.ok()) {

@@ -28,6 +28,8 @@ class DiskStore final : public TierStore {
   bool has(const KvKey& key) override;
   std::optional<KvBlob> read(const KvKey& key, uint64_t bytes) override;
   Status write(const KvKey& key, const KvBlob& blob) override;
+  // While one file is checked, the disk has the next ones to read.
+  void look_ahead(std::span<const KvWanted> wanted) override;
   KvStoreTotals totals() const override;
 
  private:
@@ -36,6 +38,7 @@ class DiskStore final : public TierStore {
   std::string path_of(const std::string& name) const { return folder_ + "/" + name; }
   std::vector<FileEntry> look_around();
   void forget(const std::string& name);
+  void begin_after(const KvKey& key);
   void make_room(uint64_t bytes);
   Status write_beside(const std::string& name, std::span<const std::span<const std::byte>> parts);
   void describe_world();
@@ -59,9 +62,12 @@ class DiskStore final : public TierStore {
   };
   std::unordered_map<std::string, Known> known_;
   bool looked_around_ = false;
-  uint64_t held_bytes_ = 0;     // of `known_`, and of what processes are at or never finished
-  uint64_t written_bytes_ = 0;  // since it looked around
-  uint64_t beside_ = 0;         // files written, for their names before they are renamed
+  uint64_t held_bytes_ = 0;       // of `known_`, and of what processes are at or never finished
+  uint64_t written_bytes_ = 0;    // since it looked around
+  std::vector<KvWanted> coming_;  // what is read next, most likely
+  size_t next_ = 0;               // of it, what comes after what was read last
+  size_t begun_ = 0;              // … and after what the disk was told of
+  uint64_t beside_ = 0;           // files written, for their names before they are renamed
   int64_t resting_until_ns_ = 0;
   mutable std::mutex mutex_;
   KvStoreTotals totals_;

@@ -70,6 +70,11 @@ class SystemFiles final : public FileLayer {
     return bytes;
   }
 
+  void will_read(const std::string& path) override {
+    const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    if (file.get() >= 0) (void)::posix_fadvise(file.get(), 0, 0, POSIX_FADV_WILLNEED);
+  }
+
   Status write(const std::string& path,
                std::span<const std::span<const std::byte>> parts) override {
     const Descriptor file(

@@ -31,6 +31,8 @@ class FileLayer {
   virtual bool exists(const std::string& path) = 0;
   // Up to `limit_bytes` of a file. Errors: not_found, failed.
   virtual Result<std::vector<std::byte>> read(const std::string& path, uint64_t limit_bytes) = 0;
+  // A read of the file follows soon: the disk may begin with it. It may be gone by then.
+  virtual void will_read(const std::string& /*path*/) {}
   // A new file of these parts, one after the other. Errors: failed; a part may be there then.
   virtual Status write(const std::string& path,
                        std::span<const std::span<const std::byte>> parts) = 0;

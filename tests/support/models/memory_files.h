@@ -24,6 +24,7 @@ struct MemoryDisk {
   std::set<std::string> folders;
   int64_t now_ns = 1'000'000'000;
   uint64_t room_bytes = UINT64_MAX;  // of all files together
+  std::vector<std::string> begun;    // paths that will be read
 
   uint64_t held_bytes() const {
     uint64_t bytes = 0;
@@ -54,6 +55,7 @@ class MemoryFiles final : public FileLayer {
     bytes.resize(std::min<uint64_t>(bytes.size(), limit_bytes));
     return bytes;
   }
+  void will_read(const std::string& path) override { disk_.begun.push_back(path); }
   Status write(const std::string& path,
                std::span<const std::span<const std::byte>> parts) override {
     if (!disk_.folders.contains(path.substr(0, path.rfind('/')))) return not_found("no folder");

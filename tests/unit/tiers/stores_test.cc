@@ -74,6 +74,36 @@ TEST(DiskStore, finds_yesterdays_entries_in_its_folder) {
   }
 }
 
+TEST(DiskStore, lets_the_disk_begin_with_what_is_read_next) {
+  MemoryDisk disk;
+  const auto store = open_on(disk);
+  std::vector<KvWanted> wanted;
+  std::vector<std::string> paths;
+  for (uint64_t number = 0; number < 10; ++number) {
+    const uint64_t bytes = number < 8 ? 200 : 3 << 20;  // of the last ones only one at a time
+    wanted.push_back({key_of(number), bytes});
+    paths.push_back("/kv/" + kv_file_name(key_of(number)));
+    if (number >= 8) continue;
+    ASSERT_TRUE(store->write(key_of(number), blob_of(number)).ok());
+  }
+  expect_all(*store, 0, 2);
+  EXPECT_EQ(disk.begun, std::vector<std::string>()) << "nobody said what comes";
+  store->look_ahead(wanted);
+  const auto begun_before = [&](size_t end) {
+    return std::vector<std::string>(paths.begin() + 1, paths.begin() + end);
+  };
+  EXPECT_TRUE(store->read(key_of(0), 200).has_value());
+  EXPECT_EQ(disk.begun, begun_before(9)) << "as much as is worth it, the one at hand not";
+  EXPECT_FALSE(store->read(key_of(40), 200).has_value());
+  EXPECT_TRUE(store->read(key_of(5), 200).has_value());
+  EXPECT_EQ(disk.begun, begun_before(9)) << "once each";
+  EXPECT_FALSE(store->read(key_of(8), 3 << 20).has_value());
+  EXPECT_EQ(disk.begun, begun_before(10)) << "one that is larger comes alone";
+  store->look_ahead({});
+  EXPECT_TRUE(store->read(key_of(1), 200).has_value());
+  EXPECT_EQ(disk.begun, begun_before(10));
+}
+
 TEST(DiskStore, says_where_no_folder_can_be_made) {
   const TemporaryFolder folder;
   std::filesystem::create_symlink("loop", folder.path("loop"));
