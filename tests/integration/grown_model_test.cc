@@ -2,9 +2,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "core/base/files/mapped_file.h"
 #include "core/files/npy.h"
 #include "core/model/synth/synth.h"
 #include "tests/support/folders.h"
@@ -30,11 +33,7 @@ struct GrowthCase {
 };
 class GrownModelTest : public testing::TestWithParam<GrowthCase> {};
 
-TEST_P(GrownModelTest, logits_are_those_of_the_source) {
-  const std::string source = golden_models() + GetParam().golden;
-  const TemporaryFolder folder;
-  const auto model = grow(source, GetParam().shape, folder);
-  ASSERT_NE(model, nullptr);
+void expect_golden_logits(const Model& model, const std::string& source) {
   const auto tokens = read_npy_i32(source + "/tokens.npy");
   const auto golden = read_npy_f32(source + "/logits.npy");
   ASSERT_TRUE(tokens.ok() && golden.ok());
@@ -43,9 +42,44 @@ TEST_P(GrownModelTest, logits_are_those_of_the_source) {
     const auto at = golden->values.begin() + static_cast<ptrdiff_t>(row * golden->shape[1]);
     expected.emplace_back(at, at + static_cast<ptrdiff_t>(golden->shape[1]));
   }
-  const ModelShapeStorage shape(model->plan, model->plan.context_tokens);
-  Loaded executor({}, *model, shape.shape());
+  const ModelShapeStorage shape(model.plan, model.plan.context_tokens);
+  Loaded executor({}, model, shape.shape());
   EXPECT_LE(largest_difference(executor->feed(tokens->values, {40}), expected), 1e-4);
+}
+
+TEST_P(GrownModelTest, logits_are_those_of_the_source) {
+  const std::string source = golden_models() + GetParam().golden;
+  const TemporaryFolder folder;
+  const auto model = grow(source, GetParam().shape, folder);
+  ASSERT_NE(model, nullptr);
+  expect_golden_logits(*model, source);
+}
+
+// As its own files have it, which outweigh the names of Llama's.
+TEST(GrownModel, a_config_keeps_its_own_names_of_layers_and_epsilon) {
+  const std::string golden = golden_models() + "exaone";
+  const TemporaryFolder folder;
+  const std::string source = folder.path() + "/source";
+  std::filesystem::copy(golden, source);
+  auto config = nlohmann::json::parse(*read_text_file(golden + "/config.json"));
+  config["num_layers"] = config["num_hidden_layers"];
+  config["layer_norm_epsilon"] = config["rms_norm_eps"];
+  std::filesystem::remove(source + "/config.json");
+  folder.write_file("source/config.json", config.dump());
+  const auto model = grow(source, "stories-260k", folder);
+  ASSERT_NE(model, nullptr);
+  EXPECT_EQ(model->plan.layers.size(), 5u);
+  expect_golden_logits(*model, golden);
+}
+
+TEST(GrownModel, what_zeros_would_change_is_refused) {
+  for (const char* golden : {"bitnet", "lfm2", "nanochat"}) {
+    const TemporaryFolder folder;
+    const Status grown =
+        grow_model(golden_models() + golden, "stories-260k", {folder.path() + "/grown", {}, {}});
+    EXPECT_NE(grown.message().find("cannot be grown by zeros"), std::string::npos)
+        << golden << ": " << grown.message();
+  }
 }
 
 // stories-260k has more query heads a KV head, or as many; stories-15m has one, so that KV heads

@@ -63,13 +63,16 @@ bool can_grow(const ModelPlan& plan) {
            attention.output_gate || attention.v_head_dim > 0 || attention.learned_mask ||
            each.shared || each.weighs_stream || attention.heads != layer.attention.heads;
   });
-  return !own_kind && layer.attention_norm.kind == NormKind::rms &&
+  return !own_kind && layer.attention_norm.kind == NormKind::rms && layer.attention_norm.weight &&
          !layer.attention_norm.plus_one && layer.mlp_norm && !layer.attention_post_norm &&
          layer.mlp.gated && !plan.learned_positions && plan.embedding_scale == 1.0f &&
          plan.logit_scale == 1.0f && layer.attention.qk_norm_extent == QkNormExtent::head &&
-         std::ranges::none_of(list_tensors(plan), [](const TensorSpec& spec) {
+         std::ranges::none_of(list_tensors(plan), [&](const TensorSpec& spec) {
+           const NormPlan* const norm = norm_of(plan, spec);
+           const bool of_row = spec.rows_axis == Axis::hidden || spec.rows_axis == Axis::head_dim;
            return spec.role == Role::qkv || holds_gate_and_up(spec.role) ||
-                  spec.role == Role::router;
+                  spec.role == Role::router || spec.rows_axis == Axis::other ||
+                  spec.columns_axis == Axis::other || (norm != nullptr && !of_row);
          });
 }
 
@@ -147,17 +150,26 @@ Result<Sizes> grown_sizes(const Sizes& source, const Sizes& shape) {
   return grown;
 }
 
-// The source's config.json in everything but size.
+double grown_eps(const Model& source, const Sizes& grown) {
+  const double share = static_cast<double>(source.plan.hidden) / grown.hidden;
+  return double{source.plan.final_norm.eps} * share;
+}
+
+// The source's config.json in everything but size. Of two names of a number it keeps its own.
 std::string grown_config(const Model& source, const Sizes& grown) {
   ordered_json config = in_order(source.config_json);
+  const auto set = [&](const char* usual, const char* own, const auto& value) {
+    const bool has_own = config.contains(own);
+    if (has_own) config.erase(usual);
+    config[has_own ? own : usual] = value;
+  };
   config["hidden_size"] = grown.hidden;
   config["intermediate_size"] = grown.intermediate;
-  config["num_hidden_layers"] = grown.layers;
+  set("num_hidden_layers", "num_layers", grown.layers);
   config["num_attention_heads"] = grown.heads;
   config["num_key_value_heads"] = grown.kv_heads;
   config["head_dim"] = grown.head_dim;
-  const double share = static_cast<double>(source.plan.hidden) / grown.hidden;
-  config["rms_norm_eps"] = double{source.plan.final_norm.eps} * share;
+  set("rms_norm_eps", "layer_norm_epsilon", grown_eps(source, grown));
   config["tie_word_embeddings"] = source.plan.tied_embeddings;
   // Layers that add nothing may have any window; that of the last keeps the config plain.
   if (config.contains("layer_types") && config["layer_types"].is_array()) {
@@ -166,6 +178,27 @@ std::string grown_config(const Model& source, const Sizes& grown) {
     }
   }
   return config.dump();
+}
+
+// What its family reads of that config must be what was written.
+Status check_grown(const Model& source, const Sizes& wanted, const ModelPlan& grown) {
+  const Sizes read(grown);
+  const std::tuple<const char*, double, double> numbers[] = {
+      {"hidden width", wanted.hidden, read.hidden},
+      {"MLP width", wanted.intermediate, read.intermediate},
+      {"layer count", wanted.layers, read.layers},
+      {"number of heads", wanted.heads, read.heads},
+      {"number of KV heads", wanted.kv_heads, read.kv_heads},
+      {"head width", wanted.head_dim, read.head_dim},
+      {"norms' epsilon", static_cast<float>(grown_eps(source, wanted)), grown.final_norm.eps}};
+  for (const auto& [what, expected, found] : numbers) {
+    if (expected == found) continue;
+    return unsupported(source.path + ": a " + source.plan.architecture +
+                       " model cannot be grown: its config.json would say " +
+                       std::to_string(found) + " as its " + what + " in place of " +
+                       std::to_string(expected));
+  }
+  return {};
 }
 
 void write_element(DType dtype, float value, uint64_t index, std::byte* out) {
@@ -288,6 +321,7 @@ Status grow_model(const std::string& source_folder, std::string_view shape_name,
   if (!sizes.ok()) return with_context(source_folder, sizes.status());
   const std::string config = grown_config(*source, *sizes);
   TENON_ASSIGN_OR_RETURN(const ModelPlan grown, parse_model_config(config, source_folder));
+  TENON_RETURN_IF_ERROR(check_grown(*source, *sizes, grown));
   TENON_RETURN_IF_ERROR(check_float_type(options.dtype.value_or(DType::f32)));
   const std::string& out = options.out_folder;
   TENON_ASSIGN_OR_RETURN(NewFolder folder, NewFolder::create(out, model_folder_files()));
