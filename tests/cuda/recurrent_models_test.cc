@@ -27,7 +27,10 @@ constexpr const char* kModels[] = {"mamba",
                                    "qwen3_next",
                                    "bamba",
                                    "lfm2",
-                                   "lfm2_biases"};
+                                   "lfm2_biases",
+                                   "zamba2",
+                                   "zamba2_plain",
+                                   "zamba2_blocks"};
 
 class CudaRecurrentModels : public testing::TestWithParam<const char*> {
  protected:
@@ -227,6 +230,16 @@ TEST(CudaRecurrence, is_refused_where_no_kernel_keeps_a_state_in_registers) {
   EXPECT_EQ(refusal_of_states("granite4_rope", kMaxHeadState + 1),
             "layer 1 has a recurrence that keeps 257 numbers for each element, which the executor "
             "'cuda' does not run; choose [executor] plugin = \"cpu\"");
+}
+
+TEST(CudaExecutor, refuses_learned_masks_by_name) {
+  const auto model = open_golden("models/doge");
+  ASSERT_NE(model, nullptr);
+  const ModelShapeStorage shape(model->plan, 64);
+  const auto executor = make_cuda_executor(std::make_shared<TestDriver>());
+  EXPECT_EQ(StepDriver(*executor, *model, shape.shape(), {}).load_status().message(),
+            "layer 0 has learned masks of scores, which the executor 'cuda' does not run; choose "
+            "[executor] plugin = \"cpu\"");
 }
 
 TEST(CudaRecurrence, names_states_where_memory_is_short) {

@@ -106,7 +106,10 @@ Status refuse(LayerId layer, std::string_view has) {
 Status check_layer(const LayerPlan& layer, LayerId id) {
   if (layer.streams) return refuse(id, "several residual streams");
   if (layer.low_residual) return refuse(id, "a learned residual");
-  if (layer.shared) return refuse(id, "a block that layers share");
+  if (layer.shared && (layer.attention_post_norm || layer.mlp_post_norm || !layer.mlp.gated ||
+                       layer.residual_scale != 1.0f)) {
+    return refuse(id, "a shared block with norms of its results, factors or an MLP without a gate");
+  }
   if (layer.attention.learned_mask) return refuse(id, "learned masks of scores");
   if (layer.weighs_stream) return refuse(id, "weights of its stream");
   if (layer.attention.attended_norm || layer.mlp.inner_norm) {

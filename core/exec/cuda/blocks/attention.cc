@@ -18,8 +18,9 @@ CacheType cache_type(DType dtype) {
 
 void CudaStep::qkv(uint32_t layer) {
   const DeviceLayer& w = weights_.layers[layer];
-  if (joins(layer)) {
-    multiply_all(w.qkv, joined_, qkv_);
+  if (joins(layer) || plan(layer).shared) {
+    multiply_all(block_weights(layer).qkv, joined_, qkv_);
+    if (plan(layer).shared.qkv_rank > 0) add_low_qkv(layer);
     return;
   }
   input_of(static_cast<bool>(plan(layer).attention_norm));
@@ -163,7 +164,7 @@ void CudaStep::attend(uint32_t layer) {
 }
 
 void CudaStep::attention_output(uint32_t layer) {
-  const DeviceLayer& w = weights_.layers[layer];
+  const DeviceLayer& w = block_weights(layer);
   add_to_hidden(plan(layer), plan(layer).attention_post_norm, w.attention_post_norm,
                 w.attention_post_norm_bias, w.output, w.output_bias, attended_);
 }

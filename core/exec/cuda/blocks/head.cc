@@ -9,8 +9,12 @@ namespace tenon::cuda {
 uint32_t StepSetup::entering() const {
   return head == nullptr ? 0 : std::max(head->features, model->plan.hidden);
 }
+bool StepSetup::keeps_embedded() const {
+  return head != nullptr || model->plan.reads_embedded();
+}
 uint32_t StepSetup::joined() const {
-  return head == nullptr ? 0 : std::max(head->features, 2 * model->plan.hidden);
+  if (!keeps_embedded()) return 0;
+  return std::max(head == nullptr ? 0 : head->features, 2 * model->plan.hidden);
 }
 uint32_t StepSetup::logits_width() const {
   const bool renamed = head != nullptr && !head->token_ids.empty();
@@ -18,10 +22,12 @@ uint32_t StepSetup::logits_width() const {
 }
 
 Status CudaStep::load_head() {
-  if (setup_.head == nullptr) return {};
+  if (!setup_.keeps_embedded()) return {};
   const uint64_t rows = setup_.max_rows;
   const uint64_t element = weights_.type() == Input::f32 ? sizeof(float) : sizeof(uint16_t);
-  TENON_ASSIGN_OR_RETURN(entering_, input<float>(rows * setup_.entering(), "a head's states"));
+  if (setup_.head != nullptr) {
+    TENON_ASSIGN_OR_RETURN(entering_, input<float>(rows * setup_.entering(), "a head's states"));
+  }
   TENON_ASSIGN_OR_RETURN(embedded_,
                          memory_.array<float>(rows * setup_.model->plan.hidden, "activations"));
   const auto stride = static_cast<uint64_t>(DeviceWeights::input_stride(setup_.joined()));

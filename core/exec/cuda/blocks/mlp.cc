@@ -23,12 +23,13 @@ ActivationKind activation_kind(Activation activation) {
 
 void CudaStep::mlp_in(uint32_t layer) {
   if (plan(layer).experts) return experts_in(layer);
-  const DeviceLayer& w = weights_.layers[layer];
+  const DeviceLayer& w = block_weights(layer);
+  const bool adds_low = plan(layer).shared.mlp_rank > 0;
   const MlpPlan& mlp = plan(layer).mlp;
   input_of(static_cast<bool>(plan(layer).mlp_input_norm()));
   const ActivationKind kind = activation_kind(mlp.activation);
   const int out_stride = DeviceWeights::input_stride(mlp.width);
-  if (const DeviceMatrix& both = w.gate_up.matrix; gates_at_once(both)) {
+  if (const DeviceMatrix& both = w.gate_up.matrix; !adds_low && gates_at_once(both)) {
     const MultiplyCall call = multiply_call(both, w.gate_up.bias, normed_, rows_, nullptr);
     return multiply(both, call, {inner_, out_stride, kind});
   }
@@ -38,6 +39,7 @@ void CudaStep::mlp_in(uint32_t layer) {
   } else {
     multiply(w.gate_up.parts[1], normed_, gate_up_);
   }
+  if (adds_low) add_low_mlp(layer, stride);
   keep(launch_gate(driver_.stream(), mlp.gated ? gate_up_ : nullptr,
                    mlp.gated ? gate_up_ + mlp.width : gate_up_, inner_, weights_.type(), rows_,
                    static_cast<int>(mlp.width), stride, out_stride, kind),
@@ -46,7 +48,7 @@ void CudaStep::mlp_in(uint32_t layer) {
 
 void CudaStep::mlp_out(uint32_t layer) {
   if (plan(layer).experts) return experts_out(layer);
-  const DeviceLayer& w = weights_.layers[layer];
+  const DeviceLayer& w = block_weights(layer);
   add_to_hidden(plan(layer), plan(layer).mlp_post_norm, w.mlp_post_norm, w.mlp_post_norm_bias,
                 w.down, w.down_bias, inner_);
 }

@@ -1,4 +1,6 @@
 // The residual stream: embeddings, norms, what is added, and the rows that are handed out.
+#include <utility>
+
 #include "core/exec/cuda/step/step.h"
 
 namespace tenon::cuda {
@@ -40,9 +42,11 @@ void CudaStep::embed() {
   call.scale = beside ? 1.0f : plan.embedding_scale;
   keep(launch_embed(driver_.stream(), call), "the embedding");
   if (beside) return enter_head();
-  if (!plan.embedding_norm) return;
-  norm(plan.embedding_norm, weights_.embedding_norm, weights_.embedding_norm_bias, hidden_, rows_,
-       hidden_, Input::f32);
+  if (plan.embedding_norm) {
+    norm(plan.embedding_norm, weights_.embedding_norm, weights_.embedding_norm_bias, hidden_, rows_,
+         hidden_, Input::f32);
+  }
+  if (setup_.keeps_embedded()) take_stream(hidden_, embedded_, plan.hidden);
 }
 
 void CudaStep::attention_norm(uint32_t layer) {
@@ -54,7 +58,7 @@ void CudaStep::attention_norm(uint32_t layer) {
 
 void CudaStep::norm_for_mlp(uint32_t layer, void* out, Input type) {
   const LayerPlan& own = plan(layer);
-  const DeviceLayer& w = weights_.layers[layer];
+  const DeviceLayer& w = block_weights(layer);
   if (own.mlp_norm)
     return norm(own.mlp_norm, w.mlp_norm, w.mlp_norm_bias, hidden_, rows_, out, type);
   norm(own.attention_norm, w.attention_norm, w.attention_norm_bias, hidden_, rows_, out, type);
@@ -76,7 +80,8 @@ void CudaStep::input_of(bool has_norm) {
 void CudaStep::add_to_hidden(const LayerPlan& layer, const NormPlan& post_norm, const float* weight,
                              const float* bias, const DeviceMatrix& w, const float* w_bias,
                              const void* x) {
-  if (!post_norm) return multiply(w, w_bias, x, rows_, hidden_, true, layer.residual_scale);
+  const bool adds = !std::exchange(cleared_, false);
+  if (!post_norm) return multiply(w, w_bias, x, rows_, hidden_, adds, layer.residual_scale);
   multiply(w, w_bias, x, rows_, update_);
   add_normed(layer, post_norm, weight, bias);
 }

@@ -91,10 +91,11 @@ uint64_t CudaStep::bytes_for(const StepSetup& setup) {
               (type == Input::f32 ? sizeof(float) : sizeof(uint16_t));
   }
   const uint64_t numbers = 3ull * plan.hidden + widest.qkv + widest.gate_up + plan.vocabulary +
-                           (setup.head == nullptr ? 0 : setup.entering() + plan.hidden);
+                           setup.entering() + (setup.keeps_embedded() ? plan.hidden : 0);
   uint64_t bytes = ExpertArrays::bytes_for(plan, setup.max_rows, type) +
                    LatentArrays::bytes_for(plan, setup.max_rows, type) +
-                   RecurrentArrays::bytes_for(plan, setup.max_rows, type) + state_plan_bytes(setup);
+                   RecurrentArrays::bytes_for(plan, setup.max_rows, type) +
+                   SharedArrays::bytes_for(plan, setup.max_rows, type) + state_plan_bytes(setup);
   bytes += DrawArrays::bytes_for(setup.max_rows, plan.vocabulary);
   bytes += widest.ranges * widest.range_floats() * sizeof(float);
   bytes += setup.max_rows * (inputs + numbers * sizeof(float) + kRowArrays);
@@ -137,6 +138,7 @@ Status CudaStep::load(const StepSetup& setup) {
   TENON_RETURN_IF_ERROR(experts_.allocate(plan, rows, weights_.type(), memory_));
   TENON_RETURN_IF_ERROR(latent_.allocate(plan, rows, weights_.type(), memory_));
   TENON_RETURN_IF_ERROR(recurrent_.allocate(plan, rows, weights_.type(), memory_));
+  TENON_RETURN_IF_ERROR(shared_.allocate(plan, rows, weights_.type(), memory_));
   TENON_ASSIGN_OR_RETURN(draw_arrays_.rows, input<DrawRow>(rows, "a step's draws"));
   TENON_ASSIGN_OR_RETURN(draw_arrays_.tokens, memory_.array<int32_t>(rows, "a step's draws"));
   const uint64_t weights = rows * draw_blocks(plan.vocabulary);
@@ -318,6 +320,7 @@ Status CudaStep::settle(StepTurn& turn) {
 
 Status CudaStep::launch_layers() {
   failed_ = {};
+  cleared_ = false;
   run_decoder(setup_.model->plan, *this);
   return std::move(failed_);
 }

@@ -17,6 +17,7 @@
 #include "core/exec/cuda/blocks/expert_arrays.h"
 #include "core/exec/cuda/blocks/latent_arrays.h"
 #include "core/exec/cuda/blocks/recurrence.h"
+#include "core/exec/cuda/blocks/shared_arrays.h"
 #include "core/exec/cuda/kv.h"
 #include "core/exec/cuda/products/cublaslt_products.h"
 #include "core/exec/cuda/step/attention_plan.h"
@@ -41,8 +42,11 @@ struct StepSetup {
   LtLibrary* cublaslt = nullptr;  // makes dense products, where it can; null: kernels make all
 
   uint32_t most_padded() const;
-  // Of a head: the numbers that enter a row, and those that its first products read.
+  // Of a head: the numbers that enter a row.
   uint32_t entering() const;
+  // Whether what was embedded is kept, and what products read of it next to the stream: a head's
+  // first ones, and those of shared blocks.
+  bool keeps_embedded() const;
   uint32_t joined() const;
   uint32_t logits_width() const;
   uint32_t padding_rows() const { return graph_bytes > 0 ? most_padding(most_padded()) : 0; }
@@ -122,6 +126,10 @@ class CudaStep final : private DecoderOps {
   void mlp_norm(uint32_t layer) override;
   void mlp_in(uint32_t layer) override;
   void mlp_out(uint32_t layer) override;
+  void enter_block(uint32_t layer) override;
+  void clear_stream() override { cleared_ = true; }
+  void leave_block(uint32_t layer) override;
+  void leave_kept(uint32_t layer) override;
   // `load` refuses layers that have any of these.
   void layer_inputs() override {}
   void open_streams() override {}
@@ -136,10 +144,6 @@ class CudaStep final : private DecoderOps {
   void experts_aside(uint32_t) override {}
   void add_aside(uint32_t) override {}
   void layer_input(uint32_t) override {}
-  void enter_block(uint32_t) override {}
-  void clear_stream() override {}
-  void leave_block(uint32_t) override {}
-  void leave_kept(uint32_t) override {}
   void scale_layer(uint32_t) override {}
   void layer_done(uint32_t layer) override;
   void logits() override;
@@ -210,6 +214,17 @@ class CudaStep final : private DecoderOps {
                   const float* bias);
   void norm_for_mlp(uint32_t layer, void* out, Input type);
 
+  // exec/cuda/blocks/shared_block.cc
+  // Those of the layer whose attention and MLP the layer has.
+  const DeviceLayer& block_weights(uint32_t layer) const {
+    const SharedBlockPlan& shared = plan(layer).shared;
+    return weights_.layers[shared.borrows() ? static_cast<uint32_t>(shared.from_layer) : layer];
+  }
+  void take_stream(const float* from, float* to, uint32_t stride);
+  void add_high(const DeviceMatrix& high, const float* low, int low_stride, float* y, int stride);
+  void add_low_qkv(uint32_t layer);
+  void add_low_mlp(uint32_t layer, int stride);
+
   // exec/cuda/head.cc
   bool joins(uint32_t layer) const { return setup_.head != nullptr && setup_.head->joins(layer); }
   Status load_head();
@@ -261,6 +276,7 @@ class CudaStep final : private DecoderOps {
   // Of the step that is put on the queue.
   uint32_t rows_ = 0;
   uint32_t logits_count_ = 0, hidden_count_ = 0;
+  bool cleared_ = false;  // what is added to the stream next replaces it
   Status failed_;
 
   std::optional<CublasLtProducts> guest_;
@@ -284,7 +300,9 @@ class CudaStep final : private DecoderOps {
   ExpertArrays experts_;
   LatentArrays latent_;
   RecurrentArrays recurrent_;
-  // Of a head: what enters, [rows, entering]; [rows, hidden]; what products read.
+  SharedArrays shared_;
+  // Of a head what enters, [rows, entering]; where keeps_embedded(), [rows, hidden], and what
+  // products read.
   float *entering_ = nullptr, *embedded_ = nullptr;
   void* joined_ = nullptr;
   uint32_t entering_width_ = 0;  // of the step's

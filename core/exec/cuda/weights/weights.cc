@@ -155,6 +155,23 @@ Status load_recurrence(const LayerWeights& from, const RecurrentPlan& plan, Weig
   return {};
 }
 
+Status load_shared_block(const LayerWeights& from, const SharedBlockPlan& plan,
+                         WeightUpload& upload, DeviceSharedBlock& to) {
+  if (!plan) return {};
+  const StackSource low[] = {{&from.own_q_low}, {&from.own_k_low}, {&from.own_v_low}};
+  TENON_RETURN_IF_ERROR(load_stack(low, upload, to.qkv_low));
+  const std::pair<DeviceMatrix*, const Weight*> matrices[] = {
+      {&to.q_high, &from.own_q_high},       {&to.k_high, &from.own_k_high},
+      {&to.v_high, &from.own_v_high},       {&to.mlp_low, &from.own_mlp_low},
+      {&to.gate_high, &from.own_gate_high}, {&to.up_high, &from.own_up_high},
+      {&to.link, &from.block_link}};
+  for (const auto& [made, weight] : matrices) {
+    TENON_ASSIGN_OR_RETURN(*made, upload.matrix(*weight));
+  }
+  TENON_ASSIGN_OR_RETURN(to.norm, upload.vector(from.block_norm));
+  return {};
+}
+
 Status load_layer(const Model& model, size_t index, Input type, WeightUpload& upload,
                   DeviceLayer& to) {
   const LayerWeights& from = model.layers[index];
@@ -172,6 +189,8 @@ Status load_layer(const Model& model, size_t index, Input type, WeightUpload& up
   TENON_RETURN_IF_ERROR(load_experts(from, upload, to));
   TENON_RETURN_IF_ERROR(
       load_recurrence(from, model.plan.layers[index].recurrent, upload, to.recurrence));
+  TENON_RETURN_IF_ERROR(
+      load_shared_block(from, model.plan.layers[index].shared, upload, to.shared));
   const SelfAttentionPlan& attention = model.plan.layers[index].attention;
   if (attention.alibi_max_bias > 0.0f) {
     const std::vector<float> slopes = alibi_slopes(attention.heads, attention.alibi_max_bias);
@@ -262,12 +281,15 @@ Result<WeightNeeds> DeviceWeights::needs_of(const Model& model, const Head* fron
   count(arrays.entrance.fc);
   for (const DeviceLayer& layer : arrays.layers) {
     const DeviceRecurrence& recurrence = layer.recurrence;
+    const DeviceSharedBlock& shared = layer.shared;
     for (const DeviceStack* stack : {&layer.qkv, &layer.gate_up, &layer.shared_gate_up,
-                                     &recurrence.inputs, &recurrence.low_bc}) {
+                                     &recurrence.inputs, &recurrence.low_bc, &shared.qkv_low}) {
       for (const DevicePart& part : stack->parts) count(part.matrix);
     }
-    for (const DeviceMatrix* matrix : {&layer.output, &layer.down, &layer.shared_down, &layer.q_a,
-                                       &layer.kv_a, &recurrence.dt, &recurrence.out.matrix}) {
+    for (const DeviceMatrix* matrix :
+         {&layer.output, &layer.down, &layer.shared_down, &layer.q_a, &layer.kv_a, &recurrence.dt,
+          &recurrence.out.matrix, &shared.q_high, &shared.k_high, &shared.v_high, &shared.mlp_low,
+          &shared.gate_high, &shared.up_high, &shared.link}) {
       count(*matrix);
     }
   }

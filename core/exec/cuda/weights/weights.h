@@ -36,12 +36,23 @@ struct DeviceRecurrence {
   const float* key_norm = nullptr;  // gated_delta: of q and k, [2·groups, state]
 };
 
+// What a layer adds to a block that it shares (SharedBlockPlan): its own matrices of low rank.
+// Those of the block, and its norm, are in the layer that has it.
+struct DeviceSharedBlock {
+  const float* norm = nullptr;
+  DeviceStack qkv_low;
+  DeviceMatrix q_high, k_high, v_high;
+  DeviceMatrix mlp_low, gate_high, up_high;
+  DeviceMatrix link;
+};
+
 struct DeviceLayer {
   // With the gate after attention, where there is one; of latent attention q is the only part.
   DeviceStack qkv;
   DeviceStack gate_up, shared_gate_up;
   DeviceMatrix output, down, shared_down;
   DeviceRecurrence recurrence;
+  DeviceSharedBlock shared;
   // All experts, one below the other; routers are f32.
   DeviceMatrix expert_gate, expert_up, expert_down;
   DeviceMatrix router, shared_router;
