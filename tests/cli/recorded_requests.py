@@ -83,15 +83,17 @@ SGLANG = {"model": "tale", "messages": USER, "max_tokens": 8, "no_stop_trim": Fa
           "bootstrap_port": None, "bootstrap_room": None, "ebnf": None, "custom_logit_processor": None, "rid": None,
           "top_k": -1, "min_p": 0.0, "separate_reasoning": True, "stream_reasoning": True,
           "skip_special_tokens": False}
+ZAI = {"model": "tale", "messages": USER, "max_tokens": 8, "stream": True, "tools": [TOOL], "tool_stream": True,
+       "thinking": {"type": "disabled"}, "do_sample": True}
 
 CHAT, RESPONSES, MESSAGES = "/v1/chat/completions", "/v1/responses", "/v1/messages"
-CLAUDE_CODE_IGNORES = "cache_control eager_input_streaming metadata context_management"
+CLAUDE_CODE_IGNORES = "cache_control metadata context_management"
 REQUESTS = (
     ("Claude Code", MESSAGES + "?beta=true", ANTHROPIC, CLAUDE_CODE, CLAUDE_CODE_IGNORES),
     ("Claude Code, a turn later", MESSAGES + "?beta=true", ANTHROPIC, CLAUDE_CODE_TURN,
      CLAUDE_CODE_IGNORES + " redacted_thinking caller is_error budget_tokens"),
     ("Claude Code counts", MESSAGES + "/count_tokens?beta=true", ANTHROPIC, COUNTED,
-     "cache_control eager_input_streaming redacted_thinking caller is_error budget_tokens"),
+     "cache_control redacted_thinking caller is_error budget_tokens"),
     ("Codex", RESPONSES, {"originator": "codex_exec"}, CODEX,
      "tools[1] tools[2] include summary prompt_cache_key verbosity client_metadata"),
     ("Codex, a turn later", RESPONSES, {}, CODEX_TURN, "tools[1] tools[2] include prompt_cache_key client_metadata"),
@@ -102,4 +104,6 @@ REQUESTS = (
     ("LangChain", CHAT, {}, LANGCHAIN, ""),
     ("Vercel's AI SDK", RESPONSES, {}, VERCEL, "store truncation safety_identifier prompt_cache_retention"),
     ("SGLang's client", CHAT, {}, SGLANG, "skip_special_tokens"),
+    ("Z.ai's client", CHAT, {}, ZAI, ""),
+    ("Z.ai's client, whole calls", CHAT, {}, ZAI | {"tool_stream": False}, "tool_stream"),
 )

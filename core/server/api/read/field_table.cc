@@ -53,7 +53,6 @@ constexpr std::string_view kNames = "requests have ids of the server's own";
 constexpr std::string_view kMedia = "models of text run here";
 constexpr std::string_view kNoRoom =
     "is not offered: K/V goes between workers for /v1/completions and /v1/chat/completions";
-constexpr std::string_view kNoTransfer = "K/V does not move between servers here";
 constexpr std::string_view kNotShown = "it is not told here";
 constexpr std::string_view kStateless =
     "is not offered: nothing is stored here – send the whole input";
@@ -167,7 +166,7 @@ constexpr FieldRule kRules[] = {
     taken("tool_choice", kTalking),
     ignored("tool_choice", kTokenize, "the template is given all tools"),
     taken("parallel_tool_calls", kChat | kResponses),
-    ignored("tool_stream", kChat, "a call comes whole", "[false]"),
+    ignored("tool_stream", kChat, "a stream has a call as it comes", "[true]"),
     ignored("max_tool_calls", kResponses, "nothing is called here"),
     only("[[]]", "functions", kChat, "it is deprecated – use \"tools\" and \"tool_choice\""),
     only(R"(["none", "auto"])", "function_call", kChat,
@@ -269,7 +268,7 @@ constexpr FieldRule kRules[] = {
     ignored("prediction", kChat, "drafts are the pipeline's affair"),
     ignored("service_tier", kAll, kOneTier),
     ignored("speed", kMessages, kOneTier, R"(["standard"])"),
-    ignored("keep_alive", kCompletionsAndChat, "models stay loaded"),
+    ignored("keep_alive", kCompletionsAndChat, "the server's owner says when models go"),
     only("[false]", "store", kCompletionsAndChat, "nothing is stored here"),
     ignored("store", kResponses, "nothing is stored here, as the response says", "[false]"),
     only("[false]", "background", kResponses, "nothing is stored here"),
@@ -296,7 +295,7 @@ constexpr FieldRule kRules[] = {
     only("[{}]", "session_params", kCompletionsAndChat, "nothing is stored here"),
     taken("kv_transfer_params", kAll),
     taken("cache_hit_threshold", kCompletionsAndChat),
-    only("[{}]", "ec_transfer_params", kAll, kNoTransfer),
+    only("[{}]", "ec_transfer_params", kAll, "no encoder's output is taken here"),
     taken("bootstrap_host", kCompletionsAndChat),
     taken("bootstrap_port", kCompletionsAndChat),
     taken("bootstrap_room", kCompletionsAndChat),
@@ -357,7 +356,7 @@ constexpr FieldRule kRules[] = {
     taken("strict", kTool),
     ignored("cache_control", kTool, kCaching),
     ignored("input_examples", kTool, "no template shows them"),
-    ignored("eager_input_streaming", kTool, "a call comes whole", "[false]"),
+    ignored("eager_input_streaming", kTool, "a stream has a call as it comes", "[true]"),
     ignored("defer_loading", kTool, "the template is given all tools", "[false]"),
     ignored("allowed_callers", kTool, "the model calls", R"([["direct"]])"),
 
