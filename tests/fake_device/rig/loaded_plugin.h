@@ -44,7 +44,7 @@ class PluginHandle {
   HostServices services_;
   std::map<std::string, uint64_t, std::less<>> counters_;
   PipelineFacts pipeline_;
-  ModelRunner* runner_;  // the extension model_runner/1; null = none
+  ModelRunner* runner_;  // the extension model_runner/2; null = none
   std::string text_;     // option values live here
   std::vector<std::byte> memory_;
   void* options_ = nullptr;

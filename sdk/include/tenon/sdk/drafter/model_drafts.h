@@ -1,4 +1,4 @@
-// What drafters have in common that run a second model (model_runner/1) token by token.
+// What drafters have in common that run a second model (model_runner/2) token by token.
 #pragma once
 
 #include <tenon/drafter.h>
