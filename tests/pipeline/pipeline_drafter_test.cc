@@ -1,9 +1,14 @@
+#include <filesystem>
+
 #include "tests/pipeline/pipeline_fixture.h"
+#include "tests/support/temporary_folder.h"
 
 namespace tenon {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 using testing::StartsWith;
 
 TEST_F(PipelineTest, creates_a_drafter_that_gets_what_it_needs) {
@@ -55,6 +60,32 @@ TEST_F(PipelineTest, refuses_second_models_that_do_not_speak_the_same_vocabulary
                          "4096; drafts need the same vocabulary"));
   EXPECT_THAT(error_of(kRef, {"drafter.plugin=draft_model", second_model("no/such/folder")}),
               StartsWith("--set: "));
+}
+
+// A folder of weights alone is taken; what is there has to be whole.
+TEST_F(PipelineTest, refuses_second_models_whose_tokenizer_is_damaged) {
+  for (const char* name : {"tale-eagle3", "tale-draft"}) {
+    const std::string from = source_folder() + "/configs/models/" + name + "/";
+    const TemporaryFolder folder;
+    for (const char* file : {"config.json", "model.safetensors"}) {
+      std::filesystem::create_symlink(from + file, folder.path() + "/" + file);
+    }
+    const std::string plugin = name == std::string("tale-draft") ? "draft_model" : "eagle3";
+    const std::vector<std::string> overrides = {"drafter.plugin=" + plugin,
+                                                "drafter.model=" + folder.path()};
+    // A head's drafter is not among these plugins, which is said later.
+    EXPECT_THAT(error_of(kRef, overrides), Not(HasSubstr("tokenizer"))) << name;
+
+    const std::string file = folder.path() + "/tokenizer.json";
+    std::filesystem::copy_file(source_folder() + "/configs/models/tale/tokenizer.json", file);
+    EXPECT_THAT(error_of(kRef, overrides), Not(HasSubstr("tokenizer"))) << name;
+    std::filesystem::resize_file(file, std::filesystem::file_size(file) / 2);
+    EXPECT_THAT(error_of(kRef, overrides),
+                AllOf(StartsWith("--set: the second model's tokenizer: "), HasSubstr(file)));
+    std::filesystem::remove(file);
+    std::filesystem::create_symlink(folder.path() + "/nothing", file);
+    EXPECT_THAT(error_of(kRef, overrides), StartsWith("--set: the second model's tokenizer: "));
+  }
 }
 
 TEST_F(PipelineTest, wants_a_second_model_for_a_drafter_that_runs_one_and_for_no_other) {

@@ -152,14 +152,16 @@ void read_block(const GgufFields& fields, const GgufFile& file, HeadConfig& conf
   refuse_other_blocks(fields, file);
   config.kind = HeadKind::dflash;
   config.norm_before_residual = 0;
-  const uint32_t rows = fields.count(".block_size", 0, 0, kMostBlockRows);
+  const uint32_t rows = fields.count(".block_size", 0, 2, kMostBlockRows);
   const char* key = fields.has("tokenizer.ggml.mask_token_id") ? "tokenizer.ggml.mask_token_id"
                                                                : ".mask_token_id";
-  if (rows < 2 || !fields.has(key)) {
-    return fields.faults().invalid(fields.name(".block_size") + ", 2 or more, and " +
-                                   fields.name("tokenizer.ggml.mask_token_id") +
-                                   " are not there; a head that drafts blocks needs both");
+  for (const char* needed : {".block_size", key}) {
+    if (fields.has(needed)) continue;
+    const char* said = needed == key ? "tokenizer.ggml.mask_token_id" : needed;
+    fields.faults().invalid(fields.name(said) +
+                            " is not there; a head that drafts blocks needs it");
   }
+  if (rows == 0 || !fields.has(key)) return;
   read_dspark(fields, file, fields.count(".embedding_length", 0, 0, 1'000'000), config);
   // Missing, as llama.cpp takes it.
   const bool from_anchor = fields.flag(".sample_from_anchor", config.markov_rank > 0);

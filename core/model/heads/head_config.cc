@@ -135,16 +135,15 @@ std::vector<uint32_t> read_states(const JsonFields& fields, const char* key = kS
   const json* list = fields.find(key);
   if (list == nullptr) return {};
   std::vector<uint32_t> states;
-  const bool whole = list->is_array() && !list->empty() && list->size() <= 64;
-  for (size_t i = 0; whole && i < list->size(); ++i) {
-    const json& id = (*list)[i];
-    if (!id.is_number_unsigned() || id.get<uint64_t>() > 100'000) break;
-    states.push_back(id.get<uint32_t>() + 1 - first);
-  }
-  if (!whole || states.size() != list->size()) {
-    fields.faults().invalid(fields.name(key) + " is " + describe(*list) +
+  const auto refuse = [&](const char* verb, const json& value) {
+    fields.faults().invalid(fields.name(key) + verb + describe(value) +
                             "; expected a list of numbers of layers");
-    return {};
+    return std::vector<uint32_t>();
+  };
+  if (!list->is_array() || list->empty() || list->size() > 64) return refuse(" is ", *list);
+  for (const json& id : *list) {
+    if (!id.is_number_unsigned() || id.get<uint64_t>() > 100'000) return refuse(" has ", id);
+    states.push_back(id.get<uint32_t>() + 1 - first);
   }
   if (states.front() == 0) {
     fields.faults().unsupported(fields.name(key) +
@@ -220,14 +219,19 @@ void read_block(const JsonFields& fields, Algorithm algorithm, HeadConfig& confi
   const auto where = [&](const char* key) -> const JsonFields& {
     return inner && inner->has(key) ? *inner : fields;
   };
-  const uint32_t rows = where("block_size").count("block_size", 0, 0, kMostBlockRows);
-  const std::vector<int32_t> mask =
-      where("mask_token_id").token_ids("mask_token_id", {}, INT32_MAX);
-  if (rows < 2 || mask.size() != 1) {
-    return fields.faults().invalid(
-        "'block_size', 2 or more, and 'mask_token_id' are not there; "
-        "a head that drafts blocks needs both");
+  for (const char* key : {"block_size", "mask_token_id"}) {
+    if (where(key).has(key)) continue;
+    fields.faults().invalid(in_quotes(key) + " is not there; a head that drafts blocks needs it");
   }
+  const uint32_t rows = where("block_size").count("block_size", 0, 2, kMostBlockRows);
+  const JsonFields& masked = where("mask_token_id");
+  const std::vector<int32_t> mask = masked.token_ids("mask_token_id", {}, INT32_MAX);
+  if (const nlohmann::json* said = masked.find("mask_token_id");
+      said != nullptr && said->is_array() && said->size() != 1) {
+    masked.faults().invalid(masked.name("mask_token_id") + " is " + describe(*said) +
+                            "; expected one token");
+  }
+  if (rows == 0 || mask.size() != 1) return;
   const bool from_anchor = fields.flag("sample_from_anchor", algorithm == Algorithm::dspark);
   config.block = {.tokens = from_anchor ? rows : rows - 1,
                   .mask = mask.front(),

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "core/base/log.h"
+#include "core/base/presence.h"
 #include "core/base/quote.h"
 #include "core/exec/head_host.h"
 #include "core/pipeline/composing/composing.h"
@@ -27,6 +29,18 @@ std::optional<TokenId> first_difference(const Tokenizer& a, const Tokenizer& b) 
   return std::nullopt;
 }
 
+// Weights alone say nothing against their vocabulary; nor does a tokenizer of a kind that is not
+// built, of which a word is said. One that is damaged is refused.
+Status without_tokenizer(const std::string& path, const Status& why, const std::string& where) {
+  const bool is_named = is_there(path + "/tokenizer.json") || is_there(path + "/tokenizer.model");
+  if (why.code() == StatusCode::not_found && !is_named) return {};
+  const std::string context = where + ": the second model's tokenizer";
+  if (why.code() != StatusCode::unsupported) return with_context(context, why);
+  log(LogLevel::warning, "pipeline",
+      context + " is not held against the model's: " + message_of(why));
+  return {};
+}
+
 Status check_vocabulary(const OpenedModels& pipeline, const Model& second,
                         const std::string& where) {
   const uint32_t target = pipeline.model->plan.vocabulary;
@@ -39,8 +53,9 @@ Status check_vocabulary(const OpenedModels& pipeline, const Model& second,
   }
   if (pipeline.tokenizer == nullptr) return {};
   const Result<std::unique_ptr<Tokenizer>> tokenizer = Tokenizer::load(second.path);
-  // A folder of weights alone says nothing against its vocabulary.
-  if (!tokenizer.ok()) return {};
+  if (!tokenizer.ok()) {
+    return without_tokenizer(second.path, tokenizer.status(), where);
+  }
   const auto id = first_difference(*pipeline.tokenizer, **tokenizer);
   if (!id) return {};
   return invalid_argument(where + ": token " + std::to_string(*id) + " is " +

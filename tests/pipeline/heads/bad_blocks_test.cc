@@ -78,12 +78,16 @@ TEST_F(BadBlocks, whose_mask_is_no_token_or_not_said) {
   in_config("\"mask_token_id\": 39", "\"mask_token_id\": 40");
   EXPECT_THAT(refusal(), HasSubstr("'mask_token_id' is 40, but the vocabulary has 40 tokens"));
   in_config("\"mask_token_id\": 40", "\"masked\": 40");
-  EXPECT_THAT(refusal(), HasSubstr("'mask_token_id' are not there"));
+  EXPECT_THAT(refusal(), HasSubstr("'mask_token_id' is not there; a head"));
+  in_config("\"masked\": 40", "\"mask_token_id\": [38, 39]");
+  EXPECT_THAT(refusal(), HasSubstr("'mask_token_id' is a list of 2; expected one token"));
 }
 
 TEST_F(BadBlocks, whose_blocks_have_no_masks) {
   in_config("\"block_size\": 4", "\"block_size\": 1");
-  EXPECT_THAT(refusal(), HasSubstr("'block_size', 2 or more"));
+  EXPECT_THAT(refusal(), HasSubstr("'block_size' is 1; expected an integer from 2 to "));
+  in_config("\"block_size\": 1", "\"block_size\": 0");
+  EXPECT_THAT(refusal(), HasSubstr("'block_size' is 0; expected an integer from 2 to "));
 }
 
 TEST_F(BadBlocks, that_are_not_built) {

@@ -17,6 +17,7 @@
 namespace tenon {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 
 std::string read(const std::string& path) {
@@ -170,7 +171,8 @@ TEST_F(BadHeads, of_another_kind) {
   in_config("LlamaForCausalLMEagle3", "HydraDraftModel");
   EXPECT_THAT(refusal(), HasSubstr("architecture \"HydraDraftModel\" is no head that is built"));
   in_config("HydraDraftModel", "DFlashDraftModel");
-  EXPECT_THAT(refusal(), HasSubstr("'block_size', 2 or more, and 'mask_token_id' are not there"));
+  EXPECT_THAT(refusal(), AllOf(HasSubstr("'block_size' is not there; a head that drafts blocks"),
+                               HasSubstr("'mask_token_id' is not there; a head that drafts")));
 }
 
 TEST_F(BadHeads, that_read_states_in_no_order_or_the_embeddings) {
@@ -178,6 +180,9 @@ TEST_F(BadHeads, that_read_states_in_no_order_or_the_embeddings) {
   EXPECT_THAT(refusal(), HasSubstr("does not rise"));
   in_config("   1,\n   4,\n   2", "   0,\n   2,\n   4");
   EXPECT_THAT(refusal(), HasSubstr("has 0, the embeddings"));
+  in_config("   0,\n   2,\n   4", "   \"1\",\n   \"2\"");
+  EXPECT_THAT(refusal(), HasSubstr("'eagle_config.eagle_aux_hidden_state_layer_ids' has \"1\"; "
+                                   "expected a list of numbers of layers"));
 }
 
 }  // namespace

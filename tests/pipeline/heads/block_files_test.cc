@@ -224,10 +224,13 @@ TEST(BadBlockFiles, of_another_target) {
 TEST(BadBlockFiles, that_lack_what_cannot_be_guessed) {
   BlockFile file("dflash");
   file.counts.erase("dflash.block_size");
-  EXPECT_THAT(file.refusal(), HasSubstr("'dflash.block_size', 2 or more, and"));
+  EXPECT_THAT(file.refusal(), HasSubstr("'dflash.block_size' is not there; a head that"));
+  file.counts["dflash.block_size"] = 0;
+  EXPECT_THAT(file.refusal(),
+              HasSubstr("'dflash.block_size' is 0; expected a whole number from 2"));
   BlockFile unmasked("dflash");
   unmasked.counts.erase("tokenizer.ggml.mask_token_id");
-  EXPECT_THAT(unmasked.refusal(), HasSubstr("'tokenizer.ggml.mask_token_id' are not there"));
+  EXPECT_THAT(unmasked.refusal(), HasSubstr("'tokenizer.ggml.mask_token_id' is not there"));
   // As a converter wrote it before the key had its place.
   unmasked.counts["dflash.mask_token_id"] = 39;
   EXPECT_EQ(unmasked.refusal(), "none");
