@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <tenon/sdk/drafter/adaptive_drafts.h>
 
+#include <algorithm>
 #include <random>
 #include <string>
 #include <vector>
@@ -18,6 +19,8 @@ struct Script {
   bool in_one_pass = false;
   bool busy = false;               // others hold steps and passes up, each by itself
   std::vector<double> acceptance;  // of each sequence
+  uint32_t prompt = 0;             // tokens of each that a drafter reads before it drafts
+  double read = 0.002;             // for each of them, in millions
 };
 
 constexpr uint32_t kAvailable = 8;
@@ -40,8 +43,11 @@ class Machine {
       return id == kStepCosts ? &static_cast<Machine*>(self)->view_ : nullptr;
     };
     drafts_.ask_costs(host);
-    for (SeqId seq = 0; seq < script_.acceptance.size(); ++seq) drafts_.begin(seq);
-    drafted.resize(script_.acceptance.size());
+    for (SeqId seq = 0; seq < sequences(); ++seq) drafts_.begin(seq);
+    drafted.resize(sequences());
+    known_.assign(sequences(), script_.prompt);
+    read_.assign(sequences(), 0);
+    if (script_.prompt > 0) see_prompts();
   }
 
   void set_acceptance(SeqId seq, double value) { script_.acceptance[seq] = value; }
@@ -58,28 +64,52 @@ class Machine {
   std::vector<uint64_t> drafted;  // of each sequence
 
  private:
+  size_t sequences() const { return script_.acceptance.size(); }
   double time_of(double rows) const { return 1e6 * (1.0 + script_.row * rows); }
+
+  // A step of prompts, as long as one of so many rows.
+  void see_prompts() {
+    const uint32_t rows = script_.prompt * static_cast<uint32_t>(sequences());
+    drafts_.measured({{.step_id = 1,
+                       .rows = rows,
+                       .sequences = static_cast<uint32_t>(sequences()),
+                       .logits_rows = static_cast<uint32_t>(sequences()),
+                       .duration_ns = static_cast<int64_t>(time_of(rows))},
+                      0,
+                      0});
+  }
 
   double step(double& time) {
     const size_t sequences = script_.acceptance.size();
+    const std::vector<TokenId> text(*std::ranges::max_element(known_));
     std::vector<DraftRequest> requests(sequences);
-    for (SeqId seq = 0; seq < sequences; ++seq) requests[seq].seq = seq;
+    std::vector<uint64_t> unread;
+    for (SeqId seq = 0; seq < sequences; ++seq) {
+      requests[seq].seq = seq;
+      requests[seq].history = {text.data(), known_[seq]};
+      if (script_.prompt > 0) unread.push_back(known_[seq] - read_[seq]);
+    }
     std::vector<uint32_t> offered(sequences, kAvailable);
-    drafts_.choose(requests, offered);
-    double tokens = 0.0;
+    drafts_.choose(requests, offered, unread);
+    double tokens = 0.0, reading = 0.0;
     uint32_t rows = static_cast<uint32_t>(sequences), depth = 0;
     for (SeqId seq = 0; seq < sequences; ++seq) {
-      if (offered[seq] > 0) drafts_.granted(offered[seq]);
+      if (offered[seq] > 0) {
+        drafts_.granted(offered[seq], unread.empty() ? 0 : unread[seq]);
+        if (!unread.empty()) reading += script_.read * static_cast<double>(unread[seq]);
+        read_[seq] = known_[seq];
+      }
       uint32_t kept = 0;
       while (kept < offered[seq] && uniform_(random_) < script_.acceptance[seq]) ++kept;
       drafts_.learn(seq, std::min(kept + 1, offered[seq]), kept);
       tokens += 1 + kept;
+      known_[seq] += 1 + kept;
       rows += offered[seq];
       depth = std::max(depth, offered[seq]);
       drafted[seq] += offered[seq];
     }
     const double passes = script_.in_one_pass ? std::min(depth, 1u) : depth;
-    const double draft = 1e6 * script_.pass * passes * held_up(),
+    const double draft = 1e6 * (script_.pass * passes + reading) * held_up(),
                  verify = time_of(rows) * held_up();
     drafts_.measured({{.step_id = 1,
                        .rows = rows,
@@ -96,6 +126,7 @@ class Machine {
   double held_up() { return !script_.busy ? 1.0 : uniform_(random_) < 0.25 ? 2.5 : 0.5; }
 
   Script script_;
+  std::vector<size_t> known_, read_;  // tokens of each sequence
   std::vector<StepCost> costs_;
   std::span<const StepCost> view_;
   AdaptiveDrafts drafts_;
@@ -237,6 +268,17 @@ TEST(NeverLoses, what_it_costs_to_see_a_prompt) {
       }
     }
   }
+}
+
+// One text is read to begin with, whose drafts alone are not worth a pass: what all of them are
+// worth is found nevertheless.
+TEST(NeverLoses, and_gains_where_only_many_texts_are_worth_a_pass) {
+  const Script copies{
+      .row = 0.01, .pass = 0.2, .acceptance = std::vector<double>(8, 1.0), .prompt = 300};
+  EXPECT_GT(Machine(copies).run(300), 2.0);
+  Script wrong = copies;
+  wrong.acceptance.assign(8, 0.0);
+  EXPECT_GE(Machine(wrong).run(1000), 0.98);
 }
 
 TEST(NeverLoses, and_prompts_are_read_where_answers_pay_for_it) {

@@ -75,9 +75,12 @@ void AdaptiveDrafts::choose(std::span<const DraftRequest> requests, std::span<ui
   collect(requests, offered);
   const auto rows = static_cast<double>(requests.size());
   size_t best = best_count(rows);
+  wanted_.assign(requests.size(), 0);
+  for (size_t i = 0; i < best; ++i) ++wanted_[gains_[i].index];
   if (best > 0 && leave_unread(requests, offered, unread)) {
     collect(requests, offered);
     best = best_count(rows);
+    if (best == 0 && keep_first(offered)) return note_gain(rows, true);
     if (best == 0) collect(requests, available_);
   }
   if (best > 0) pause_ = kFirstPause, waited_ = 0;
@@ -136,6 +139,16 @@ bool AdaptiveDrafts::leave_unread(std::span<const DraftRequest> requests,
     if (pays && ++read <= most) continue;
     offered[i] = 0;
     some = true;
+  }
+  return some;
+}
+
+bool AdaptiveDrafts::keep_first(std::span<uint32_t> offered) const {
+  if (judged_ == kFewProposals) return false;
+  bool some = false;
+  for (size_t i = 0; i < offered.size(); ++i) {
+    offered[i] = std::min(offered[i], std::max(wanted_[i], 1u));
+    some = some || offered[i] > 0;
   }
   return some;
 }

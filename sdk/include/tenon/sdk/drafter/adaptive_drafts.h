@@ -182,6 +182,9 @@ class AdaptiveDrafts {
   // slots are given. Whether there were any.
   bool leave_unread(std::span<const DraftRequest> requests, std::span<uint32_t> offered,
                     std::span<const uint64_t> unread);
+  // Of `best` slots those of the text that is read to begin with: alone they may not be worth a
+  // pass, and then nobody's would ever be judged. Whether there are any.
+  bool keep_first(std::span<uint32_t> offered) const;
   // Those of the best slots that a try may be made with: of sequences that need not be read, or not
   // for more than tries may cost.
   void give_tries(std::span<const uint64_t> unread, std::span<uint32_t> offered);
@@ -221,6 +224,7 @@ class AdaptiveDrafts {
   uint32_t pause_ = kFirstPause;
   std::vector<Gain> gains_;
   std::vector<uint32_t> available_;  // [requests]
+  std::vector<uint32_t> wanted_;     // [requests] of the best slots, whatever has to be read
   const std::span<const StepCost>* costs_ = nullptr;
 };
 
