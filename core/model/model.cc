@@ -90,6 +90,7 @@ Status take_weights(Model& model) {
   }
   fill_plain_norms(model);
   tensors.refuse_leftovers();
+  tensors.refuse_strangers();
   model.vector_bytes = tensors.vector_bytes();
   return tensors.status();
 }

@@ -131,7 +131,13 @@ class GgufCheckpoint final : public Checkpoint {
     for (const GgufTensor& tensor : files_.file().tensors()) {
       Entry entry = make_entry(tensor, files_.bytes_of(tensor).data());
       if (is_single_row(tensor)) set_shape(entry.view, std::array{uint64_t{1}, tensor.extents[0]});
-      entries_.emplace(name_of_stored(tensor.name, needed), std::move(entry));
+      // The second spelling of one tensor has no place in the model, and keeps its own name.
+      const auto [at, first] = entries_.try_emplace(name_of_stored(tensor.name, needed));
+      if (first) {
+        at->second = std::move(entry);
+      } else {
+        entries_.emplace(tensor.name, std::move(entry));
+      }
     }
   }
 

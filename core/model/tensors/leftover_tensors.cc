@@ -20,6 +20,19 @@ bool is_of_drafts(const std::string& name) {
          name.starts_with("model.mtp.");
 }
 
+// Those of GGUF files that are read with the metadata.
+bool is_rotary(const std::string& stored) {
+  return stored == "rope_freqs.weight" || stored == "rope_factors_short.weight" ||
+         stored == "rope_factors_long.weight";
+}
+
+// Towers of images and sounds, which some tools put into the same GGUF file, and heads that give a
+// text a class or a score.
+bool is_of_another_part(const std::string& stored) {
+  constexpr std::string_view kBeginnings[] = {"v.", "mm.", "a.", "cls."};
+  return std::ranges::any_of(kBeginnings, [&](auto begin) { return stored.starts_with(begin); });
+}
+
 }  // namespace
 
 // Whether a tensor is one of the text model's, by its name: outside the layers, or of one that the
@@ -148,6 +161,27 @@ void TensorTaker::refuse_leftovers() {
   }
   warn_of_layers_behind();
   warn_of_strange_values(strange_);
+}
+
+void TensorTaker::refuse_strangers() {
+  if (folder_) return;
+  std::vector<std::string> unused;
+  for (const std::string& name : checkpoint_.names()) {
+    if (enough_faults()) return;
+    if (taken_.contains(name) || layer_of(name) || belongs_here(name)) continue;
+    const std::string stored = checkpoint_.stored_name(name);
+    if (is_of_drafts(stored) || is_rotary(stored)) continue;
+    if (is_of_another_part(stored)) {
+      unused.push_back(stored);
+      continue;
+    }
+    fault("tensor " + in_quotes(stored) + " has no place in the model that " + source_ +
+          " describes");
+  }
+  if (unused.empty()) return;
+  log(LogLevel::warning, "model",
+      model_.path + ": " + std::to_string(unused.size()) + " tensors beside the text model (" +
+          in_quotes(unused.front()) + "…) are not used");
 }
 
 }  // namespace tenon

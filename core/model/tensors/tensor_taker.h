@@ -39,6 +39,8 @@ class TensorTaker {
   // Tensors of layers that the model has but that nothing took: they would be silently ignored.
   // Whole layers behind the last are told of.
   void refuse_leftovers();
+  // Of a GGUF file, which holds no other model, also those outside the layers.
+  void refuse_strangers();
   Status status() const;
 
  private:

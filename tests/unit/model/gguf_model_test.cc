@@ -3,6 +3,7 @@
 
 #include <filesystem>
 
+#include "core/base/log.h"
 #include "core/model/checkpoint/gguf_config.h"
 #include "core/model/convert/convert.h"
 #include "core/model/convert/gguf_writer.h"
@@ -336,6 +337,38 @@ TEST(GgufModel,
           HasSubstr("'blk.0.attn_v.weight' is [16, 64]; the metadata makes it [16, 32]"),
           HasSubstr("'output_norm.weight' is missing; expected [32]"),
           HasSubstr("'blk.0.ffn_gate_inp.weight' has no place in the model that the metadata")));
+}
+
+TEST(GgufModel, tensors_outside_the_layers_are_refused_where_nothing_reads_them) {
+  for (const char* name : {"something.weight", "output.bias", "rope_freqs.bias", "blk.x.weight"}) {
+    GgufDraft draft;
+    draft.add(name, {8});
+    EXPECT_THAT(draft.fault(), HasSubstr("tensor '" + std::string(name) +
+                                         "' has no place in the model that the metadata"));
+  }
+}
+
+TEST(GgufModel, of_two_spellings_of_a_tensor_one_may_be_there) {
+  GgufDraft draft;
+  draft.add("blk.0.ffn_norm", {32});
+  EXPECT_THAT(draft.fault(), HasSubstr("tensor 'blk.0.ffn_norm.weight' has no place in the model"));
+  draft.tensors.erase("blk.0.ffn_norm.weight");
+  EXPECT_NE(draft.open(), nullptr);
+}
+
+TEST(GgufModel, tensors_of_towers_and_of_scores_in_the_same_file_are_told_of) {
+  GgufDraft draft;
+  draft.add("v.blk.0.attn_q.weight", {8, 8});
+  draft.add("mm.0.weight", {8, 8});
+  draft.add("a.conv1d.1.bias", {8});
+  draft.add("cls.output.weight", {1, 32});
+  std::string told;
+  set_log_sink([&](LogLevel, std::string_view, std::string_view text) { told += text; });
+  const auto model = draft.open();
+  set_log_sink({});
+  EXPECT_NE(model, nullptr);
+  EXPECT_THAT(told,
+              EndsWith(": 4 tensors beside the text model ('a.conv1d.1.bias'…) are not used"));
 }
 
 TEST(GgufModel, quantised_vectors_are_refused) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "core/base/log.h"
 #include "core/base/quote.h"
 #include "core/model/families/families.h"
 #include "core/model/families/reading/recurrence.h"
@@ -119,6 +120,13 @@ void read(const JsonFields& config, ModelPlan& plan) {
 // Converters multiply the weights by all factors. Programs that run their files have the norm after
 // the gate.
 void from_gguf(const GgufFields& fields, nlohmann::ordered_json& config) {
+  if (fields.has_tensor("blk.0.attn_q.bias")) {
+    log(LogLevel::warning, "model",
+        "tensors 'blk.N.attn_q.bias', 'attn_k.bias' and 'attn_v.bias' of falcon-h1 files may be "
+        "multiplied: llama.cpp's converter has 'attention_in_multiplier' on them, which is meant "
+        "for the weights alone, and the file does not say what it was; unless it was 1, convert "
+        "the folder again without it");
+  }
   mamba2_from_gguf(fields, kKeys, config);
   config["mamba_conv_bias"] = fields.has_tensor("blk.0.ssm_conv1d.bias");
   config["mamba_proj_bias"] = fields.has_tensor("blk.0.ssm_in.bias");

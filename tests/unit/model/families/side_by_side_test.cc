@@ -4,9 +4,13 @@
 
 #include <cmath>
 
+#include "core/base/log.h"
+#include "core/model/convert/convert.h"
 #include "core/model/model.h"
 #include "core/model/tensors/tensor_roles.h"
+#include "tests/support/folders.h"
 #include "tests/support/models/model_folder.h"
+#include "tests/support/temporary_folder.h"
 #include "tests/unit/model/parsed_plan.h"
 
 namespace tenon {
@@ -104,6 +108,42 @@ TEST(FalconH1Config, what_it_cannot_be_is_refused) {
       why({{"mamba_proj_bias", "true"}, {"projectors_bias", "true"}, {"ssm_in_multiplier", "0.5"}}),
       HasSubstr("biases after such a factor are not built"));
   EXPECT_THAT(why({{"hidden_act", "\"relu\""}}), HasSubstr("'hidden_act'"));
+}
+
+TEST(FalconH1File, biases_of_attention_are_taken_and_told_of) {
+  auto source = open_model(golden_models() + "falcon_h1_norm_after");
+  ASSERT_TRUE(source.ok()) << source.status().message();
+  Model& model = **source;
+  const TemporaryFolder out;
+  std::string told;
+  const auto written_and_read = [&](const std::string& path) {
+    EXPECT_TRUE(write_gguf_model(model, path, {}, {}).ok());
+    told.clear();
+    set_log_sink([&](LogLevel, std::string_view, std::string_view text) { told += text; });
+    auto read = open_model(path);
+    set_log_sink({});
+    EXPECT_TRUE(read.ok()) << read.status().message();
+    return read.ok() ? *std::move(read) : nullptr;
+  };
+  ASSERT_NE(written_and_read(out.path("plain.gguf")), nullptr);
+  EXPECT_EQ(told, "");
+  for (size_t i = 0; i < model.layers.size(); ++i) {
+    SelfAttentionPlan& plan = model.plan.layers[i].attention;
+    plan.qkv_bias = plan.output_bias = true;
+    LayerWeights& layer = model.layers[i];
+    layer.q_bias.assign(plan.q_width(), 1.5f);
+    layer.k_bias.assign(plan.kv_width(), 2.5f);
+    layer.v_bias.assign(plan.v_width(), 3.5f);
+    layer.output_bias.assign(model.plan.hidden, 4.5f);
+  }
+  const auto biased = written_and_read(out.path("biased.gguf"));
+  ASSERT_NE(biased, nullptr);
+  EXPECT_EQ(biased->layers[1].q_bias, model.layers[1].q_bias);
+  EXPECT_EQ(biased->layers[1].k_bias, model.layers[1].k_bias);
+  EXPECT_EQ(biased->layers[1].v_bias, model.layers[1].v_bias);
+  EXPECT_EQ(biased->layers[1].output_bias, model.layers[1].output_bias);
+  EXPECT_THAT(told, HasSubstr("'blk.N.attn_q.bias', 'attn_k.bias' and 'attn_v.bias' of falcon-h1 "
+                              "files may be multiplied"));
 }
 
 TEST(JambaConfig, kinds_of_layers_come_round) {
