@@ -60,30 +60,67 @@ TEST_P(CudaRecurrentModels, give_the_logits_of_the_oracle_and_the_same_bits_howe
   expect_oracle(std::string("models/") + GetParam(), 1e-4f, {});
 }
 
-// Random layers of narrow rows make more of what is rounded than trained ones do: inputs that are
-// rounded to bf16 may move logits by twice what weights do that are.
+// Matrices of layers and the head, each number off by as much as rounding to bf16 moves one at
+// most: what products read is off by that where they round it.
+void disturb(Model& model, std::vector<std::vector<float>>& storage) {
+  std::vector<Weight*> all = {&model.head};
+  for (LayerWeights& layer : model.layers) {
+    for (const Weight* weight : layer.matrices()) {
+      if (weight != &layer.router) all.push_back(const_cast<Weight*>(weight));
+    }
+  }
+  uint32_t drawn = 1;
+  for (Weight* weight : all) {
+    std::vector<float> values(size_t{weight->n_out} * weight->k_in);
+    for (uint32_t row = 0; row < weight->n_out; ++row) {
+      read_row(*weight, row, &values[size_t{row} * weight->k_in]);
+    }
+    for (float& value : values) {
+      drawn = drawn * 1664525u + 1013904223u;
+      value *= drawn >> 31 != 0 ? 1.0f + 1.0f / 256.0f : 1.0f - 1.0f / 256.0f;
+    }
+    TensorView view;
+    view.data = storage.emplace_back(std::move(values)).data();
+    view.dtype = DType::f32;
+    view.rank = 2;
+    view.shape[0] = weight->n_out;
+    view.shape[1] = view.stride[0] = weight->k_in;
+    view.stride[1] = 1;
+    weight->format = "f32";
+    weight->row_order = {};
+    weight->parts = {view};
+  }
+}
+
+// Random layers of narrow rows make more of what is rounded than trained ones do, and how much more
+// is another thing for each: the oracle says it, with matrices that are off by a rounding. Zamba
+// 2's blocks, which read the stream next to the embeddings, make the most of it. So they do in
+// transformers 5.24.0: with inputs of products rounded to bf16 (and all weights exact in it) logits
+// of a range of 13 move by 0.03 to 0.07 in mamba2_groups, 0.25 to 0.6 in zamba2, 0.8 to 1.4 in
+// zamba2_blocks; all in bf16, by 0.06 to 0.08, 0.4 to 1.5 and 1.2 to 2.3 (three texts of 19
+// tokens).
 TEST(CudaRecurrence, in_bf16_is_as_far_from_the_oracle_as_rounding_explains) {
   for (const char* name :
-       {"models/mamba", "models/mamba2_groups", "models/granite4_experts", "models/qwen3_next"}) {
+       {"models/mamba", "models/mamba2_groups", "models/granite4_experts", "models/qwen3_next",
+        "models/zamba2", "models/zamba2_plain", "models/zamba2_blocks"}) {
     SCOPED_TRACE(name);
-    const auto exact = open_golden(name), rounded = open_golden(name);
-    ASSERT_TRUE(exact != nullptr && rounded != nullptr);
+    const auto disturbed = open_golden(name), rounded = open_golden(name);
+    ASSERT_TRUE(disturbed != nullptr && rounded != nullptr);
     std::vector<std::vector<BFloat16>> storage;
+    std::vector<std::vector<float>> disturbances;
     narrow(*rounded, storage);
-    const ModelShapeStorage shape(exact->plan, 64);
+    disturb(*disturbed, disturbances);
+    const ModelShapeStorage shape(rounded->plan, 64);
     const LoadOptions options{.max_rows = 40, .kv_dtype = DType::bf16};
-    const auto tokens = some_tokens(19, exact->plan.vocabulary, 3);
+    const auto tokens = some_tokens(19, rounded->plan.vocabulary, 3);
     const auto by_oracle = [&](const Model& model) {
       const auto ref = make_ref_executor();
       return StepDriver(*ref, model, shape.shape(), options).feed(tokens, {19});
     };
     OnDevice device(*rounded, shape.shape(), options);
     const Logits expected = by_oracle(*rounded), got = device.steps.feed(tokens, {19});
-    const double by_weights = largest_difference(by_oracle(*exact), expected);
-    EXPECT_LT(by_weights, 1e-1);
-    // Weights that a recipe means are exact in bf16 and move nothing: others' moved so much.
-    const double by_rounding = by_weights > 0 ? by_weights : 2e-2;
-    EXPECT_LT(largest_difference(got, expected), 2 * by_rounding) << by_weights;
+    const double by_rounding = largest_difference(by_oracle(*disturbed), expected);
+    EXPECT_LT(largest_difference(got, expected), 2 * by_rounding) << by_rounding;
     EXPECT_EQ(device.steps.feed(tokens, {1}), got);
   }
 }
