@@ -122,7 +122,7 @@ Status SharedCollective::send(std::span<const std::byte> message) {
     }
     SharedHeader::Part& part = memory_->header().parts[parts_ % 2];
     const size_t bytes = std::min<size_t>(message.size() - first, SharedHeader::kPartBytes);
-    std::memcpy(part.data, message.data() + first, bytes);
+    std::ranges::copy(message.subspan(first, bytes), part.data);
     part.bytes = static_cast<uint32_t>(bytes);
     part.last = first + bytes == message.size() ? 1 : 0;
     ++parts_;
