@@ -1,14 +1,11 @@
 #include "core/isolation/lane.h"
 
-#include <linux/futex.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <ctime>
 #include <new>
 #include <thread>
 
+#include "core/base/threads/futex.h"
 #include "core/base/threads/pause.h"
 
 namespace tenon {
@@ -28,14 +25,6 @@ int64_t monotonic_ns() {
 bool several_cores() {
   static const bool kSeveral = std::thread::hardware_concurrency() > 1;
   return kSeveral;
-}
-
-// Null: no limit.
-void sleep_on(std::atomic<uint32_t>& word, uint32_t value, const timespec* limit) {
-  ::syscall(SYS_futex, &word, FUTEX_WAIT, value, limit, nullptr, 0);
-}
-void wake(std::atomic<uint32_t>& word) {
-  ::syscall(SYS_futex, &word, FUTEX_WAKE, 1, nullptr, nullptr, 0);
 }
 
 // Whether the word became another within the time that looking is cheaper than sleeping.
@@ -63,7 +52,7 @@ Lane::Lane(std::byte* mapping, const LaneSizes& sizes, uint32_t index) {
 
 void Lane::say(LaneState state, const std::atomic<uint32_t>& sleeps) const {
   header_->state.store(static_cast<uint32_t>(state), std::memory_order_seq_cst);
-  if (sleeps.load(std::memory_order_seq_cst) != 0) wake(header_->state);
+  if (sleeps.load(std::memory_order_seq_cst) != 0) wake(header_->state, 1);
 }
 
 void Lane::call(uint32_t method, size_t bytes) const {
@@ -84,7 +73,7 @@ bool Lane::wait_for_reply(const std::function<bool()>& go_on) const {
     if (state != LaneState::called && state != LaneState::answered) return true;
     if (look_for_another(header_->state, now)) continue;
     header_->program_sleeps.store(1, std::memory_order_seq_cst);
-    sleep_on(header_->state, now, &limit);
+    sleep_while(header_->state, now, &limit);
     header_->program_sleeps.store(0, std::memory_order_relaxed);
     if (header_->state.load(std::memory_order_acquire) == now && !go_on()) return false;
   }
@@ -104,7 +93,7 @@ void Lane::wait_for_call() const {
     const uint32_t now = header_->state.load(std::memory_order_acquire);
     if (now == static_cast<uint32_t>(LaneState::called)) return;
     header_->process_sleeps.store(1, std::memory_order_seq_cst);
-    sleep_on(header_->state, now, nullptr);
+    sleep_while(header_->state, now, nullptr);
     header_->process_sleeps.store(0, std::memory_order_relaxed);
   }
 }
@@ -122,7 +111,7 @@ void Lane::ask(size_t bytes) const {
     if (now == static_cast<uint32_t>(LaneState::answered)) return;
     if (look_for_another(header_->state, now)) continue;
     header_->process_sleeps.store(1, std::memory_order_seq_cst);
-    sleep_on(header_->state, now, nullptr);
+    sleep_while(header_->state, now, nullptr);
     header_->process_sleeps.store(0, std::memory_order_relaxed);
   }
 }

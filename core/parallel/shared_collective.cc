@@ -1,37 +1,23 @@
 #include "core/parallel/shared_collective.h"
 
-#include <linux/futex.h>
-#include <sched.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstring>
 #include <ctime>
 #include <utility>
 
-#include "core/base/clock.h"
+#include "core/base/threads/futex.h"
 #include "core/base/threads/pause.h"
 
 namespace tenon {
 namespace {
 
 // A sleeper looks around so often for a fault, which wakes nobody.
-constexpr long kLookAroundNs = 50'000'000;
+constexpr timespec kLookAround{.tv_sec = 0, .tv_nsec = 50'000'000};
 
 // A rank that was found late is likely to come soon; one that yields wakes up at once.
 constexpr int64_t kYieldNs = 2'000'000;
 // A yield that takes longer has let somebody else run.
 constexpr int64_t kLongYieldNs = 200'000;
-
-void sleep_while(std::atomic<uint32_t>& value, uint32_t seen) {
-  const timespec most{.tv_sec = 0, .tv_nsec = kLookAroundNs};
-  syscall(SYS_futex, reinterpret_cast<uint32_t*>(&value), FUTEX_WAIT, seen, &most, nullptr, 0);
-}
-void wake_all(std::atomic<uint32_t>& value) {
-  syscall(SYS_futex, reinterpret_cast<uint32_t*>(&value), FUTEX_WAKE, INT32_MAX, nullptr, nullptr,
-          0);
-}
 
 // Counters wrap.
 bool reached(uint32_t value, uint32_t wanted) {
@@ -49,30 +35,24 @@ SharedCollective::~SharedCollective() = default;
 
 void SharedCollective::raise(SharedCount& count) const {
   count.value.fetch_add(1);
-  if (count.sleepers.load() > 0) wake_all(count.value);
+  if (count.sleepers.load() > 0) wake(count.value);
 }
 
 Status SharedCollective::wait_for(SharedCount& count, uint32_t wanted) const {
+  const auto is_reached = [&] {
+    return reached(count.value.load(std::memory_order_acquire), wanted);
+  };
   for (uint32_t spins = 0; spins < options_.spins; ++spins) {
-    if (reached(count.value.load(std::memory_order_acquire), wanted)) return {};
+    if (is_reached()) return {};
     pause_core();
   }
-  if (options_.spins > 0) {
-    const int64_t start = WallClock().now_ns();
-    for (int64_t now = start; now - start < kYieldNs;) {
-      if (reached(count.value.load(std::memory_order_acquire), wanted)) return {};
-      sched_yield();
-      const int64_t after = WallClock().now_ns();
-      if (after - now > kLongYieldNs) break;
-      now = after;
-    }
-  }
+  if (options_.spins > 0 && yield_until(is_reached, kYieldNs, kLongYieldNs)) return {};
   for (;;) {
     const uint32_t seen = count.value.load();
     if (reached(seen, wanted)) return {};
     if (Status status = fault(); !status.ok()) return status;
     count.sleepers.fetch_add(1);
-    if (!reached(count.value.load(), wanted)) sleep_while(count.value, seen);
+    if (!reached(count.value.load(), wanted)) sleep_while(count.value, seen, &kLookAround);
     count.sleepers.fetch_sub(1);
   }
 }

@@ -1,13 +1,10 @@
 #include "core/transfer/memory_stream.h"
 
 #include <fcntl.h>
-#include <linux/futex.h>
 #include <poll.h>
-#include <sched.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -23,6 +20,7 @@
 #include <utility>
 
 #include "core/base/files/descriptor.h"
+#include "core/base/threads/futex.h"
 #include "core/base/threads/pause.h"
 
 namespace tenon {
@@ -38,9 +36,9 @@ constexpr uint32_t kBackwardBytes = 4 << 20;
 constexpr uint32_t kPieceBytes = 128 << 10;
 constexpr uint32_t kSpins = 200;
 // A yield that takes longer has let somebody else run, who may be the one that is waited for.
-constexpr std::chrono::microseconds kYielding(300), kLongYield(100);
+constexpr int64_t kYieldNs = 300'000, kLongYieldNs = 100'000;
 // A sleeper looks around so often for another end that is gone.
-constexpr long kLookAroundNs = 50'000'000;
+constexpr timespec kLookAround{.tv_sec = 0, .tv_nsec = 50'000'000};
 constexpr unsigned kSeals = F_SEAL_SHRINK | F_SEAL_GROW;
 
 // In the shared memory. Counters of bytes wrap.
@@ -63,14 +61,6 @@ static_assert(kHeaderBytes + kForwardBytes + kBackwardBytes == kMemoryStreamByte
 
 Status fault(const std::string& what) {
   return failed(what + ": " + std::generic_category().message(errno));
-}
-
-void sleep_while(std::atomic<uint32_t>& word, uint32_t seen) {
-  const timespec most{.tv_sec = 0, .tv_nsec = kLookAroundNs};
-  ::syscall(SYS_futex, &word, FUTEX_WAIT, seen, &most, nullptr, 0);
-}
-void wake(std::atomic<uint32_t>& word) {
-  ::syscall(SYS_futex, &word, FUTEX_WAKE, INT32_MAX, nullptr, nullptr, 0);
 }
 
 class Mapping {
@@ -100,7 +90,7 @@ struct End {
   uint32_t at = 0;  // what this end has told of: nobody else can change it
 };
 
-class MemoryStream final : public KvStream, public UnchangedStream {
+class MemoryStream final : public KvStream {
  public:
   MemoryStream(int socket, int64_t silence_ns) : socket_(socket), silence_ns_(silence_ns) {}
 
@@ -108,6 +98,7 @@ class MemoryStream final : public KvStream, public UnchangedStream {
   Status read(std::span<std::byte> out) override;
   Status write(std::span<const std::byte> first, std::span<const std::byte> second) override;
   void shut_down() override;
+  bool keeps_bytes() const override { return true; }
 
  private:
   Status take_offer();
@@ -219,14 +210,8 @@ Status MemoryStream::wait_for(Counter& counter, const Pipe& pipe, Ready&& ready)
   const auto start = Clock::now();
   // Both ends copy at about the same speed: who is ahead would sleep at each piece, and wake up
   // late.
-  for (auto now = start; now - start < kYielding;) {
-    if (stopped_) return failed("shut down");
-    if (is_ready()) return {};
-    ::sched_yield();
-    const auto after = Clock::now();
-    if (after - now > kLongYield) break;
-    now = after;
-  }
+  const auto ends = [&] { return stopped_ || is_ready(); };
+  if (yield_until(ends, kYieldNs, kLongYieldNs) && !stopped_) return {};
   for (bool looked = false;;) {
     if (stopped_) return failed("shut down");
     counter.sleeps.store(1);
@@ -239,7 +224,7 @@ Status MemoryStream::wait_for(Counter& counter, const Pipe& pipe, Ready&& ready)
     if (Clock::now() - start > std::chrono::nanoseconds(silence_ns_)) {
       return failed("nothing came");
     }
-    sleep_while(counter.value, seen);
+    sleep_while(counter.value, seen, &kLookAround);
   }
   counter.sleeps.store(0, std::memory_order_relaxed);
   return {};

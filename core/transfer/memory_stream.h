@@ -14,12 +14,6 @@
 
 namespace tenon {
 
-// Of streams whose bytes cannot change on their way: payloads need no checksum. Found by a cast.
-class UnchangedStream {
- protected:
-  ~UnchangedStream() = default;
-};
-
 // Of the shared memory: counters, and room for both directions.
 inline constexpr size_t kMemoryStreamBytes = size_t{4096} + (256 << 10) + (4 << 20);
 

@@ -23,6 +23,8 @@ class KvStream {
   virtual Status write(std::span<const std::byte> first, std::span<const std::byte> second) = 0;
   // Whoever reads or writes returns with an error, now and from now on. [any thread]
   virtual void shut_down() = 0;
+  // Bytes cannot change on their way, so that payloads need no checksum.
+  virtual bool keeps_bytes() const { return false; }
 };
 
 class KvListener {

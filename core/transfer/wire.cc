@@ -4,7 +4,6 @@
 #include <cstring>
 
 #include "core/base/digest/xxh64.h"
-#include "core/transfer/memory_stream.h"
 
 namespace tenon {
 namespace {
@@ -39,10 +38,6 @@ T get(std::span<const std::byte> in, size_t at) {
   T value;
   std::memcpy(&value, in.data() + at, sizeof(value));
   return value;
-}
-
-bool needs_sums(const KvStream& stream) {
-  return dynamic_cast<const UnchangedStream*>(&stream) == nullptr;
 }
 
 Status wrong(const std::string& how) {
@@ -124,14 +119,14 @@ Result<Frame> read_frame(KvStream& stream, uint64_t most_bytes) {
   TENON_ASSIGN_OR_RETURN(const FrameHead head, read_frame_head(header, most_bytes));
   Frame frame{head.kind, head.id, head.block, head.group, head.offset, KvBlob(head.bytes)};
   if (head.bytes > 0) TENON_RETURN_IF_ERROR(stream.read(frame.payload));
-  if (needs_sums(stream) && xxh64(frame.payload) != head.sum) {
+  if (!stream.keeps_bytes() && xxh64(frame.payload) != head.sum) {
     return wrong("has a payload that was changed");
   }
   return frame;
 }
 
 Status write_frame(KvStream& stream, const Frame& frame, std::span<const std::byte> payload) {
-  return stream.write(frame_header(frame, payload, needs_sums(stream)), payload);
+  return stream.write(frame_header(frame, payload, !stream.keeps_bytes()), payload);
 }
 Status write_frame(KvStream& stream, const Frame& frame) {
   return write_frame(stream, frame, frame.payload);
