@@ -249,7 +249,7 @@ Result<StepOutput> CpuExecutor::collect(uint64_t step_id) {
 }
 
 std::string CpuExecutor::numerics() const {
-  std::string text = "cpu/";
+  std::string text = "cpu.2/";  // of its own sums and curves (RowOps); cpu/ had libm's curves
   for (const LinearKernel* kernel : step_.weights.kernels()) {
     text += std::string(kernel->numerics()) + "+";
   }

@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
+#include <string_view>
 #include <vector>
 
 #include "core/base/machine/cpu_features.h"
@@ -85,6 +88,112 @@ TEST_P(RowOpsTest, gelu_gates_by_its_approximation_with_tanh) {
     const double gelu =
         0.5 * v * (1 + std::tanh(std::sqrt(2 / std::acos(-1.0)) * (v + 0.044715 * v * v * v)));
     EXPECT_NEAR(y[i], gelu * p[i], 2e-6) << v;
+  }
+}
+
+// 4,003 values from -limit to limit, denser near 0, and what lies beyond every bound.
+std::vector<float> everywhere(double limit) {
+  std::vector<float> values;
+  for (int i = -2000; i <= 2000; ++i) {
+    const double at = i / 2000.0;
+    values.push_back(static_cast<float>(limit * at * at * at));
+  }
+  values.insert(values.end(), {-1e6f, 1e6f});
+  return values;
+}
+
+struct Curve {
+  const char* name;
+  double limit;
+  // Of the largest of 1, |x| and the result.
+  double error;
+  std::function<double(double)> expected;
+  std::function<void(const RowOps&, float*, uint32_t)> run;
+};
+
+double logistic(double x) {
+  return 1 / (1 + std::exp(-x));
+}
+
+std::vector<Curve> curves() {
+  static const std::vector<float> kOnes(5000, 1.0f);
+  static const Xielu kXielu = {.alpha_p = 0.8f, .alpha_n = 0.7f, .beta = 0.5f, .eps = -1e-6f};
+  const auto activation = [](Activation kind) {
+    return [kind](const RowOps& ops, float* y, uint32_t n) { ops.activate(kind, y, nullptr, n); };
+  };
+  const double root = std::sqrt(2 / std::acos(-1.0));
+  const auto gelu_tanh = [root](double x) {
+    return 0.5 * x * (1 + std::tanh(root * (x + 0.044715 * x * x * x)));
+  };
+  const auto silu = [](double x) { return x * logistic(x); };
+  return {{"silu", 100, 4e-7, silu, activation(Activation::silu)},
+          {"gelu", 20, 4e-7, [](double x) { return 0.5 * x * std::erfc(-x / std::sqrt(2.0)); },
+           activation(Activation::gelu)},
+          {"gelu_tanh", 20, 8e-7, gelu_tanh, activation(Activation::gelu_tanh)},
+          {"relu", 20, 0, [](double x) { return std::max(x, 0.0); }, activation(Activation::relu)},
+          {"relu_squared", 20, 1e-7, [](double x) { return x > 0 ? x * x : 0.0; },
+           activation(Activation::relu_squared)},
+          {"silu_mul", 100, 4e-7, silu,
+           [](const RowOps& ops, float* y, uint32_t n) { ops.silu_mul(y, kOnes.data(), n); }},
+          {"gelu_mul", 20, 8e-7, gelu_tanh,
+           [](const RowOps& ops, float* y, uint32_t n) { ops.gelu_mul(y, kOnes.data(), n); }},
+          {"sigmoid_mul", 100, 4e-7, logistic,
+           [](const RowOps& ops, float* y, uint32_t n) {
+             const std::vector<float> x(y, y + n);
+             std::fill(y, y + n, 1.0f);
+             ops.sigmoid_mul(y, x.data(), n);
+           }},
+          {"cap", 200, 3e-6, [](double x) { return 30 * std::tanh(x * 1.5 / 30); },
+           [](const RowOps& ops, float* y, uint32_t n) { ops.scale_and_cap(y, 1.5f, 30.0f, n); }},
+          {"xielu", 30, 4e-7,
+           [](double x) {
+             const double curved = x > 0 ? double{kXielu.alpha_p} * x * x
+                                         : kXielu.alpha_n * (std::expm1(std::min(x, -1e-6)) - x);
+             return curved + kXielu.beta * x;
+           },
+           [](const RowOps& ops, float* y, uint32_t n) { ops.xielu(kXielu, y, n); }},
+          {"clamped_swiglu", 100, 2e-6,
+           [](double x) { return std::min(x, 7.0) * logistic(1.702 * std::min(x, 7.0)) * 2; },
+           [](const RowOps& ops, float* y, uint32_t n) {
+             ops.clamped_swiglu(y, kOnes.data(), 1.702f, 7.0f, n);
+           }}};
+}
+
+TEST_P(RowOpsTest, curves_are_those_of_the_definitions) {
+  for (const Curve& curve : curves()) {
+    const std::vector<float> x = everywhere(curve.limit);
+    std::vector<float> y = x;
+    curve.run(ops(), y.data(), static_cast<uint32_t>(y.size()));
+    for (size_t i = 0; i < x.size(); ++i) {
+      const double expected = curve.expected(x[i]);
+      const double most = std::max({1.0, std::abs(double{x[i]}), std::abs(expected)});
+      EXPECT_NEAR(y[i], expected, curve.error * most) << curve.name << " of " << x[i];
+    }
+  }
+}
+
+TEST_P(RowOpsTest, curves_have_the_same_bits_everywhere) {
+  for (const Curve& curve : curves()) {
+    const std::vector<float> x = everywhere(curve.limit);
+    std::vector<float> expected = x;
+    curve.run(row_ops(kCpuPortable), expected.data(), static_cast<uint32_t>(x.size()));
+    for (const uint32_t count : {1u, 3u, 4u, 7u, 15u, 16u, 17u, 4003u}) {
+      std::vector<float> y = x;
+      curve.run(ops(), y.data(), count);
+      for (size_t i = 0; i < x.size(); ++i) {
+        EXPECT_EQ(y[i], i < count ? expected[i] : x[i]) << curve.name << " " << count << " " << i;
+      }
+    }
+  }
+}
+
+TEST_P(RowOpsTest, a_value_that_is_no_number_stays_none) {
+  for (const Curve& curve : curves()) {
+    if (std::string_view(curve.name).starts_with("relu")) continue;
+    std::vector<float> y(19, std::nanf(""));
+    y[3] = 1.0f;
+    curve.run(ops(), y.data(), 19);
+    for (size_t i = 0; i < y.size(); ++i) EXPECT_EQ(std::isnan(y[i]), i != 3) << curve.name;
   }
 }
 

@@ -2,37 +2,34 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
+
+#include "core/exec/cpu/products/lane_math.h"
+
+// Of a lambda: attributes in brackets would be its type's.
+#define TENON_INLINED __attribute__((always_inline))
 
 namespace tenon {
 namespace {
 
-// 16 lanes of the compiler's own vector type: one AVX-512 register, two of AVX2, four of SSE2.
-using Lanes = float __attribute__((vector_size(64)));
-constexpr uint32_t kLanes = 16;
+using namespace lanes;
 
-[[gnu::always_inline]] inline void load(Lanes& lanes, const float* from) {
-  std::memcpy(&lanes, from, sizeof(lanes));
-}
-[[gnu::always_inline]] inline void store(float* to, const Lanes& lanes) {
-  std::memcpy(to, &lanes, sizeof(lanes));
-}
+// Of sums: their order is that of 16 lanes on every instruction set.
+using Lanes = Lanes16;
 
 // Element i goes to lane i mod 64, lanes are added in pairs of rising distance. Four vectors hide
 // the latency of an addition.
 [[gnu::always_inline]] inline float sum_of_squares(const float* x, uint32_t count) {
-  constexpr uint32_t kWide = 4 * kLanes;
+  constexpr uint32_t kWide = 4 * kLanes<Lanes>;
   Lanes sums[4] = {};
   uint32_t i = 0;
   for (; i + kWide <= count; i += kWide) {
     for (uint32_t v = 0; v < 4; ++v) {
-      Lanes part;
-      load(part, x + i + v * kLanes);
+      const Lanes part = load<Lanes>(x + i + v * kLanes<Lanes>);
       sums[v] += part * part;
     }
   }
   float lanes[kWide];
-  for (uint32_t v = 0; v < 4; ++v) store(lanes + v * kLanes, sums[v]);
+  for (uint32_t v = 0; v < 4; ++v) store(lanes + v * kLanes<Lanes>, sums[v]);
   for (uint32_t lane = 0; i + lane < count; ++lane) lanes[lane] += x[i + lane] * x[i + lane];
   for (uint32_t half = kWide / 2; half > 0; half /= 2) {
     for (uint32_t lane = 0; lane < half; ++lane) lanes[lane] += lanes[lane + half];
@@ -40,8 +37,8 @@ constexpr uint32_t kLanes = 16;
   return lanes[0];
 }
 
-[[gnu::always_inline]] inline float added_up(float (&lanes)[kLanes]) {
-  for (uint32_t half = kLanes / 2; half > 0; half /= 2) {
+[[gnu::always_inline]] inline float added_up(float (&lanes)[kLanes<Lanes>]) {
+  for (uint32_t half = kLanes<Lanes> / 2; half > 0; half /= 2) {
     for (uint32_t lane = 0; lane < half; ++lane) lanes[lane] += lanes[lane + half];
   }
   return lanes[0];
@@ -51,12 +48,10 @@ constexpr uint32_t kLanes = 16;
 [[gnu::always_inline]] inline float sum_of(const float* x, uint32_t count) {
   Lanes sum = {};
   uint32_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) {
-    Lanes part;
-    load(part, x + i);
-    sum += part;
+  for (; i + kLanes<Lanes> <= count; i += kLanes<Lanes>) {
+    sum += load<Lanes>(x + i);
   }
-  float lanes[kLanes];
+  float lanes[kLanes<Lanes>];
   store(lanes, sum);
   for (uint32_t lane = 0; i + lane < count; ++lane) lanes[lane] += x[i + lane];
   return added_up(lanes);
@@ -64,13 +59,11 @@ constexpr uint32_t kLanes = 16;
 [[gnu::always_inline]] inline float sum_of_deviations(const float* x, float mean, uint32_t count) {
   Lanes sum = {};
   uint32_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) {
-    Lanes part;
-    load(part, x + i);
-    part -= mean;
+  for (; i + kLanes<Lanes> <= count; i += kLanes<Lanes>) {
+    const Lanes part = load<Lanes>(x + i) - mean;
     sum += part * part;
   }
-  float lanes[kLanes];
+  float lanes[kLanes<Lanes>];
   store(lanes, sum);
   for (uint32_t lane = 0; i + lane < count; ++lane) {
     lanes[lane] += (x[i + lane] - mean) * (x[i + lane] - mean);
@@ -78,9 +71,8 @@ constexpr uint32_t kLanes = 16;
   return added_up(lanes);
 }
 
-[[gnu::always_inline]] inline void layer_norm_body(const float* x, const float* scale,
-                                                   const float* bias, uint32_t count, float eps,
-                                                   float* out) {
+[[gnu::always_inline]] inline void layer_norm(const float* x, const float* scale, const float* bias,
+                                              uint32_t count, float eps, float* out) {
   const float mean = sum_of(x, count) / static_cast<float>(count);
   const float variance = sum_of_deviations(x, mean, count) / static_cast<float>(count);
   const float factor = 1.0f / std::sqrt(variance + eps);
@@ -89,34 +81,25 @@ constexpr uint32_t kLanes = 16;
   }
 }
 
-[[gnu::always_inline]] inline void rms_norm_body(const float* x, const float* scale, uint32_t count,
-                                                 float eps, float* out) {
+[[gnu::always_inline]] inline void rms_norm(const float* x, const float* scale, uint32_t count,
+                                            float eps, float* out) {
   const float mean = sum_of_squares(x, count) / static_cast<float>(count);
   const float factor = 1.0f / std::sqrt(mean + eps);
   uint32_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) {
-    Lanes values;
-    Lanes scales;
-    load(values, x + i);
-    load(scales, scale + i);
-    values = values * factor * scales;
-    store(out + i, values);
+  for (; i + kLanes<Lanes> <= count; i += kLanes<Lanes>) {
+    store(out + i, load<Lanes>(x + i) * factor * load<Lanes>(scale + i));
   }
   for (; i < count; ++i) out[i] = x[i] * factor * scale[i];
 }
 
-[[gnu::always_inline]] inline void rotate_halves_body(const float* cosine, const float* sine,
-                                                      uint32_t half, float* head) {
+[[gnu::always_inline]] inline void rotate_halves(const float* cosine, const float* sine,
+                                                 uint32_t half, float* head) {
   uint32_t i = 0;
-  for (; i + kLanes <= half; i += kLanes) {
-    Lanes a;
-    Lanes b;
-    Lanes c;
-    Lanes s;
-    load(a, head + i);
-    load(b, head + half + i);
-    load(c, cosine + i);
-    load(s, sine + i);
+  for (; i + kLanes<Lanes> <= half; i += kLanes<Lanes>) {
+    const Lanes a = load<Lanes>(head + i);
+    const Lanes b = load<Lanes>(head + half + i);
+    const Lanes c = load<Lanes>(cosine + i);
+    const Lanes s = load<Lanes>(sine + i);
     store(head + i, a * c - b * s);
     store(head + half + i, b * c + a * s);
   }
@@ -129,20 +112,16 @@ constexpr uint32_t kLanes = 16;
 }
 
 // Element i of a product goes to lane i mod 16; heads are added in their order.
-[[gnu::always_inline]] inline float index_score_body(const float* q, const float* weights,
-                                                     const float* k, uint32_t heads, uint32_t dim) {
+[[gnu::always_inline]] inline float index_score(const float* q, const float* weights,
+                                                const float* k, uint32_t heads, uint32_t dim) {
   float score = 0.0f;
   for (uint32_t head = 0; head < heads; ++head, q += dim) {
     Lanes sum = {};
     uint32_t i = 0;
-    for (; i + kLanes <= dim; i += kLanes) {
-      Lanes of_q;
-      Lanes of_k;
-      load(of_q, q + i);
-      load(of_k, k + i);
-      sum += of_q * of_k;
+    for (; i + kLanes<Lanes> <= dim; i += kLanes<Lanes>) {
+      sum += load<Lanes>(q + i) * load<Lanes>(k + i);
     }
-    float lanes[kLanes];
+    float lanes[kLanes<Lanes>];
     store(lanes, sum);
     for (uint32_t lane = 0; i + lane < dim; ++lane) lanes[lane] += q[i + lane] * k[i + lane];
     score += weights[head] * std::max(added_up(lanes), 0.0f);
@@ -150,25 +129,24 @@ constexpr uint32_t kLanes = 16;
   return score;
 }
 
-void add(float* y, const float* p, uint32_t count) {
+[[gnu::always_inline]] inline void add(float* y, const float* p, uint32_t count) {
   for (uint32_t i = 0; i < count; ++i) y[i] += p[i];
 }
-void silu_mul(float* y, const float* p, uint32_t count) {
-  for (uint32_t i = 0; i < count; ++i) y[i] = y[i] / (1.0f + std::exp(-y[i])) * p[i];
+template <typename V>
+[[gnu::always_inline]] inline void silu_mul(float* y, const float* p, uint32_t count) {
+  bend<V>(y, p, count, [](V& of_y, const V& of_p) TENON_INLINED { of_y = silu(of_y) * of_p; });
 }
-void sigmoid_mul(float* y, const float* p, uint32_t count) {
-  for (uint32_t i = 0; i < count; ++i) y[i] /= 1.0f + std::exp(-p[i]);
+template <typename V>
+[[gnu::always_inline]] inline void sigmoid_mul(float* y, const float* p, uint32_t count) {
+  bend<V>(y, p, count, [](V& of_y, const V& of_p) TENON_INLINED { of_y *= sigmoid(of_p); });
 }
-// arXiv:1606.08415, the approximation by tanh.
-void gelu_mul(float* y, const float* p, uint32_t count) {
-  constexpr float kRoot = 0.797884561f;  // of 2 / π
-  for (uint32_t i = 0; i < count; ++i) {
-    const float inner = kRoot * (y[i] + 0.044715f * y[i] * y[i] * y[i]);
-    y[i] = 0.5f * y[i] * (1.0f + std::tanh(inner)) * p[i];
-  }
+template <typename V>
+[[gnu::always_inline]] inline void gelu_mul(float* y, const float* p, uint32_t count) {
+  bend<V>(y, p, count, [](V& of_y, const V& of_p) TENON_INLINED { of_y = gelu_tanh(of_y) * of_p; });
 }
 
-void rotate_pairs(const float* cosine, const float* sine, uint32_t half, float* head) {
+[[gnu::always_inline]] inline void rotate_pairs(const float* cosine, const float* sine,
+                                                uint32_t half, float* head) {
   for (uint32_t i = 0; i < half; ++i) {
     const float a = head[2 * i];
     const float b = head[2 * i + 1];
@@ -177,158 +155,137 @@ void rotate_pairs(const float* cosine, const float* sine, uint32_t half, float* 
   }
 }
 
-// What experts are added up with: by hand, since compilers leave it scalar.
-void add_scaled(float* y, const float* p, float factor, uint32_t count) {
-  uint32_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) {
-    Lanes sum;
-    Lanes part;
-    load(sum, y + i);
-    load(part, p + i);
-    store(y + i, sum + part * factor);
-  }
-  for (; i < count; ++i) y[i] += factor * p[i];
+// What experts are added up with.
+template <typename V>
+[[gnu::always_inline]] inline void add_scaled(float* y, const float* p, float factor,
+                                              uint32_t count) {
+  bend<V>(y, p, count, [factor](V& of_y, const V& of_p) TENON_INLINED { of_y += of_p * factor; });
 }
 
-float activated(Activation activation, float x) {
-  constexpr float kRoot = 0.797884561f;        // of 2 / π
-  constexpr float kRootOfHalf = 0.707106781f;  // of 1 / 2
+// Calls each(curve) with the curve of `activation`: curve(V& x).
+template <typename V, typename Each>
+[[gnu::always_inline]] inline void with_curve(Activation activation, Each each) {
   switch (activation) {
     case Activation::silu:
-      return x / (1.0f + std::exp(-x));
+      return each([](V& x) TENON_INLINED { x = silu(x); });
     case Activation::gelu:
-      return 0.5f * x * (1.0f + std::erf(x * kRootOfHalf));
+      return each([](V& x) TENON_INLINED { x = x * 0.5f * (erf(x * 0.707106781f) + 1.0f); });
     case Activation::gelu_tanh:
-      return 0.5f * x * (1.0f + std::tanh(kRoot * (x + 0.044715f * x * x * x)));
+      return each([](V& x) TENON_INLINED { x = gelu_tanh(x); });
     case Activation::relu:
-      return x > 0.0f ? x : 0.0f;
+      return each([](V& x) TENON_INLINED { x = x > 0.0f ? x : all<V>(0.0f); });
     case Activation::relu_squared:
-      return x > 0.0f ? x * x : 0.0f;
+      return each([](V& x) TENON_INLINED { x = x > 0.0f ? x * x : all<V>(0.0f); });
     case Activation::xielu:  // its numbers are those of a layer: xielu()
-      return x;
-  }
-  return x;
-}
-
-void activate(Activation activation, float* y, const float* p, uint32_t count) {
-  for (uint32_t i = 0; i < count; ++i) {
-    const float value = activated(activation, y[i]);
-    y[i] = p != nullptr ? value * p[i] : value;
+      return each([](V&) TENON_INLINED {});
   }
 }
 
-void xielu(const Xielu& by, float* y, uint32_t count) {
-  for (uint32_t i = 0; i < count; ++i) {
-    const float x = y[i];
-    const float curved =
-        x > 0.0f ? by.alpha_p * x * x : by.alpha_n * (std::expm1(std::min(x, by.eps)) - x);
-    y[i] = curved + by.beta * x;
+template <typename V>
+[[gnu::always_inline]] inline void activate(Activation activation, float* y, const float* p,
+                                            uint32_t count) {
+  with_curve<V>(activation, [=](auto curve) TENON_INLINED {
+    if (p == nullptr) return bend<V>(y, count, curve);
+    bend<V>(y, p, count, [curve](V& of_y, const V& of_p) TENON_INLINED {
+      curve(of_y);
+      of_y *= of_p;
+    });
+  });
+}
+
+template <typename V>
+[[gnu::always_inline]] inline void xielu(const Xielu& by, float* y, uint32_t count) {
+  bend<V>(y, count, [by](V& x) TENON_INLINED {
+    const V below = (expm1(less_of(x, all<V>(by.eps))) - x) * by.alpha_n;
+    x = (x > 0.0f ? x * by.alpha_p * x : below) + x * by.beta;
+  });
+}
+
+template <typename V>
+[[gnu::always_inline]] inline void clamped_swiglu(float* y, const float* p, float alpha,
+                                                  float limit, uint32_t count) {
+  bend<V>(y, p, count, [=](V& of_y, const V& of_p) TENON_INLINED {
+    const V gate = less_of(all<V>(limit), of_y);
+    of_y = gate * sigmoid(gate * alpha) * (held(of_p, limit) + 1.0f);
+  });
+}
+
+template <typename V>
+[[gnu::always_inline]] inline void limited_gate(Activation activation, float* y, const float* p,
+                                                float limit, uint32_t count) {
+  with_curve<V>(activation, [=](auto curve) TENON_INLINED {
+    bend<V>(y, p, count, [=](V& of_y, const V& of_p) TENON_INLINED {
+      curve(of_y);
+      of_y = less_of(all<V>(limit), of_y) * held(of_p, limit);
+    });
+  });
+}
+
+template <typename V>
+[[gnu::always_inline]] inline void clip(float* y, float limit, uint32_t count) {
+  bend<V>(y, count, [limit](V& x) TENON_INLINED { x = held(x, limit); });
+}
+
+template <typename V>
+[[gnu::always_inline]] inline void scale_and_cap(float* y, float factor, float cap,
+                                                 uint32_t count) {
+  if (cap == 0.0f) {
+    for (uint32_t i = 0; i < count; ++i) y[i] *= factor;
+    return;
   }
+  bend<V>(y, count, [=](V& x) TENON_INLINED { x = tanh(x * factor / cap) * cap; });
 }
 
-void clamped_swiglu(float* y, const float* p, float alpha, float limit, uint32_t count) {
-  for (uint32_t i = 0; i < count; ++i) {
-    const float gate = std::min(y[i], limit);
-    const float up = std::clamp(p[i], -limit, limit);
-    y[i] = gate / (1.0f + std::exp(-alpha * gate)) * (up + 1.0f);
-  }
-}
-
-void limited_gate(Activation activation, float* y, const float* p, float limit, uint32_t count) {
-  for (uint32_t i = 0; i < count; ++i) {
-    y[i] = std::min(activated(activation, y[i]), limit) * std::clamp(p[i], -limit, limit);
-  }
-}
-
-void clip(float* y, float limit, uint32_t count) {
-  for (uint32_t i = 0; i < count; ++i) y[i] = std::clamp(y[i], -limit, limit);
-}
-
-void scale_and_cap(float* y, float factor, float cap, uint32_t count) {
-  for (uint32_t i = 0; i < count; ++i) {
-    const float value = factor * y[i];
-    y[i] = cap != 0.0f ? cap * std::tanh(value / cap) : value;
-  }
-}
-
-// Those that are compiled once for each instruction set, and the others.
-constexpr RowOps with_plain_ops(decltype(RowOps::rms_norm) rms_norm,
-                                decltype(RowOps::layer_norm) layer_norm,
-                                decltype(RowOps::rotate_halves) rotate_halves,
-                                decltype(RowOps::index_score) index_score) {
-  return {rms_norm,     layer_norm,  rotate_halves, rotate_pairs, add,   silu_mul,
-          gelu_mul,     sigmoid_mul, add_scaled,    activate,     xielu, clamped_swiglu,
-          limited_gate, clip,        index_score,   scale_and_cap};
-}
-
-void rms_norm_portable(const float* x, const float* scale, uint32_t count, float eps, float* out) {
-  rms_norm_body(x, scale, count, eps, out);
-}
-void layer_norm_portable(const float* x, const float* scale, const float* bias, uint32_t count,
-                         float eps, float* out) {
-  layer_norm_body(x, scale, bias, count, eps, out);
-}
-void rotate_halves_portable(const float* cosine, const float* sine, uint32_t half, float* head) {
-  rotate_halves_body(cosine, sine, half, head);
-}
-float index_score_portable(const float* q, const float* weights, const float* k, uint32_t heads,
-                           uint32_t dim) {
-  return index_score_body(q, weights, k, heads, dim);
-}
-constexpr RowOps kPortable = with_plain_ops(rms_norm_portable, layer_norm_portable,
-                                            rotate_halves_portable, index_score_portable);
-
+// The text is compiled once for each instruction set, inlined into functions of that set.
+template <auto body>
+struct Portable;
+template <typename Out, typename... In, Out (*body)(In...)>
+struct Portable<body> {
+  static Out call(In... in) { return body(in...); }
+};
 #if defined(__x86_64__)
-[[gnu::target("avx2")]] void rms_norm_avx2(const float* x, const float* scale, uint32_t count,
-                                           float eps, float* out) {
-  rms_norm_body(x, scale, count, eps, out);
-}
-[[gnu::target("avx2")]] void layer_norm_avx2(const float* x, const float* scale, const float* bias,
-                                             uint32_t count, float eps, float* out) {
-  layer_norm_body(x, scale, bias, count, eps, out);
-}
-[[gnu::target("avx2")]] void rotate_halves_avx2(const float* cosine, const float* sine,
-                                                uint32_t half, float* head) {
-  rotate_halves_body(cosine, sine, half, head);
-}
-[[gnu::target("avx2")]] float index_score_avx2(const float* q, const float* weights, const float* k,
-                                               uint32_t heads, uint32_t dim) {
-  return index_score_body(q, weights, k, heads, dim);
-}
-constexpr RowOps kAvx2 =
-    with_plain_ops(rms_norm_avx2, layer_norm_avx2, rotate_halves_avx2, index_score_avx2);
-
-[[gnu::target("avx512f")]] void rms_norm_avx512(const float* x, const float* scale, uint32_t count,
-                                                float eps, float* out) {
-  rms_norm_body(x, scale, count, eps, out);
-}
-[[gnu::target("avx512f")]] void layer_norm_avx512(const float* x, const float* scale,
-                                                  const float* bias, uint32_t count, float eps,
-                                                  float* out) {
-  layer_norm_body(x, scale, bias, count, eps, out);
-}
-[[gnu::target("avx512f")]] void rotate_halves_avx512(const float* cosine, const float* sine,
-                                                     uint32_t half, float* head) {
-  rotate_halves_body(cosine, sine, half, head);
-}
-[[gnu::target("avx512f")]] float index_score_avx512(const float* q, const float* weights,
-                                                    const float* k, uint32_t heads, uint32_t dim) {
-  return index_score_body(q, weights, k, heads, dim);
-}
-constexpr RowOps kAvx512 =
-    with_plain_ops(rms_norm_avx512, layer_norm_avx512, rotate_halves_avx512, index_score_avx512);
+template <auto body>
+struct Avx2;
+template <typename Out, typename... In, Out (*body)(In...)>
+struct Avx2<body> {
+  [[gnu::target("avx2")]] static Out call(In... in) { return body(in...); }
+};
+template <auto body>
+struct Avx512;
+template <typename Out, typename... In, Out (*body)(In...)>
+struct Avx512<body> {
+  [[gnu::target("avx512f")]] static Out call(In... in) { return body(in...); }
+};
 #endif
+
+template <template <auto> class Set, typename V>
+constexpr RowOps kOps = {.rms_norm = Set<&rms_norm>::call,
+                         .layer_norm = Set<&layer_norm>::call,
+                         .rotate_halves = Set<&rotate_halves>::call,
+                         .rotate_pairs = Set<&rotate_pairs>::call,
+                         .add = Set<&add>::call,
+                         .silu_mul = Set<&silu_mul<V>>::call,
+                         .gelu_mul = Set<&gelu_mul<V>>::call,
+                         .sigmoid_mul = Set<&sigmoid_mul<V>>::call,
+                         .add_scaled = Set<&add_scaled<V>>::call,
+                         .activate = Set<&activate<V>>::call,
+                         .xielu = Set<&xielu<V>>::call,
+                         .clamped_swiglu = Set<&clamped_swiglu<V>>::call,
+                         .limited_gate = Set<&limited_gate<V>>::call,
+                         .clip = Set<&clip<V>>::call,
+                         .index_score = Set<&index_score>::call,
+                         .scale_and_cap = Set<&scale_and_cap<V>>::call};
 
 }  // namespace
 
 const RowOps& row_ops(CpuFeatures isa) {
 #if defined(__x86_64__)
-  if (isa.has(CpuFeature::avx512)) return kAvx512;
-  if (isa.has(CpuFeature::avx2)) return kAvx2;
+  if (isa.has(CpuFeature::avx512)) return kOps<Avx512, Lanes16>;
+  if (isa.has(CpuFeature::avx2)) return kOps<Avx2, Lanes8>;
 #else
   (void)isa;
 #endif
-  return kPortable;
+  return kOps<Portable, Lanes4>;
 }
 
 }  // namespace tenon
