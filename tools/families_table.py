@@ -32,7 +32,9 @@ PLAIN = ((r"\(.*?\)", ""), (r"\d+ of \d+ experts of \d+", "experts"),
 OPTIONS = re.compile(r"tied embeddings|(QKV|output|MLP) bias|bias of logits|biases of low ranks|experts in "
                      r"some layers|none beyond the basic decoder|q in two steps")
 # The first room that fits, by what the layers of its families are made of.
-ROOMS = (("recurrent", ("mamba", "gated_delta", "short_conv", "lightning attention")),
+RECURRENCES = tuple(re.findall(r"^TENON_RECURRENCE\(\w+, (\w+)\)",
+                               (ROOT / "core/model/blocks/blocks.def").read_text(), re.MULTILINE))
+ROOMS = (("recurrent", RECURRENCES),
          ("latent", ("latent attention",)), ("experts", ("experts",)), ("layer_norm", ("layer norms",)),
          ("dense", ("",)))
 

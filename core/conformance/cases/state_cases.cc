@@ -93,9 +93,9 @@ class Bench {
       LayerShape& layer = layers_[id];
       layer.group = kNoGroup;
       layer.state_group = 0;
-      layer.state_kind = kind.state_kind;
-      std::ranges::copy(kind.dims, layer.state_dims);
-      layer.state_bytes = kind.all_floats() * sizeof(float);
+      layer.state_kind = kind.kind.name;
+      std::ranges::copy(kind.kind.dims(kind.plan), layer.state_dims);
+      layer.state_bytes = kind.floats * sizeof(float);
       layer.state_offset = id * layer.state_bytes;
       of_layers_[id] = views_;
     }
@@ -117,14 +117,14 @@ class Bench {
 
   // The layer's part of it.
   std::vector<float> slot(BlockId block) const {
-    const float* from = slots_->as<float>() + static_cast<uint64_t>(block) * slot_floats() +
-                        kTried * kind_.all_floats();
-    return {from, from + kind_.all_floats()};
+    const float* from =
+        slots_->as<float>() + static_cast<uint64_t>(block) * slot_floats() + kTried * kind_.floats;
+    return {from, from + kind_.floats};
   }
   // Whether the parts of other layers are as they were made.
   bool others_are_untouched() const {
     for (uint64_t i = 0; i < kSlots * slot_floats(); ++i) {
-      const bool is_tried = i % slot_floats() / kind_.all_floats() == kTried;
+      const bool is_tried = i % slot_floats() / kind_.floats == kTried;
       if (!is_tried && !std::isnan(slots_->as<float>()[i])) return false;
     }
     return true;
@@ -204,7 +204,7 @@ class Bench {
     });
   }
 
-  uint64_t slot_floats() const { return kLayers * kind_.all_floats(); }
+  uint64_t slot_floats() const { return kLayers * kind_.floats; }
 
   const StateKind& kind_;
   const uint32_t slices_;
@@ -252,7 +252,7 @@ Finding follows_the_formula(Subject& subject) {
     const Text text(kind, subject.seed());
     TENON_ASSIGN_OR_RETURN(const std::vector<float> y,
                            bench.step({{text, 0, kRows, {kNoBlock, 3}, {0, kRows}}}));
-    const std::vector<double> wanted = kind.rows(kind, bench.parameters(), text.inputs, kRows);
+    const std::vector<float> wanted = kind.rows(bench.parameters(), text.inputs, kRows);
     for (size_t i = 0; i < wanted.size(); ++i) {
       if (std::abs(y[i] - wanted[i]) <= 1e-3 * (1 + std::abs(wanted[i]))) continue;
       return broke("row " + std::to_string(i / kind.out) + ", channel " +

@@ -20,7 +20,13 @@ namespace tenon {
 // short_conv   a few tokens of x, gated before and after                     (LFM2)
 // lightning    linear attention whose heads decay by rates of their own       (arXiv:2501.08313)
 // docs/futures.md, "State kinds", has the formulas of what lies between the projections.
-enum class Recurrence : uint8_t { none, mamba, mamba2, gated_delta, short_conv, lightning };
+#define TENON_BLOCK(name)
+#define TENON_RECURRENCE(block, kind) kind,
+enum class Recurrence : uint8_t {
+  none,
+#include "core/model/blocks/blocks.def"
+};
+#undef TENON_BLOCK
 // As kernels are asked for it; empty: none.
 std::string_view recurrence_name(Recurrence kind);
 
@@ -132,7 +138,7 @@ struct RecurrentWeights {
   std::vector<float> ssm_norm;                             // [inner]; gated_delta: [head_dim]
   std::vector<float> ssm_dt_norm, ssm_b_norm, ssm_c_norm;  // mamba: [step_rank], [state], [state]
   Weight ssm_in;               // [channels, hidden]; short_conv: [3·channels, hidden]
-  Weight ssm_q, ssm_k, ssm_v;  // gated_delta: ssm_in's rows in three matrices, in place of it
+  Weight ssm_q, ssm_k, ssm_v;  // ssm_in's rows in three matrices, in place of it
   Weight ssm_gate;             // [inner, hidden], or [inner, gate_rank]
   Weight ssm_gate_low;         // [gate_rank, hidden]
   Weight ssm_step;         // mamba2, gated_delta: [steps, hidden]; of low rank [steps, step_rank]
@@ -141,6 +147,8 @@ struct RecurrentWeights {
   Weight ssm_dt;           // mamba: [inner, step_rank]
   Weight ssm_out;          // [hidden, inner]
 };
+
+inline constexpr size_t kMostRecurrentInputs = 3;  // of both calls
 
 // A product that enters a state kernel, or the gate.
 struct RecurrentProduct {
@@ -175,8 +183,24 @@ struct RecurrentParameter {
   std::vector<float> own = {};
 };
 
-// What executors need to know of a kind. The file of its block defines it, and the block points to
-// it; docs/futures.md, "State kinds", says what a kernel does with all of this.
+// A row of a sequence in one call of a state kernel, as formulas take it. Arrays are as
+// docs/futures.md has them, "State kinds".
+struct RecurrentRow {
+  std::array<uint32_t, 8> dims = {};
+  std::span<const std::vector<float>> parameters = {};
+  std::span<const float* const> inputs = {};
+  float* state = nullptr;  // before the row, and then after it; of two calls each has its part
+  float* out = nullptr;    // [inner]; may be the first input
+};
+
+// A recurrence of small odd sizes, by which kernels are checked.
+struct RecurrenceExample {
+  std::string_view what;  // in messages
+  RecurrentPlan plan;
+};
+
+// What executors and checks need to know of a kind. The file of its block defines it, and the block
+// points to it; docs/futures.md, "State kinds", says what a kernel does with all of this.
 struct RecurrenceKind {
   Recurrence kind = Recurrence::none;
   std::string_view name;  // as kernels are asked for it
@@ -189,8 +213,18 @@ struct RecurrenceKind {
   // which are those of a second call, after that itself.
   std::span<const RecurrentProduct> later_inputs = {};
   bool gated = true;  // the output is multiplied by SiLU or σ of kRecurrentGate
+  // Numbers in a row of each input; those of a second call are its later ones, after its first.
+  std::array<uint32_t, kMostRecurrentInputs> (*input_widths)(const RecurrentPlan& recurrent) =
+      nullptr;
+  // The formula, which the oracle runs and checks compare kernels with: sums are in double, and
+  // what a state holds is rounded to f32 after every row, so that it does not matter where steps
+  // end.
+  void (*advance)(const RecurrentRow& row) = nullptr;
+  // Empty where the kind is one of another name's.
+  std::span<const RecurrenceExample> examples = {};
+  // Turns numbers in [-1, 1] into what parameters may be; null: they may be those.
+  void (*settle)(std::span<std::vector<float>> parameters) = nullptr;
 };
-inline constexpr size_t kMostRecurrentInputs = 3;  // of both calls
 inline constexpr RecurrentProduct kRecurrentGate{
     &RecurrentWeights::ssm_gate, &RecurrentWeights::ssm_gate_bias, &RecurrentWeights::ssm_gate_low};
 

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <span>
 
+#include "plugins/state/cpu/kernels.h"
 #include "plugins/state/cpu/layer.h"
 #include "plugins/state/cpu/plan.h"
 
@@ -17,8 +18,13 @@ struct Task {
   const Layer& layer;
   const StepPlan& plan;
   const StateCall& call;
+  const KernelSet& kernels;
   std::byte* states = nullptr;  // of this layer, in slot 0
   uint64_t slot_bytes = 0;
+  float* shared = nullptr;       // of the workspace, for all slices (Kind::shared_floats)
+  float* own = nullptr;          // for this slice alone (Kind::own_floats)
+  const float* zeros = nullptr;  // [channels]
+  uint64_t most_rows = 0;        // of a step
 
   float* slot(BlockId block) const {
     return reinterpret_cast<float*>(states + static_cast<uint64_t>(block) * slot_bytes);

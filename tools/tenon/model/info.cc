@@ -125,8 +125,8 @@ void add_recurrences(const ModelPlan& plan, std::vector<std::string>& features) 
                                : " groups");
   }
   if (own.state > 0) text += ", states of " + std::to_string(own.state);
-  if (lightning) return features.push_back(text + ")");
-  features.push_back(text + ", convolution of " + std::to_string(own.width) + ")");
+  if (own.width > 1) text += ", convolution of " + std::to_string(own.width);
+  features.push_back(text + ")");
 }
 
 void add_experts(const ModelPlan& plan, std::vector<std::string>& features) {

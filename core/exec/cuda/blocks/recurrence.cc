@@ -15,6 +15,9 @@ uint64_t input_bytes(uint32_t width, Input type) {
   return stride * (type == Input::f32 ? sizeof(float) : sizeof(uint16_t));
 }
 
+// Numbers of a row of RecurrentArrays::convolved, which may have the stride of what enters.
+uint64_t convolved_width(const RecurrentPlan& plan);
+
 // The largest of all layers, of a row.
 struct RecurrentWidths {
   uint64_t entering = 0, channels = 0, low_bc = 0, steps = 0;  // numbers
@@ -25,7 +28,7 @@ struct RecurrentWidths {
       const RecurrentPlan& own = layer.recurrent;
       if (!own) continue;
       entering = std::max<uint64_t>(entering, entering_width(own));
-      channels = std::max<uint64_t>(channels, own.channels());
+      channels = std::max(channels, convolved_width(own));
       inner_bytes = std::max(inner_bytes, input_bytes(own.inner(), type));
       if (own.kind != Recurrence::mamba) continue;
       low_bc = std::max<uint64_t>(low_bc, own.step_rank + 2 * own.state);
@@ -139,28 +142,48 @@ int scan_delta(const ScanRows& rows) {
   return launch_scan_delta(rows.stream, call);
 }
 
+// Where a scan takes its rows from and leaves its result.
+enum class Way : uint8_t {
+  convolved,  // from `convolved`, to `entering` in the place of x
+  entering,   // from `entering`, to `convolved`, of which a row has the same stride if it is gated
+};
+
 // The kinds that there are kernels for.
 struct Scan {
   Recurrence kind;
   int most_state;  // numbers for each element of a state
+  Way way;
   int (*launch)(const ScanRows& rows);
 };
-constexpr Scan kScans[] = {{Recurrence::mamba, kMaxChannelState, scan_channels},
-                           {Recurrence::mamba2, kMaxHeadState, scan_heads},
-                           {Recurrence::gated_delta, kMaxDeltaState, scan_delta},
-                           {Recurrence::short_conv, 0, short_conv}};
+constexpr Scan kScans[] = {
+    {Recurrence::mamba, kMaxChannelState, Way::convolved, scan_channels},
+    {Recurrence::mamba2, kMaxHeadState, Way::convolved, scan_heads},
+    {Recurrence::gated_delta, kMaxDeltaState, Way::convolved, scan_delta},
+    {Recurrence::short_conv, 0, Way::entering, short_conv},
+};
+
+const Scan* find_scan(Recurrence kind) {
+  const auto* scan = std::ranges::find(kScans, kind, &Scan::kind);
+  return scan == std::end(kScans) ? nullptr : scan;
+}
+
+uint64_t convolved_width(const RecurrentPlan& plan) {
+  const bool gated = recurrence_kind(plan.kind).gated;
+  const Scan* scan = find_scan(plan.kind);
+  const bool strided = gated && scan != nullptr && scan->way == Way::entering;
+  return strided ? entering_width(plan) : plan.channels();
+}
 
 }  // namespace
 
 std::string refused_recurrence(const RecurrentPlan& plan) {
-  const auto* scan = std::ranges::find(kScans, plan.kind, &Scan::kind);
-  if (scan == std::end(kScans)) {
-    return "a recurrence of the kind " + std::string(recurrence_name(plan.kind));
-  }
-  if (plan.inputs_apart || plan.gate_rank > 0 || plan.sigmoid_gate || plan.beta_scale != 1.0f) {
+  const Scan* scan = find_scan(plan.kind);
+  if (scan == nullptr) return "a recurrence of the kind " + std::string(recurrence_name(plan.kind));
+  if (plan.kind == Recurrence::gated_delta &&
+      (plan.inputs_apart || plan.gate_rank > 0 || plan.sigmoid_gate || plan.beta_scale != 1.0f)) {
     return "a delta rule whose q, k and v come apart";
   }
-  if (plan.scales != RecurrentScales() || plan.norm_first) {
+  if (plan.scales != RecurrentScales() || (plan.norm_first && plan.kind == Recurrence::mamba2)) {
     return "a recurrence with factors, or a norm before its gate";
   }
   if (plan.low_norm) return "a recurrence with norms of its Δ, B and C";
@@ -169,10 +192,10 @@ std::string refused_recurrence(const RecurrentPlan& plan) {
 }
 
 uint32_t entering_width(const RecurrentPlan& plan) {
-  if (plan.kind == Recurrence::short_conv) return 3 * plan.channels();
-  uint32_t width = plan.channels() + plan.inner();
-  if (plan.kind != Recurrence::mamba) width += plan.steps();
-  if (plan.kind == Recurrence::gated_delta) width += plan.heads;
+  const RecurrenceKind& kind = recurrence_kind(plan.kind);
+  const auto widths = kind.input_widths(plan);
+  uint32_t width = kind.gated ? plan.inner() : 0;
+  for (size_t i = 0; i < kind.inputs.size(); ++i) width += widths[i];
   return width;
 }
 
@@ -299,29 +322,38 @@ void CudaStep::make_steps(uint32_t layer) {
 }
 
 // inner = norm(silu(gate) · y), the norm of each group's heads together; or silu(gate) · norm(y),
-// of each head.
-void CudaStep::gate_scanned(uint32_t layer) {
+// of each head; or σ in place of silu.
+void CudaStep::gate_scanned(uint32_t layer, float* y) {
   const RecurrentPlan& own = plan(layer).recurrent;
   const auto width = static_cast<int>(own.inner());
   const auto stride = static_cast<int>(entering_width(own));
   const int inner_stride = DeviceWeights::input_stride(own.inner());
-  float* const y = recurrent_.entering;
+  const float* const gates = recurrent_.entering + own.channels();
   const auto gate = [&](void* to, Input type, int to_stride) {
-    keep(launch_gate(driver_.stream(), y + own.channels(), y, to, type, rows_, width, stride,
-                     to_stride, ActivationKind::silu),
+    if (own.sigmoid_gate) {
+      keep(launch_open(driver_.stream(), gates, y, Input::f32, rows_, width, stride, stride),
+           "the gate of a recurrence");
+      keep(
+          launch_take_rows(driver_.stream(), y, nullptr, to, type, rows_, width, to_stride, stride),
+          "what a recurrence made");
+      return;
+    }
+    keep(launch_gate(driver_.stream(), gates, y, to, type, rows_, width, stride, to_stride,
+                     ActivationKind::silu),
          "the gate of a recurrence");
   };
   const auto norm = [&](void* to, Input type, int to_stride) {
+    const float* const weights = weights_.layers[layer].recurrence.norm;
     NormShape shape;
     shape.rows = rows_ * own.norms();
     shape.width = width / static_cast<int>(own.norms());
     shape.x_stride = stride;
     shape.out_stride = to_stride;
     shape.heads = own.norms();
-    shape.weight_rows = own.norm_before_gate() ? 1 : own.norms();
+    shape.weight_rows = own.kind == Recurrence::gated_delta ? 1 : own.norms();
     shape.eps = own.gate_norm.eps;
-    keep(launch_norm(driver_.stream(), y, weights_.layers[layer].recurrence.norm, nullptr, to, type,
-                     shape),
+    shape.centered = own.gate_norm.kind == NormKind::layer;
+    keep(launch_norm(driver_.stream(), y, weights, nullptr, to, type, shape),
          "the norm of a recurrence");
   };
   if (own.gate_norm && !own.norm_before_gate()) {
@@ -335,17 +367,16 @@ void CudaStep::gate_scanned(uint32_t layer) {
 void CudaStep::recur(uint32_t layer) {
   const RecurrentPlan& own = plan(layer).recurrent;
   const StateSteps steps = state_steps(layer);
-  const bool gated = recurrence_kind(own.kind).gated;
-  if (gated) convolve(layer, steps);
+  const Scan& scan = *find_scan(own.kind);
+  if (scan.way == Way::convolved) convolve(layer, steps);
   if (own.kind == Recurrence::mamba) make_steps(layer);
-  const auto* scan = std::ranges::find(kScans, own.kind, &Scan::kind);
-  keep(scan->launch({driver_.stream(), steps, own, weights_.layers[layer].recurrence, recurrent_}),
+  keep(scan.launch({driver_.stream(), steps, own, weights_.layers[layer].recurrence, recurrent_}),
        "the scan of a recurrence");
-  if (gated) return gate_scanned(layer);
+  float* const y = scan.way == Way::convolved ? recurrent_.entering : recurrent_.convolved;
+  if (recurrence_kind(own.kind).gated) return gate_scanned(layer, y);
   const uint32_t width = own.inner();
-  keep(launch_take_rows(driver_.stream(), recurrent_.convolved, nullptr, recurrent_.inner,
-                        weights_.type(), rows_, static_cast<int>(width),
-                        DeviceWeights::input_stride(width)),
+  keep(launch_take_rows(driver_.stream(), y, nullptr, recurrent_.inner, weights_.type(), rows_,
+                        static_cast<int>(width), DeviceWeights::input_stride(width)),
        "what a recurrence made");
 }
 

@@ -1,44 +1,7 @@
-#include <type_traits>
-
-#include "core/exec/cuda/kernels/launch_config.h"
 #include "core/exec/cuda/kernels/launch_recurrence.h"
 #include "core/exec/cuda/kernels/recurrence.cuh"
 
 namespace tenon::cuda {
-namespace {
-
-LaunchConfig config_of(const char* name, uint64_t blocks, void* stream) {
-  LaunchConfig config = overlapping_config(name, stream);
-  config.grid.x = static_cast<uint32_t>(blocks);
-  config.block.x = kRowThreads;
-  return config;
-}
-
-StateStepsView view_of(const StateSteps& steps) {
-  StateStepsView view;
-  view.sequences = Global<const StateSequence>(steps.sequences);
-  view.row_sequence = Global<const uint32_t>(steps.row_sequence);
-  view.to = Global<const int32_t>(steps.to);
-  view.states = Global<float>(steps.states);
-  view.slot_floats = steps.slot_floats;
-  return view;
-}
-
-uint64_t parts_of(int count, int each) {
-  return static_cast<uint64_t>((count + each - 1) / each);
-}
-
-// Calls put with the numbers that a lane keeps of a state: the fewest that there is a kernel for.
-template <typename Put>
-int with_kept(int state, int lanes, Put put) {
-  const int kept = (state + lanes - 1) / lanes;
-  if (kept <= 1) return put(std::integral_constant<int, 1>());
-  if (kept <= 2) return put(std::integral_constant<int, 2>());
-  if (kept <= 4) return put(std::integral_constant<int, 4>());
-  return put(std::integral_constant<int, 8>());
-}
-
-}  // namespace
 
 int launch_convolve(void* stream, const ConvolveCall& c) {
   ConvolveView view;

@@ -3,28 +3,9 @@
 // computed.
 #pragma once
 
-#include <tenon/cuda/machine.h>
-
-#include "core/exec/cuda/kernels/elements.cuh"
-#include "core/exec/cuda/kernels/launch_recurrence.h"
-#include "core/exec/cuda/kernels/row_functions.cuh"
+#include "core/exec/cuda/kernels/state_steps.cuh"
 
 namespace tenon::cuda {
-
-struct StateStepsView {
-  Global<const StateSequence> sequences;
-  Global<const uint32_t> row_sequence;
-  Global<const int32_t> to;
-  Global<float> states;
-  int64_t slot_floats;
-
-  TENON_DEVICE Global<float> slot(int32_t index) const { return states + index * slot_floats; }
-};
-
-// log(1 + eˣ), without overflow.
-TENON_DEVICE float softplus(float x) {
-  return fmaxf(x, 0.0f) + log1pf(expf(-fabsf(x)));
-}
 
 // The sum of a convolution that ends at a row, and what the row leaves in its slot, where it has
 // one. `x_of` has the convolved numbers of the step's rows.

@@ -249,7 +249,7 @@ class CudaStep final : private DecoderOps {
   StateSteps state_steps(uint32_t layer) const;
   void convolve(uint32_t layer, const StateSteps& steps);
   void make_steps(uint32_t layer);
-  void gate_scanned(uint32_t layer);
+  void gate_scanned(uint32_t layer, float* y);
 
   // exec/cuda/experts.cc
   void route(uint32_t layer);

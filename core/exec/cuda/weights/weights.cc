@@ -133,6 +133,10 @@ Status load_recurrence(const LayerWeights& from, const RecurrentPlan& plan, Weig
   const RecurrenceKind& kind = recurrence_kind(plan.kind);
   std::vector<StackSource> inputs;
   const auto add_input = [&](const RecurrentProduct& product) {
+    if (product.is_apart(from)) {
+      for (const auto part : product.apart) inputs.push_back({&(from.*part)});
+      return;
+    }
     inputs.push_back(
         {&(from.*product.matrix), product.bias == nullptr ? nullptr : &(from.*product.bias)});
   };

@@ -11,17 +11,20 @@ namespace {
 
 using Inputs = std::span<const float* const>;
 
-// log(1 + eˣ), without overflow.
-double softplus(double x) {
-  return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x)));
-}
-
-double sigmoid(double x) {
-  return 1.0 / (1.0 + std::exp(-x));
-}
-
 float rounded(double x) {
   return static_cast<float>(x);
+}
+
+std::vector<std::vector<float>> all_parameters(const RecurrentPlan& plan,
+                                               const RecurrentWeights& weights) {
+  std::vector<std::vector<float>> all;
+  for (const RecurrentParameter& one : recurrence_kind(plan.kind).parameters(plan, weights)) {
+    const std::span<const float> values = one.values.empty() ? std::span(one.own) : one.values;
+    size_t count = 1;
+    for (const uint64_t extent : one.extents) count *= extent;
+    all.emplace_back(values.begin(), values.end()).resize(count);
+  }
+  return all;
 }
 
 }  // namespace
@@ -54,209 +57,25 @@ void Recurrence::each_row(size_t first, size_t count, Advance advance) const {
   }
 }
 
-namespace {
-
-// The convolution of x [rows, channels], which is kept; finish(row, channel, sum) takes its sums.
-template <typename Input, typename Finish>
-void convolve(const Recurrence& r, Input input, Finish finish) {
-  const size_t channels = r.plan.channels(), width = r.plan.width, before = width - 1;
-  const std::vector<float>&conv = r.weights.ssm_conv, &bias = r.weights.ssm_conv_bias;
-  r.each_row(0, before * channels, [&](size_t row, float* last) {  // last [width-1, channels]
-    for (size_t channel = 0; channel < channels; ++channel) {
-      const float now = input(row, channel);
-      double sum = bias.empty() ? 0.0 : bias[channel];
-      for (size_t j = 0; j < before; ++j) {
-        sum += double{conv[channel * width + j]} * last[j * channels + channel];
-      }
-      sum += double{conv[channel * width + before]} * now;
-      finish(row, channel, sum);
-      for (size_t j = 0; j + 1 < before; ++j) {
-        last[j * channels + channel] = last[(j + 1) * channels + channel];
-      }
-      if (before > 0) last[(before - 1) * channels + channel] = now;
-    }
-  });
-}
-
-// x [rows, channels] → silu(convolution of it); may be in place.
-void convolve_silu(const Recurrence& r, const float* x, float* out) {
-  const size_t channels = r.plan.channels();
-  convolve(
-      r, [&](size_t row, size_t channel) { return x[row * channels + channel]; },
-      [&](size_t row, size_t channel, double sum) {
-        out[row * channels + channel] = activate(Activation::silu, rounded(sum));
-      });
-}
-
-std::vector<float> convolved(const Recurrence& r, const float* x) {
-  std::vector<float> out(r.batch.rows * size_t{r.plan.channels()});
-  convolve_silu(r, x, out.data());
-  return out;
-}
-
-// bcx [rows, 3·channels]: y = C · conv(B · x).
-void short_conv(const Recurrence& r, Inputs inputs, float* y) {
-  const size_t channels = r.plan.channels();
-  const auto at = [&](size_t row, size_t part, size_t channel) {
-    return double{inputs[0][(3 * row + part) * channels + channel]};
-  };
-  convolve(
-      r,
-      [&](size_t row, size_t channel) {
-        return rounded(at(row, 0, channel) * at(row, 2, channel));
-      },
-      [&](size_t row, size_t channel, double sum) {
-        y[row * channels + channel] = rounded(at(row, 1, channel) * sum);
-      });
-}
-
-// h ← exp(Δ·a)·h + Δ·B·c,  y = C·h + d·c  for each channel.
-void scan_channels(const Recurrence& r, Inputs inputs, float* y) {
-  const float *c = inputs[0], *step = inputs[1], *bc = inputs[2];
-  const RecurrentPlan& plan = r.plan;
-  const size_t channels = plan.inner(), size = plan.state;
-  const LayerWeights& w = r.weights;
-  const size_t first = size_t{plan.width - 1} * channels;
-  r.each_row(first, channels * size, [&](size_t row, float* h) {  // h [state, channels]
-    const float* b = bc + row * 2 * size;
-    for (size_t channel = 0; channel < channels; ++channel) {
-      const double x = c[row * channels + channel];
-      const double delta =
-          softplus(double{step[row * channels + channel]} + w.ssm_dt_bias[channel]);
-      double sum = 0;
-      for (size_t n = 0; n < size; ++n) {
-        float& kept = h[n * channels + channel];
-        kept = rounded(std::exp(delta * w.ssm_a[channel * size + n]) * kept + delta * b[n] * x);
-        sum += double{kept} * b[size + n];
-      }
-      y[row * channels + channel] = rounded(sum + w.ssm_d[channel] * x);
-    }
-  });
-}
-
-// h ← exp(Δ·a)·h + Δ·x⊗B,  y = h·C + d·x  for each head; a group's heads share B and C.
-void scan_heads(const Recurrence& r, Inputs inputs, float* y) {
-  const std::vector<float> c = convolved(r, inputs[0]);
-  const float* step = inputs[1];
-  const RecurrentPlan& plan = r.plan;
-  const size_t heads = plan.heads, dim = plan.head_dim, size = plan.state;
-  const size_t inner = plan.inner(), channels = plan.channels();
-  const LayerWeights& w = r.weights;
-  const size_t first = size_t{plan.width - 1} * channels;
-  r.each_row(first, inner * size, [&](size_t row, float* h) {  // h [heads, head_dim, state]
-    const float* x = &c[row * channels];
-    for (size_t head = 0; head < heads; ++head) {
-      const float* b = x + inner + head * plan.groups / heads * size;
-      const float* out = b + plan.groups * size;
-      const double delta =
-          std::clamp(softplus(double{step[row * heads + head]} + w.ssm_dt_bias[head]),
-                     double{plan.least_step}, double{plan.most_step});
-      const double decay = std::exp(delta * w.ssm_a[head]);
-      for (size_t p = head * dim; p < (head + 1) * dim; ++p) {
-        double sum = 0;
-        for (size_t n = 0; n < size; ++n) {
-          float& kept = h[p * size + n];
-          kept = rounded(decay * kept + delta * x[p] * b[n]);
-          sum += double{kept} * out[n];
-        }
-        y[row * inner + p] = rounded(sum + double{w.ssm_d[head]} * x[p]);
-      }
-    }
-  });
-}
-
-// S ← e^(-rate)·S + v⊗k,  y = S·q  for each head, of q, k and v by SiLU.
-void scan_decays(const Recurrence& r, Inputs inputs, float* y) {
-  const RecurrentPlan& plan = r.plan;
-  const size_t heads = plan.heads, dim = plan.head_dim, size = plan.state;
-  const size_t inner = plan.inner(), channels = plan.channels();
-  const auto at = [&](size_t row, size_t channel) {
-    return double{activate(Activation::silu, inputs[0][row * channels + channel])};
-  };
-  r.each_row(0, inner * size, [&](size_t row, float* s) {  // s [heads, head_dim, state]
-    for (size_t head = 0; head < heads; ++head) {
-      const double decay = std::exp(-double{r.weights.ssm_a[head]});
-      for (size_t p = head * dim; p < (head + 1) * dim; ++p) {
-        double sum = 0;
-        for (size_t n = 0; n < size; ++n) {
-          float& kept = s[p * size + n];
-          kept = rounded(decay * kept + at(row, p) * at(row, inner + head * size + n));
-          sum += double{kept} * at(row, inner + (heads + head) * size + n);
-        }
-        y[row * inner + p] = rounded(sum);
-      }
-    }
-  });
-}
-
-// g of element i of a head's keys.
-double log_decay(const Recurrence& r, const float* step, size_t row, size_t head, size_t i) {
-  const RecurrentPlan& plan = r.plan;
-  const size_t at = head * plan.decays + (plan.decays == 1 ? 0 : i);
-  const double x = double{step[row * plan.steps() + at]} + r.weights.ssm_dt_bias[at];
-  const double a = r.weights.ssm_a[head];
-  return plan.strongest_decay == 0 ? a * softplus(x) : plan.strongest_decay * sigmoid(-a * x);
-}
-
-// The gated delta rule:
-// S ← e^g·S,  S ← S + k⊗β·(v - Sᵀk),  y = Sᵀq for each head of values; those of a group share q and
-// k, whose norms are 1, that of q 1/√k.
-void scan_delta(const Recurrence& r, Inputs inputs, float* y) {
-  const std::vector<float> c = convolved(r, inputs[0]);
-  const float *step = inputs[1], *beta = inputs[2];
-  const RecurrentPlan& plan = r.plan;
-  const size_t heads = plan.heads, dim = plan.head_dim, size = plan.state;
-  const size_t inner = plan.inner(), channels = plan.channels(), keys = plan.groups * size;
-  const size_t first = size_t{plan.width - 1} * channels;
-  const auto factor_of = [size](const float* x) {
-    double squares = 0;
-    for (size_t i = 0; i < size; ++i) squares += double{x[i]} * x[i];
-    return 1.0 / std::sqrt(squares + 1e-6);
-  };
-  r.each_row(first, inner * size, [&](size_t row, float* all) {  // [heads, state, head_dim]
-    for (size_t head = 0; head < heads; ++head) {
-      const float* q = &c[row * channels] + head * plan.groups / heads * size;
-      const float *k = q + keys, *v = &c[row * channels] + 2 * keys + head * dim;
-      const double of_q = factor_of(q) / std::sqrt(static_cast<double>(size)), of_k = factor_of(k);
-      const double written = double{plan.beta_scale} * sigmoid(beta[row * heads + head]);
-      float* s = all + head * size * dim;
-      for (size_t i = 0; i < size; ++i) {
-        const double decay = std::exp(log_decay(r, step, row, head, i));
-        for (size_t j = 0; j < dim; ++j) s[i * dim + j] = rounded(decay * s[i * dim + j]);
-      }
-      for (size_t j = 0; j < dim; ++j) {
-        double read = 0, sum = 0;
-        for (size_t i = 0; i < size; ++i) read += double{s[i * dim + j]} * of_k * k[i];
-        const double change = written * (v[j] - read);
-        for (size_t i = 0; i < size; ++i) {
-          float& kept = s[i * dim + j];
-          kept = rounded(kept + of_k * k[i] * change);
-          sum += double{kept} * of_q * q[i];
-        }
-        y[row * inner + head * dim + j] = rounded(sum);
-      }
-    }
-  });
-}
-
-}  // namespace
-
+// Of a kind that is called twice, each call has its part of the state.
 void Recurrence::run(Inputs inputs, float* y) const {
-  switch (plan.kind) {
-    case tenon::Recurrence::mamba:
-      return inputs.size() == 1 ? convolve_silu(*this, inputs[0], y)
-                                : scan_channels(*this, inputs, y);
-    case tenon::Recurrence::mamba2:
-      return scan_heads(*this, inputs, y);
-    case tenon::Recurrence::gated_delta:
-      return scan_delta(*this, inputs, y);
-    case tenon::Recurrence::short_conv:
-      return short_conv(*this, inputs, y);
-    case tenon::Recurrence::lightning:
-      return scan_decays(*this, inputs, y);
-    case tenon::Recurrence::none:
-      return;
-  }
+  const RecurrenceKind& kind = recurrence_kind(plan.kind);
+  const std::vector<std::vector<float>> parameters = all_parameters(plan, weights);
+  const auto widths = kind.input_widths(plan);
+  const size_t convolved = size_t{plan.width - 1} * plan.channels();
+  size_t first = 0, last = plan.state_bytes() / sizeof(float);
+  if (!kind.later_inputs.empty()) (inputs.size() == 1 ? last : first) = convolved;
+  RecurrentRow one;
+  one.dims = kind.dims(plan);
+  one.parameters = parameters;
+  std::vector<const float*> of_row(inputs.size());
+  each_row(first, last - first, [&](size_t row, float* state) {
+    for (size_t i = 0; i < inputs.size(); ++i) of_row[i] = inputs[i] + row * widths[i];
+    one.inputs = of_row;
+    one.state = state;
+    one.out = y + row * plan.inner();
+    kind.advance(one);
+  });
 }
 
 namespace {
@@ -264,7 +83,7 @@ namespace {
 void norm_parts(const RecurrentPlan& plan, std::span<const float> scale, uint32_t rows, float* y) {
   const size_t width = plan.inner() / plan.norms();
   for (size_t at = 0; at < size_t{rows} * plan.inner(); at += width) {
-    rms_norm(y + at, scale.subspan(at % scale.size(), width), plan.gate_norm.eps, y + at);
+    apply_norm(plan.gate_norm, y + at, scale.subspan(at % scale.size(), width), {}, y + at);
   }
 }
 
@@ -286,8 +105,8 @@ void gate(const RecurrentPlan& plan, std::span<const float> scale, const float* 
           float* y) {
   if (plan.gate_norm && plan.norm_before_gate()) norm_parts(plan, scale, rows, y);
   for (size_t i = 0; i < size_t{rows} * plan.inner(); ++i) {
-    const double factor =
-        plan.sigmoid_gate ? sigmoid(gate[i]) : activate(Activation::silu, gate[i]);
+    const double factor = plan.sigmoid_gate ? 1.0 / (1.0 + std::exp(-double{gate[i]}))
+                                            : double{activate(Activation::silu, gate[i])};
     y[i] = rounded(double{y[i]} * factor);
   }
   if (plan.gate_norm && !plan.norm_before_gate()) norm_parts(plan, scale, rows, y);
@@ -303,7 +122,12 @@ void RefStep::recur_in(uint32_t layer) {
   const RecurrenceKind& kind = recurrence_kind(recurrent.kind);
   const float* x = input(plan(layer).attention_norm).data();
   for (size_t i = 0; i < kind.inputs.size(); ++i) {
-    if (kind.inputs[i].zeros == nullptr) multiply(kind.inputs[i], w, x, recurrent_[i]);
+    const RecurrentProduct& product = kind.inputs[i];
+    if (product.zeros == nullptr) {
+      multiply(product, w, x, recurrent_[i]);
+    } else {
+      recurrent_[i].assign(batch_->rows * size_t{product.zeros(recurrent)}, 0.0f);
+    }
   }
   scanned_.resize(batch_->rows * size_t{recurrent.inner()});
   if (kind.gated) multiply(kRecurrentGate, w, x, gate_);

@@ -1,5 +1,4 @@
-// Recurrences as docs/futures.md defines them under "State kinds", spelled out row by row. What a
-// state holds is rounded to f32 after every row, so that it does not matter where steps end.
+// Recurrences row by row, by the formulas of their blocks (RecurrenceKind::advance).
 #pragma once
 
 #include <tenon/batch.h>
@@ -24,12 +23,11 @@ struct Recurrence {
   // One call of a state kernel: its inputs, each [rows, …] → y [rows, inner].
   void run(std::span<const float* const> inputs, float* y) const;
 
-  // For formulas: numbers [first, first + count) of each sequence's state go through all of its
-  // rows. Calls advance(row, values), and stores them after the rows that the table names.
+ private:
+  // Numbers [first, first + count) of each sequence's state go through all of its rows. Calls
+  // advance(row, values), and stores them after the rows that the table names.
   template <typename Advance>
   void each_row(size_t first, size_t count, Advance advance) const;
-
- private:
   float* slot(BlockId block) const;
 };
 
@@ -38,7 +36,7 @@ struct Recurrence {
 void scale_inputs(const RecurrentPlan& plan, std::span<float> xbc, std::span<float> steps,
                   std::span<float> gate);
 
-// y · silu(gate), or σ of it, and its RMS norm in groups where the plan has one, after that or
+// y · silu(gate), or σ of it, and its norm in groups where the plan has one, after that or
 // before, in place: [rows, inner].
 void gate(const RecurrentPlan& plan, std::span<const float> scale, const float* gate, uint32_t rows,
           float* y);

@@ -4,6 +4,7 @@
 // key head.
 #include "core/model/blocks/block.h"
 #include "core/model/blocks/recurrence.h"
+#include "core/model/blocks/recurrences/formula.h"
 
 namespace tenon {
 namespace {
@@ -257,11 +258,80 @@ constexpr RecurrentProduct kInputs[] = {
     {&RecurrentWeights::ssm_step, &RecurrentWeights::ssm_step_bias, &RecurrentWeights::ssm_low},
     {&RecurrentWeights::ssm_beta}};
 
+std::array<uint32_t, kMostRecurrentInputs> input_widths(const RecurrentPlan& r) {
+  return {r.channels(), r.steps(), r.heads};
+}
+
+// The logarithm of what element i of a head's keys decays by.
+double log_decay(const RecurrentRow& row, size_t head, size_t i) {
+  const size_t decays = row.dims[5], at = head * decays + (decays == 1 ? 0 : i);
+  const double x = double{row.inputs[1][at]} + row.parameters[3][at];
+  const double a = row.parameters[2][head], strongest = row.parameters[4][0];
+  return strongest == 0 ? a * softplus(x) : strongest * sigmoid(-a * x);
+}
+
+// S ← e^g·S,  S ← S + k⊗β·(v - Sᵀk),  y = Sᵀq for each head of values; those of a group share q and
+// k, whose norms are 1, that of q 1/√k.
+void advance(const RecurrentRow& row) {
+  const size_t groups = row.dims[0], heads = row.dims[1], size = row.dims[2], dim = row.dims[3];
+  const size_t width = row.dims[4], keys = groups * size, channels = 2 * keys + heads * dim;
+  const std::vector<float> c = convolved(row, channels, width);
+  float* all = row.state + (width - 1) * channels;  // [heads, state, head_dim]
+  const auto factor_of = [size](const float* x) {
+    double squares = 0;
+    for (size_t i = 0; i < size; ++i) squares += double{x[i]} * x[i];
+    return 1.0 / std::sqrt(squares + 1e-6);
+  };
+  for (size_t head = 0; head < heads; ++head) {
+    const float* q = c.data() + head * groups / heads * size;
+    const float *k = q + keys, *v = c.data() + 2 * keys + head * dim;
+    const double of_q = factor_of(q) / std::sqrt(static_cast<double>(size)), of_k = factor_of(k);
+    const double written = double{row.parameters[4][1]} * sigmoid(row.inputs[2][head]);
+    float* s = all + head * size * dim;
+    for (size_t i = 0; i < size; ++i) {
+      const double decay = std::exp(log_decay(row, head, i));
+      for (size_t j = 0; j < dim; ++j) s[i * dim + j] = rounded(decay * s[i * dim + j]);
+    }
+    for (size_t j = 0; j < dim; ++j) {
+      double read = 0, sum = 0;
+      for (size_t i = 0; i < size; ++i) read += double{s[i * dim + j]} * of_k * k[i];
+      const double change = written * (v[j] - read);
+      for (size_t i = 0; i < size; ++i) {
+        float& kept = s[i * dim + j];
+        kept = rounded(kept + of_k * k[i] * change);
+        sum += double{kept} * of_q * q[i];
+      }
+      row.out[head * dim + j] = rounded(sum);
+    }
+  }
+}
+
+// Two heads of keys, four of values.
+constexpr RecurrentPlan example(uint32_t decays, float strongest, float scale) {
+  return {.kind = Recurrence::gated_delta,
+          .heads = 4,
+          .head_dim = 9,
+          .state = 6,
+          .groups = 2,
+          .width = 3,
+          .decays = decays,
+          .strongest_decay = strongest,
+          .beta_scale = scale,
+          .gate_norm = {}};
+}
+constexpr RecurrenceExample kExamples[] = {
+    {"gated_delta", example(1, 0.0f, 1.0f)},
+    {"gated_delta with a decay for each element of a key", example(6, -5.0f, 2.0f)}};
+
 constexpr RecurrenceKind kKind{.kind = Recurrence::gated_delta,
                                .name = "gated_delta",
                                .dims = dims,
                                .parameters = parameters,
-                               .inputs = kInputs};
+                               .inputs = kInputs,
+                               .input_widths = input_widths,
+                               .advance = advance,
+                               .examples = kExamples,
+                               .settle = settle_decays};
 
 }  // namespace
 

@@ -84,11 +84,22 @@ constexpr RecurrentProduct kInputs[] = {{&RecurrentWeights::ssm_in},
                                         {.matrix = &RecurrentWeights::ssm_step,
                                          .zeros = [](const RecurrentPlan& r) { return r.heads; }}};
 
+std::array<uint32_t, kMostRecurrentInputs> input_widths(const RecurrentPlan& r) {
+  return {r.channels(), r.heads};
+}
+
+// The formula is Mamba-2's.
+void advance(const RecurrentRow& row) {
+  recurrence_kind(Recurrence::mamba2).advance(row);
+}
+
 constexpr RecurrenceKind kKind{.kind = Recurrence::lightning,
                                .name = "mamba2",
                                .dims = dims,
                                .parameters = parameters,
-                               .inputs = kInputs};
+                               .inputs = kInputs,
+                               .input_widths = input_widths,
+                               .advance = advance};
 
 }  // namespace
 

@@ -1,6 +1,7 @@
 // A selective scan (arXiv:2312.00752): each channel decays by steps of its own.
 #include "core/model/blocks/block.h"
 #include "core/model/blocks/recurrence.h"
+#include "core/model/blocks/recurrences/formula.h"
 
 namespace tenon {
 namespace {
@@ -137,12 +138,48 @@ constexpr RecurrentProduct kInputs[] = {
 constexpr RecurrentProduct kLaterInputs[] = {{&RecurrentWeights::ssm_dt},
                                              {&RecurrentWeights::ssm_bc}};
 
+std::array<uint32_t, kMostRecurrentInputs> input_widths(const RecurrentPlan& r) {
+  return {r.heads, r.heads, 2 * r.state};
+}
+
+// The first call convolves. The second: h ← exp(Δ·a)·h + Δ·B·c, y = C·h + d·c for each channel.
+void advance(const RecurrentRow& row) {
+  const size_t channels = row.dims[0], size = row.dims[1];
+  if (row.inputs.size() == 1) return convolve_silu(row, channels, row.dims[2], row.out);
+  const float *c = row.inputs[0], *step = row.inputs[1], *b = row.inputs[2];
+  const std::vector<float>&a = row.parameters[2], &step_bias = row.parameters[3];
+  for (size_t channel = 0; channel < channels; ++channel) {
+    const double x = c[channel];
+    const double delta = softplus(double{step[channel]} + step_bias[channel]);
+    double sum = 0;
+    for (size_t n = 0; n < size; ++n) {
+      float& kept = row.state[n * channels + channel];  // [state, channels]
+      kept = rounded(std::exp(delta * a[channel * size + n]) * kept + delta * b[n] * x);
+      sum += double{kept} * b[size + n];
+    }
+    row.out[channel] = rounded(sum + row.parameters[4][channel] * x);
+  }
+}
+
+constexpr RecurrenceExample kExamples[] = {{"mamba",
+                                            {.kind = Recurrence::mamba,
+                                             .heads = 19,
+                                             .head_dim = 1,
+                                             .state = 5,
+                                             .groups = 1,
+                                             .width = 4,
+                                             .gate_norm = {}}}};
+
 constexpr RecurrenceKind kKind{.kind = Recurrence::mamba,
                                .name = "mamba",
                                .dims = dims,
                                .parameters = parameters,
                                .inputs = kInputs,
-                               .later_inputs = kLaterInputs};
+                               .later_inputs = kLaterInputs,
+                               .input_widths = input_widths,
+                               .advance = advance,
+                               .examples = kExamples,
+                               .settle = settle_decays};
 
 }  // namespace
 

@@ -2,6 +2,7 @@
 // store the numbers of heads as columns, and the norm's weights a group a row.
 #include "core/model/blocks/block.h"
 #include "core/model/blocks/recurrence.h"
+#include "core/model/blocks/recurrences/formula.h"
 
 namespace tenon {
 namespace {
@@ -103,11 +104,56 @@ constexpr RecurrentProduct kInputs[] = {
     {&RecurrentWeights::ssm_in, &RecurrentWeights::ssm_in_bias},
     {&RecurrentWeights::ssm_step, &RecurrentWeights::ssm_step_bias}};
 
+std::array<uint32_t, kMostRecurrentInputs> input_widths(const RecurrentPlan& r) {
+  return {r.channels(), r.heads};
+}
+
+// h ← exp(Δ·a)·h + Δ·x⊗B,  y = h·C + d·x for each head; a group's heads share B and C.
+void advance(const RecurrentRow& row) {
+  const size_t heads = row.dims[0], dim = row.dims[1], size = row.dims[2], groups = row.dims[3];
+  const size_t width = row.dims[4], inner = heads * dim, channels = inner + 2 * groups * size;
+  const std::vector<float> x = convolved(row, channels, width);
+  const std::vector<float>&a = row.parameters[2], &step_bias = row.parameters[3];
+  const std::vector<float>&d = row.parameters[4], &limits = row.parameters[5];
+  float* h = row.state + (width - 1) * channels;  // [heads, head_dim, state]
+  for (size_t head = 0; head < heads; ++head) {
+    const float* b = &x[inner + head * groups / heads * size];
+    const float* c = b + groups * size;
+    const double delta = std::clamp(softplus(double{row.inputs[1][head]} + step_bias[head]),
+                                    double{limits[0]}, double{limits[1]});
+    const double decay = std::exp(delta * a[head]);
+    for (size_t p = head * dim; p < (head + 1) * dim; ++p) {
+      double sum = 0;
+      for (size_t n = 0; n < size; ++n) {
+        float& kept = h[p * size + n];
+        kept = rounded(decay * kept + delta * x[p] * b[n]);
+        sum += double{kept} * c[n];
+      }
+      row.out[p] = rounded(sum + double{d[head]} * x[p]);
+    }
+  }
+}
+
+constexpr RecurrenceExample kExamples[] = {{"mamba2",
+                                            {.kind = Recurrence::mamba2,
+                                             .heads = 4,
+                                             .head_dim = 5,
+                                             .state = 7,
+                                             .groups = 2,
+                                             .width = 3,
+                                             .least_step = 0.3f,
+                                             .most_step = 0.9f,
+                                             .gate_norm = {}}}};
+
 constexpr RecurrenceKind kKind{.kind = Recurrence::mamba2,
                                .name = "mamba2",
                                .dims = dims,
                                .parameters = parameters,
-                               .inputs = kInputs};
+                               .inputs = kInputs,
+                               .input_widths = input_widths,
+                               .advance = advance,
+                               .examples = kExamples,
+                               .settle = settle_decays};
 
 }  // namespace
 

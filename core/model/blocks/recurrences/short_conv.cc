@@ -2,6 +2,7 @@
 // C · conv(B · x), over the last few tokens. What is kept of a sequence are these tokens' B · x.
 #include "core/model/blocks/block.h"
 #include "core/model/blocks/recurrence.h"
+#include "core/model/blocks/recurrences/formula.h"
 
 namespace tenon {
 namespace {
@@ -41,12 +42,33 @@ std::vector<RecurrentParameter> parameters(const RecurrentPlan& r, const Recurre
 constexpr RecurrentProduct kInputs[] = {
     {&RecurrentWeights::ssm_in, &RecurrentWeights::ssm_in_bias}};
 
+std::array<uint32_t, kMostRecurrentInputs> input_widths(const RecurrentPlan& r) {
+  return {3 * r.channels()};
+}
+
+// A row of the input is B, C and x: y = C · conv(B · x).
+void advance(const RecurrentRow& row) {
+  const size_t channels = row.dims[0];
+  const float *b = row.inputs[0], *c = b + channels, *x = c + channels;
+  convolve(
+      row, channels, row.dims[1],
+      [&](size_t channel) { return rounded(double{b[channel]} * x[channel]); },
+      [&](size_t channel, double sum) { row.out[channel] = rounded(double{c[channel]} * sum); });
+}
+
+constexpr RecurrenceExample kExamples[] = {
+    {"short_conv",
+     {.kind = Recurrence::short_conv, .heads = 19, .head_dim = 1, .width = 4, .gate_norm = {}}}};
+
 constexpr RecurrenceKind kKind{.kind = Recurrence::short_conv,
                                .name = "short_conv",
                                .dims = dims,
                                .parameters = parameters,
                                .inputs = kInputs,
-                               .gated = false};
+                               .gated = false,
+                               .input_widths = input_widths,
+                               .advance = advance,
+                               .examples = kExamples};
 
 }  // namespace
 
