@@ -153,6 +153,14 @@ bool recurrences() {
     scan.state = state;
     taken &= launch_scan_heads(nullptr, scan) == 0;
   }
+  for (int state = 32; state <= kMaxMlstmState; state *= 2) {
+    ScanMlstmCall scan = {};
+    scan.steps = steps;
+    scan.heads = 1;
+    scan.dim = kWidth;
+    scan.state = state;
+    taken &= launch_scan_mlstm(nullptr, scan) == 0;
+  }
   for (int state = 8; state <= kMaxDeltaState; state *= 2) {
     ScanDeltaCall scan = {};
     scan.steps = steps;

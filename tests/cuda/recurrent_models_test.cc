@@ -30,7 +30,9 @@ constexpr const char* kModels[] = {"mamba",
                                    "lfm2_biases",
                                    "zamba2",
                                    "zamba2_plain",
-                                   "zamba2_blocks"};
+                                   "zamba2_blocks",
+                                   "xlstm",
+                                   "xlstm_wide"};
 
 class CudaRecurrentModels : public testing::TestWithParam<const char*> {
  protected:

@@ -61,7 +61,7 @@ INSTANTIATE_TEST_SUITE_P(
                                      "minimax", "nemotron_h", "nemotron_h_latent", "bamba",
                                      "falcon_h1", "falcon_h1_norms", "falcon_h1_norm_after",
                                      "jamba", "jamba_dense", "zamba2", "zamba2_plain",
-                                     "zamba2_blocks")),
+                                     "zamba2_blocks", "xlstm", "xlstm_wide")),
     [](const auto& test) {
       return std::get<0>(test.param).name() + "_" + std::get<1>(test.param);
     });

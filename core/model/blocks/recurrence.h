@@ -19,6 +19,7 @@ namespace tenon {
 // gated_delta  what a key reads is taken out before its value is written     (arXiv:2412.06464)
 // short_conv   a few tokens of x, gated before and after                     (LFM2)
 // lightning    linear attention whose heads decay by rates of their own       (arXiv:2501.08313)
+// mlstm        keys and values with exponential gates, and their divisor      (arXiv:2405.04517)
 // docs/futures.md, "State kinds", has the formulas of what lies between the projections.
 #define TENON_BLOCK(name)
 #define TENON_RECURRENCE(block, kind) kind,
@@ -72,6 +73,8 @@ struct RecurrentPlan {
   float beta_scale = 1.0f;    // gated_delta: on β, which σ holds below 1
   bool inputs_apart = false;  // gated_delta: q, k and v have a matrix each
   bool sigmoid_gate = false;  // the output's gate is σ in place of SiLU
+  float gate_cap = 0.0f;      // mlstm: on what its gates are made of; 0: none
+  float divisor_eps = 0.0f;   // mlstm: added to what its output is divided by
   // mamba2: of the gated output, the heads of a group together. gated_delta: of the output before
   // its gate, each head by the same weight.
   NormPlan gate_norm;
@@ -85,9 +88,15 @@ struct RecurrentPlan {
   uint32_t channels() const {
     return kind == Recurrence::mamba ? inner() : inner() + 2 * groups * state;
   }
+  // Numbers of a state besides: of mlstm the normaliser of each head, and the logarithm of both's
+  // scale.
+  uint64_t normalisers() const {
+    return kind == Recurrence::mlstm ? uint64_t{heads} * (state + 1) : 0;
+  }
   // Of one sequence: the last width-1 rows of the channels, and the state behind them.
   uint64_t state_bytes() const {
-    return sizeof(float) * (uint64_t{width - 1} * channels() + uint64_t{inner()} * state);
+    return sizeof(float) *
+           (uint64_t{width - 1} * channels() + uint64_t{inner()} * state + normalisers());
   }
   uint32_t steps() const { return heads * decays; }
   // Norms of gate_norm in a row of the output.
@@ -124,6 +133,8 @@ struct PlanFields<RecurrentPlan> {
       PlanField{&P::beta_scale, "the factor on what is written", "'linear_allow_neg_eigval'"},
       PlanField{&P::inputs_apart, "whether q, k and v are apart", "tensors"},
       PlanField{&P::sigmoid_gate, "whether its gate is a sigmoid", "'model_type'"},
+      PlanField{&P::gate_cap, "the cap of its gates", "'gate_soft_cap'; 0: none"},
+      PlanField{&P::divisor_eps, "what is added to its divisor", "'eps'"},
       PlanField{&P::gate_norm, "the norm of its gated output", ""},
       PlanField{&P::norm_first, "whether that is before its gate", "'mamba_norm_before_gate'"},
       PlanField{&P::low_norm, "the norm of its Δ, B and C", ""},
@@ -133,7 +144,7 @@ static_assert(kAllFieldsAreListed<RecurrentPlan>);
 
 // Vectors are as docs/futures.md has them, "State kinds".
 struct RecurrentWeights {
-  std::vector<float> ssm_gate_bias, ssm_in_bias, ssm_step_bias, ssm_out_bias;
+  std::vector<float> ssm_gate_bias, ssm_in_bias, ssm_step_bias, ssm_beta_bias, ssm_out_bias;
   std::vector<float> ssm_conv, ssm_conv_bias, ssm_a, ssm_dt_bias, ssm_d;
   std::vector<float> ssm_norm;                             // [inner]; gated_delta: [head_dim]
   std::vector<float> ssm_dt_norm, ssm_b_norm, ssm_c_norm;  // mamba: [step_rank], [state], [state]
@@ -142,7 +153,7 @@ struct RecurrentWeights {
   Weight ssm_gate;             // [inner, hidden], or [inner, gate_rank]
   Weight ssm_gate_low;         // [gate_rank, hidden]
   Weight ssm_step;         // mamba2, gated_delta: [steps, hidden]; of low rank [steps, step_rank]
-  Weight ssm_beta;         // gated_delta: [heads, hidden]
+  Weight ssm_beta;         // gated_delta: [heads, hidden]; mlstm: of i, and ssm_step of f
   Weight ssm_low, ssm_bc;  // [step_rank, inner], [2·state, inner]; gated_delta: [step_rank, hidden]
   Weight ssm_dt;           // mamba: [inner, step_rank]
   Weight ssm_out;          // [hidden, inner]

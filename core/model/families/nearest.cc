@@ -47,7 +47,6 @@ constexpr Relative kRelatives[] = {
      "its delta rule takes out by a vector of its own, rows are mixed with those before, and "
      "layers read the first one's values"},
     {"t5", "", "it is an encoder with a decoder"},
-    {"xlstm", "mamba2", "its recurrence is another, with exponential gates"},
     {"zamba", "zamba2", "its mixers are selective scans, by heads"},
 };
 

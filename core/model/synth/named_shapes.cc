@@ -170,6 +170,8 @@ constexpr NamedShape kShapes[] = {
      "2.66 B parameters; Mamba-2 in 54 layers, two shared blocks of 32 heads before 9 of them, "
      "tied",
      recurrent_shapes::zamba2_2_7b},
+    {"xlstm-7b", "6.87 B parameters; matrix memories of 8 heads in all 32 layers",
+     recurrent_shapes::xlstm_7b},
     {"mpt-7b", "6.65 B parameters; 32 heads, ALiBi, plain MLP, tied", dense_shapes::mpt_7b},
     {"bloom-560m", "559 M parameters; 16 heads, ALiBi, norm of embeddings, tied",
      dense_shapes::bloom_560m},

@@ -290,4 +290,13 @@ std::string zamba2_2_7b() {
                 54, {6, 12, 18, 24, 30, 36, 42, 47, 51});
 }
 
+std::string xlstm_7b() {
+  return R"({"architectures":["xLSTMForCausalLM"],"model_type":"xlstm","hidden_size":4096,
+    "num_hidden_layers":32,"num_heads":8,"qk_dim_factor":0.5,"v_dim_factor":1.0,
+    "ffn_proj_factor":2.667,"ffn_round_up_to_multiple_of":64,"gate_soft_cap":15.0,
+    "output_logit_soft_cap":30.0,"eps":1e-6,"norm_eps":1e-6,"use_bias":false,
+    "weight_mode":"single","vocab_size":50304,"tie_word_embeddings":false,"bos_token_id":0,
+    "eos_token_id":2})";
+}
+
 }  // namespace tenon::recurrent_shapes

@@ -26,5 +26,6 @@ std::string falcon_h1_0_5b();
 std::string jamba_v0_1();
 std::string zamba2_1_2b();
 std::string zamba2_2_7b();
+std::string xlstm_7b();
 
 }  // namespace tenon::recurrent_shapes

@@ -1,9 +1,9 @@
 """The tiny checkpoints of tests/golden/models whose layers mix kinds of mixers, for
-make_model_goldens.py: Kimi Linear, Ling 3, OLMo Hybrid, Bamba, Nemotron-H, Falcon-H1, Jamba and Zamba 2. Sizes are
-odd on purpose."""
+make_model_goldens.py: Kimi Linear, Ling 3, OLMo Hybrid, Bamba, Nemotron-H, Falcon-H1, Jamba and Zamba 2; and xLSTM.
+Sizes are odd on purpose."""
 import torch
 from transformers import (BailingHybridConfig, BambaConfig, FalconH1Config, JambaConfig, KimiLinearConfig, NemotronHConfig,
-                          OlmoHybridConfig, Zamba2Config)
+                          OlmoHybridConfig, Zamba2Config, xLSTMConfig)
 
 TOKENS = 16  # short, so that the folders are small
 ENDS = dict(vocab_size=61, bos_token_id=1, eos_token_id=2, pad_token_id=0)
@@ -23,6 +23,9 @@ ZAMBA = dict(intermediate_size=22, num_attention_heads=4, n_mamba_heads=6, mamba
              adapter_rank=3)
 JAMBA = dict(intermediate_size=22, num_attention_heads=3, num_key_value_heads=1, mamba_d_state=6,
              use_mamba_kernels=False)
+
+# Caches of transformers' have widths that are rounded up, unlike the model's.
+XLSTM = dict(**ENDS, hidden_size=36, use_cache=False, norm_eps=1e-3)
 
 CASES = {
     # Every fourth layer but the first attends where nothing says which.
@@ -103,6 +106,12 @@ CASES = {
     "zamba2_blocks": Zamba2Config(
         **SMALL, **ZAMBA, num_hidden_layers=6, num_mem_blocks=2, use_shared_attention_adapter=True,
         layers_block_type=[HYBRID, HYBRID, LINEAR, HYBRID, HYBRID, HYBRID], hidden_act="gelu_pytorch_tanh"),
+    # Two chunks and then rows, as transformers computes them.
+    "xlstm": xLSTMConfig(**XLSTM, num_hidden_layers=3, num_heads=3, chunk_size=7),
+    "xlstm_wide": xLSTMConfig(
+        **XLSTM, num_hidden_layers=2, num_heads=2, qk_dim_factor=0.78, v_dim_factor=1.5, eps=0.05,
+        ffn_proj_factor=1.4, ffn_round_up_to_multiple_of=7, gate_soft_cap=0.9,
+        output_logit_soft_cap=4.0),
 }
 
 

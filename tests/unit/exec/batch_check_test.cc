@@ -228,7 +228,7 @@ TEST_F(BatchCheckTest, only_layers_without_an_unknown_recurrence_are_run) {
   layer_.state_kind = "acme.wave";
   EXPECT_THAT(std::string(check_decoder_shape(shape_).message()),
               HasSubstr("layer 0 keeps a recurrent state of the kind 'acme.wave'; this executor "
-                        "runs mamba, mamba2, gated_delta and short_conv"));
+                        "runs mamba, mamba2, gated_delta, short_conv and mlstm"));
   layer_.group = layer_.state_group = kNoGroup;
   EXPECT_TRUE(check_decoder_shape(shape_).ok());
   shape_.position_axes = 3;

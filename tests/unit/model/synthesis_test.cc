@@ -113,6 +113,7 @@ TEST(NamedShapes, counts_of_parameters_are_those_of_the_models) {
                                                     {"doge-320m", 335750272},
                                                     {"zamba2-1.2b", 1215064704},
                                                     {"zamba2-2.7b", 2662214560},
+                                                    {"xlstm-7b", 6865424896},
                                                     // With the routers' corrections.
                                                     {"nemotron-3-nano-30b-a3b", 31577940288},
                                                     {"kimi-linear-48b-a3b", 49122681728},

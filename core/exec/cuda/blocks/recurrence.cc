@@ -142,6 +142,22 @@ int scan_delta(const ScanRows& rows) {
   return launch_scan_delta(rows.stream, call);
 }
 
+int scan_mlstm(const ScanRows& rows) {
+  const RecurrentPlan& plan = rows.plan;
+  ScanMlstmCall call = {};
+  call.steps = rows.steps;
+  call.qkv = rows.arrays.entering;
+  call.gates = rows.other_inputs();
+  call.y = rows.arrays.convolved;
+  call.heads = static_cast<int>(plan.heads);
+  call.dim = static_cast<int>(plan.head_dim);
+  call.state = static_cast<int>(plan.state);
+  call.stride = rows.stride();
+  call.cap = plan.gate_cap;
+  call.eps = plan.divisor_eps;
+  return launch_scan_mlstm(rows.stream, call);
+}
+
 // Where a scan takes its rows from and leaves its result.
 enum class Way : uint8_t {
   convolved,  // from `convolved`, to `entering` in the place of x
@@ -160,6 +176,7 @@ constexpr Scan kScans[] = {
     {Recurrence::mamba2, kMaxHeadState, Way::convolved, scan_heads},
     {Recurrence::gated_delta, kMaxDeltaState, Way::convolved, scan_delta},
     {Recurrence::short_conv, 0, Way::entering, short_conv},
+    {Recurrence::mlstm, kMaxMlstmState, Way::entering, scan_mlstm},
 };
 
 const Scan* find_scan(Recurrence kind) {

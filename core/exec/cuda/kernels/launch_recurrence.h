@@ -125,4 +125,23 @@ struct ScanDeltaCall {
 inline constexpr int kMaxDeltaState = 128;
 int launch_scan_delta(void* stream, const ScanDeltaCall& call);
 
+// xLSTM's matrix memory: with i and f held within ±cap by tanh, log f' = -softplus(-f) and
+// m' = max(log f' + m, i), C ← e^(log f' + m - m')·C + e^(i - m')·v⊗k, n likewise with k, and
+// y = C·q/√state / (max(|n·q|/√state, e^-m') + eps) for each head. A state is C [heads, dim,
+// state], n [heads, state] and m [heads].
+struct ScanMlstmCall {
+  StateSteps steps;
+  const float* qkv;    // [rows, stride]: q and k [heads, state], v [heads, dim]
+  const float* gates;  // [rows, stride]: i [heads], f [heads]
+  float* y;            // [rows, stride]
+  int heads;
+  int dim;
+  int state;
+  int stride;
+  float cap;  // 0: none
+  float eps;
+};
+inline constexpr int kMaxMlstmState = 256;
+int launch_scan_mlstm(void* stream, const ScanMlstmCall& call);
+
 }  // namespace tenon::cuda

@@ -27,7 +27,7 @@ TEST(Nearest, an_unknown_model_is_refused_with_what_differs) {
 
 TEST(Nearest, families_that_a_message_names_run) {
   for (const char* name :
-       {"baichuan", "deepseek_v4", "gptj", "internlm2", "opt", "phimoe", "xlstm"}) {
+       {"baichuan", "deepseek_v4", "gptj", "internlm2", "opt", "phimoe", "zamba"}) {
     const std::string told = nearest_family(name);
     const size_t begin = told.find('\'') + 1;
     EXPECT_NE(find_family(told.substr(begin, told.find('\'', begin) - begin)), nullptr) << told;
