@@ -17,9 +17,10 @@ namespace {
 
 constexpr int64_t kFormat = 1;
 constexpr int64_t kMostLoaded = 1024;
+constexpr int64_t kMostAdapters = 256;
 constexpr std::string_view kEntry = "server.models.";
-constexpr std::array<std::string_view, 4> kServerKeys = {"memory", "max_loaded", "idle_unload",
-                                                         "load_wait"};
+constexpr std::array<std::string_view, 6> kServerKeys = {"memory",    "max_loaded", "idle_unload",
+                                                         "load_wait", "adapters",   "max_adapters"};
 
 class ModelsReader {
  public:
@@ -90,6 +91,14 @@ class ModelsReader {
       const bool is_fine = number != nullptr && *number >= 1 && *number <= kMostLoaded;
       if (!is_fine) return expect(setting, "a whole number from 1 to 1024");
       file_.max_loaded = static_cast<uint32_t>(*number);
+    } else if (key == "adapters") {
+      std::string path;
+      if (text(setting, path)) file_.adapters = from_folder(path);
+    } else if (key == "max_adapters") {
+      const auto* number = std::get_if<int64_t>(&setting.value);
+      const bool is_fine = number != nullptr && *number >= 1 && *number <= kMostAdapters;
+      if (!is_fine) return expect(setting, "a whole number from 1 to 256");
+      file_.max_adapters = static_cast<uint32_t>(*number);
     } else if (key == "idle_unload") {
       file_.idle_unload_ns = duration(setting);
     } else if (key == "load_wait") {

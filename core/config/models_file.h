@@ -32,7 +32,9 @@ struct ModelsFile {
   uint32_t max_loaded = 0;               // models in memory at a time; 0 = as many as fit
   std::optional<int64_t> idle_unload_ns;
   std::optional<int64_t> load_wait_ns;  // how long a request may wait for memory
-  std::vector<ListedModel> models;      // in the order of the file, at least one
+  std::string adapters;  // absolute path, below which requests may name adapters; empty = nowhere
+  uint32_t max_adapters = 8;        // that requests may have loaded at a time, of each model
+  std::vector<ListedModel> models;  // in the order of the file, at least one
 };
 
 // Errors: every fault at once, a line each, led by file:line:column. What the entries set of their

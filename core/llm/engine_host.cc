@@ -46,6 +46,7 @@ EngineHost::EngineHost(Pipeline& pipeline, HostOptions options)
 EngineHost::~EngineHost() {
   stopped_ = true;
   thread_.join();
+  jobs_->close();
 }
 
 std::shared_ptr<void> EngineHost::reserve(uint32_t requests) {
@@ -125,12 +126,14 @@ void EngineHost::run() {
   // How soon a stop is seen; work is seen at once.
   constexpr std::chrono::milliseconds kNap{50};
   while (!stopped_) {
+    jobs_->run();
     if (!engine_.wait_for_work(kNap)) continue;
     const Status status = engine_.step();
     publish();
     if (status.ok()) continue;
     const std::string problem = message_of(status);
     log(LogLevel::error, "engine", problem);
+    jobs_->close();
     if (options_.on_end) options_.on_end(problem);
     return;
   }

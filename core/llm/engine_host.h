@@ -12,6 +12,7 @@
 
 #include "core/base/calls/running_calls.h"
 #include "core/engine/engine.h"
+#include "core/llm/step_jobs.h"
 #include "core/pipeline/pipeline.h"
 
 namespace tenon::llm {
@@ -58,6 +59,8 @@ class EngineHost {
   HostFigures figures() const;  // [any thread]
   const EngineParts& parts() const { return engine_.parts(); }
   uint32_t sequence_limit_tokens() const { return engine_.sequence_limit_tokens(); }
+  // What the step thread is to do between its steps. It may outlive the host. [any thread]
+  const std::shared_ptr<StepJobs>& jobs() const { return jobs_; }
 
  private:
   void run();
@@ -77,6 +80,7 @@ class EngineHost {
   mutable std::mutex mutex_;
   HostFigures figures_;
   Engine engine_;
+  const std::shared_ptr<StepJobs> jobs_ = std::make_shared<StepJobs>();
   std::atomic<bool> stopped_{false};
   std::thread thread_;
 };

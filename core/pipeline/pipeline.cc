@@ -225,7 +225,9 @@ Status load_weights(const PipelineRequest& request, Pipeline& pipeline, ChosenPl
   setup.max_sequences = pipeline.limits.max_sequences;
   setup.attention = kernels_of(pipeline, pipeline.attention, pipeline.attention_decode);
   setup.state = state_kernel_of(pipeline);
-  if (pipeline.executor->uses_kernels()) setup.linear = make_linear_resolver(pipeline, chosen);
+  if (pipeline.executor->uses_kernels()) {
+    setup.linear = make_linear_resolver(pipeline, chosen, *request.registry);
+  }
   setup.progress = request.progress;
   setup.graph_bytes = pipeline.config.graph_memory_bytes.value;
   std::vector<const Adapter*> adapters;

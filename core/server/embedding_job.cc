@@ -25,7 +25,7 @@ EmbeddingJob::EmbeddingJob(api::EmbeddingCall call, std::shared_ptr<ServedModel>
       http_(std::move(http)),
       pool_(pool) {}
 
-api::Outcome<std::vector<Request>> EmbeddingJob::make_requests() const {
+api::Outcome<std::vector<Request>> EmbeddingJob::make_requests() {
   if (model_.pooling == Pooling::none) {
     return api::ApiError{.message = model_.pooling_problem};
   }
@@ -36,6 +36,7 @@ api::Outcome<std::vector<Request>> EmbeddingJob::make_requests() const {
                          .param = "dimensions"};
   }
   std::vector<Request> requests;
+  adapter_ = loaded_adapter(model_, call_.adapter.value_or(""));
   for (const api::PromptInput& input : call_.inputs) {
     auto tokens = encode_input(model_, input, true);
     if (!tokens.ok()) return tokens.error();
@@ -44,7 +45,8 @@ api::Outcome<std::vector<Request>> EmbeddingJob::make_requests() const {
     request.pooling = model_.pooling;
     request.normalise = model_.normalise;
     request.adapter = call_.adapter.value_or("");
-    request.cache_salt = cache_salt_of(model_, "");
+    if (const auto unknown = use_adapter(model_, adapter_, request)) return *unknown;
+    request.cache_salt = cache_salt_of(model_, "", adapter_);
     request.tenant = http_->key() == nullptr ? 0 : http_->key()->tenant();
     requests.push_back(std::move(request));
   }

@@ -23,7 +23,7 @@ class EmbeddingJob final : public std::enable_shared_from_this<EmbeddingJob> {
 
  private:
   class Sink;
-  api::Outcome<std::vector<Request>> make_requests() const;
+  api::Outcome<std::vector<Request>> make_requests();
   void add(uint32_t index, const Embedding& embedding);
   void end(const RequestEnd& end);
   void complete();
@@ -37,6 +37,7 @@ class EmbeddingJob final : public std::enable_shared_from_this<EmbeddingJob> {
   Replicas& replicas_;
   const std::shared_ptr<HttpCall> http_;
   WorkPool& pool_;
+  AdapterPlaces::Held adapter_;           // that a request loaded, and this one names; null: none
   std::unique_ptr<Replicas::Stay> stay_;  // where it is
   std::mutex mutex_;
   std::vector<std::vector<float>> vectors_;

@@ -142,6 +142,8 @@ std::span<const Service::Route> Service::routes() {
       {"GET", "/v1/engine/steps", &S::steps},
       {"GET", "/v1/engine/role", &S::role},
       {"POST", "/v1/engine/role", &S::set_role},
+      {"POST", "/v1/load_lora_adapter", &S::load_adapter, false, true},
+      {"POST", "/v1/unload_lora_adapter", &S::unload_adapter, false, true},
       {"POST", "/v1/completions", &S::completions, false, true},
       {"POST", "/v1/chat/completions", &S::chat_completions, false, true},
       {"POST", "/v1/responses", &S::responses, false, true},
@@ -348,7 +350,7 @@ api::Outcome<ServedModel*> Service::engine_of(ServedModel& model, uint32_t rank)
 Service::Entry* Service::adapted_by(const std::string& name) {
   if (models_.find(name) != nullptr) return nullptr;
   for (size_t i = 0; i < models_.size(); ++i) {
-    const std::vector<std::string>& adapters = models_.adapters(models_.at(i));
+    const std::vector<std::string> adapters = models_.adapters(models_.at(i));
     if (std::ranges::find(adapters, name) != adapters.end()) return &models_.at(i);
   }
   return nullptr;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/http/server.h"
+#include "core/server/api/read/other_calls.h"
 #include "core/server/generation/generation.h"
 #include "core/server/kv_events/kv_event_publisher.h"
 #include "core/server/models/keys.h"
@@ -58,6 +59,11 @@ class Service {
                   CallAnswer answer);
   // The one model that is served. Errors: there are several; it is not loaded.
   api::Outcome<ModelPool::Lease> only_model();
+  // An adapter comes, or goes from where requests find it, as the operator allows
+  // (AdapterPlaces). `model` may be empty where one is served. Errors: those of AdapterPlaces; the
+  // model is not there, or takes no adapters from requests. [pool]
+  api::Outcome<AdapterPlaces::Held> load_adapter(const api::AdapterCall& call);
+  api::Outcome<AdapterPlaces::Held> unload_adapter(const api::AdapterCall& call);
   const std::string& version() const { return options_.version; }
   // Names one run of this server.
   const std::string& instance() const { return instance_; }
@@ -134,6 +140,9 @@ class Service {
   void one_model(const Call& call, const http::Request& request);
   void load_model(const Call& call, const http::Request& request);
   void unload_model(const Call& call, const http::Request& request);
+  void load_adapter(const Call& call, const http::Request& request);
+  void unload_adapter(const Call& call, const http::Request& request);
+  api::Outcome<Lease> model_for_adapters(const std::string& name);
   void steps(const Call& call, const http::Request& request);
   void role(const Call& call, const http::Request& request);
   void set_role(const Call& call, const http::Request& request);

@@ -310,7 +310,7 @@ class Inference(unittest.TestCase):
         self.served()
         codes = self.grpc.StatusCode
         self.control_refused(codes.FAILED_PRECONDITION, "SIGTERM", "Shutdown")
-        self.control_refused(codes.FAILED_PRECONDITION, "[adapters]", "LoadLora", lora_name="a")
+        self.control_refused(codes.FAILED_PRECONDITION, "start it with --adapters FOLDER", "LoadLora", lora_name="a")
         with self.assertRaises(self.grpc.RpcError) as caught:
             self.channel.unary_unary("/vllm.Control/Sleep")(b"", timeout=PATIENCE)
         self.assertEqual(caught.exception.code(), codes.UNIMPLEMENTED)

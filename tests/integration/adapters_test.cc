@@ -1,5 +1,6 @@
 // Low-rank adapters: against logits that PEFT computed (tests/golden/adapters), and many in one
 // batch against each by itself.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 #include <tuple>
 #include <vector>
 
+#include "core/exec/adapter_host.h"
 #include "core/files/npy.h"
 #include "core/model/adapters/adapter.h"
 #include "tests/support/folders.h"
@@ -182,6 +184,45 @@ TEST_P(SeveralAdaptersTest, the_base_model_keeps_its_bits) {
   EXPECT_EQ(together(*executor->operator->(), {1, 0, 2, 3, 4})[1], expected);
 }
 
+AdapterHost& host_of(Loaded& loaded) {
+  return dynamic_cast<AdapterHost&>(loaded.executor());
+}
+
+TEST_P(SeveralAdaptersTest, those_that_come_later_have_the_bits_of_those_from_the_start) {
+  const std::vector<uint64_t> adapters = {0, 1, 2, 3, 4, 0, 1};
+  const auto whole = load(options());
+  const std::vector<Logits> expected = together(*whole->operator->(), adapters);
+  const Logits base = (*load({}))->feed(text(0), {20});
+  for (const uint32_t first : {0u, 1u}) {
+    const auto executor = load(options(first));
+    AdapterHost& host = host_of(*executor);
+    host.add_places(4 - first);
+    EXPECT_EQ((*executor)->feed(text(0), {6, 1}), base);
+    EXPECT_EQ((*executor)->feed(text(0), {6, 1}, 4), base) << "nothing is at the place";
+    for (uint32_t place = 4; place-- > first;) {
+      const auto put = host.put_adapter(place, *adapters_[place]);
+      ASSERT_TRUE(put.ok()) << put.status().message();
+    }
+    EXPECT_EQ(together(*executor->operator->(), adapters), expected);
+  }
+}
+
+TEST_P(SeveralAdaptersTest, a_place_may_have_others_one_after_the_other) {
+  const auto whole = load(options());
+  const auto executor = load(options(1));
+  AdapterHost& host = host_of(*executor);
+  host.add_places(1);
+  for (const uint64_t adapter : {3, 2, 4, 1, 3}) {
+    ASSERT_TRUE(host.put_adapter(1, *adapters_[adapter - 1]).ok());
+    EXPECT_EQ((*executor)->feed(text(adapter), {7, 1}, 2),
+              (*whole)->feed(text(adapter), {7, 1}, adapter))
+        << adapter;
+    EXPECT_EQ((*executor)->feed(text(1), {7, 1}, 1), (*whole)->feed(text(1), {7, 1}, 1));
+    host.drop_adapter(1);
+    EXPECT_EQ((*executor)->feed(text(adapter), {7, 1}, 2), (*whole)->feed(text(adapter), {7, 1}));
+  }
+}
+
 TEST_P(SeveralAdaptersTest, logits_agree_with_the_oracle) {
   FlatConfig biased = tiny_config();
   biased.qkv_bias = biased.output_bias = biased.mlp_bias = biased.qk_norm = true;
@@ -204,6 +245,42 @@ class StoringLinear final : public ForwardingLinear {
   using ForwardingLinear::ForwardingLinear;
   EpilogueMask epilogues() const noexcept override { return epilogue_bit(Epilogue::store); }
 };
+
+TEST(AdaptersTest, one_that_no_kernel_takes_leaves_all_as_it_was) {
+  const auto model = make_tiny_model({.config = tiny_config()});
+  const ModelShapeStorage shape(model->plan, 64);
+  const auto fits = make_random_adapter(*model, {.rank = 3});
+  // Its matrices are larger than those that steps have room for.
+  const auto fails = make_random_adapter(*model, {.rank = 40, .dtype = DType::bf16});
+  const std::vector<TokenId> tokens = some_tokens(20, model->plan.vocabulary);
+  const ExecutorCase plain{ExecutorCase::Kind::cpu_plain, kCpuPortable, 2};
+  const auto kernels = make_kernels(plain);
+  const auto executor = make_executor(plain);
+  LoadOptions options{.attention = {kernels->attention()}};
+  options.linear = [&](const WeightView& weight) -> Result<ChosenLinear> {
+    if (weight.format == "bf16") return unsupported("nobody takes bf16");
+    return ChosenLinear(kernels->linear());
+  };
+  StepDriver driver(*executor, *model, shape.shape(), options);
+  ASSERT_TRUE(driver.load_status().ok()) << driver.load_status().message();
+  const uint64_t bytes = executor->weight_bytes();
+  auto& host = dynamic_cast<AdapterHost&>(*executor);
+  host.add_places(2);
+  const auto put = host.put_adapter(0, *fails);
+  ASSERT_FALSE(put.ok());
+  EXPECT_THAT(std::string(put.status().message()), testing::HasSubstr("nobody takes bf16"));
+  EXPECT_EQ(executor->weight_bytes(), bytes);
+  ASSERT_TRUE(host.put_adapter(1, *fits).ok());
+  EXPECT_GT(executor->weight_bytes(), bytes);
+  const Logits base = driver.feed(tokens, {20});
+  EXPECT_EQ(driver.feed(tokens, {20}, 1), base);
+  options.adapters = {fits.get()};
+  const auto other = make_executor(plain);
+  StepDriver expected(*other, *model, shape.shape(), options);
+  EXPECT_EQ(driver.feed(tokens, {7, 1}, 2), expected.feed(tokens, {7, 1}, 1));
+  host.drop_adapter(1);
+  EXPECT_EQ(executor->weight_bytes(), bytes);
+}
 
 TEST(AdaptersTest, kernels_that_only_store_are_enough) {
   const auto model = make_tiny_model({.config = tiny_config()});

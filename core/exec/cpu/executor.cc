@@ -1,6 +1,7 @@
 #include "core/exec/cpu/executor.h"
 
 #include <algorithm>
+#include <atomic>
 #include <string>
 #include <utility>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "core/base/machine/run_queue.h"
 #include "core/base/threads/worker_governor.h"
 #include "core/base/threads/worker_pool.h"
+#include "core/exec/adapter_host.h"
 #include "core/exec/batch_check.h"
 #include "core/exec/cpu/step/step.h"
 #include "core/exec/cpu/step/worker.h"
@@ -33,7 +35,7 @@ constexpr uint64_t kPrefaultKv = uint64_t{16} << 20;     // of all K and V
 constexpr uint32_t kFewRows = 16;
 constexpr int64_t kPauseNs = 1'000'000'000;
 
-class CpuExecutor final : public Executor, public HeadHost, public RankHost {
+class CpuExecutor final : public Executor, public HeadHost, public RankHost, public AdapterHost {
  public:
   CpuExecutor(std::shared_ptr<WorkerPool> pool, CpuFeatures isa)
       : pool_(std::move(pool)),
@@ -66,6 +68,9 @@ class CpuExecutor final : public Executor, public HeadHost, public RankHost {
     step_.cut = cut;
   }
   float* stage_rows() override { return step_.buffers.hidden.floats(); }
+  void add_places(uint32_t count) override;
+  Result<std::string> put_adapter(uint32_t place, const Adapter& adapter) override;
+  void drop_adapter(uint32_t place) override;
   Status load(const ExecutorSetup& setup) override;
   Result<std::unique_ptr<Executor>> sibling() const override {
     return std::unique_ptr<Executor>(std::make_unique<CpuExecutor>(pool_, isa_));
@@ -76,12 +81,13 @@ class CpuExecutor final : public Executor, public HeadHost, public RankHost {
   Result<StepOutput> collect(uint64_t step_id) override;
 
   std::string numerics() const override;
-  uint64_t weight_bytes() const override { return step_.weights.bytes(); }
+  uint64_t weight_bytes() const override { return step_.weights.bytes() + later_bytes_; }
   uint64_t shared_weight_bytes() const override { return step_.weights.shared_bytes(); }
   uint64_t kv_bytes() const override { return kv_.bytes(); }
 
  private:
   Status load_workers(uint32_t max_rows);
+  Status grow_for_adapters();
   Status check_rooms() const;
   void prefault_memory();
   Status run_workers(uint32_t rows);
@@ -93,6 +99,8 @@ class CpuExecutor final : public Executor, public HeadHost, public RankHost {
   std::vector<KvGroupGeometry> groups_;
   BatchLimits limits_;
   CpuStep step_;
+  LinearResolver linear_;                   // the setup's
+  std::atomic<uint64_t> later_bytes_ = {};  // of adapters that came later; others look at it
   std::vector<std::unique_ptr<CpuWorker>> workers_;
   // Steps of few rows and of many meet at barriers so unlike in pace that each kind is governed by
   // itself; so are the parts that `share_out` is given.
@@ -110,6 +118,7 @@ Status CpuExecutor::load(const ExecutorSetup& setup) {
   }
   step_.model = setup.model;
   step_.shape = setup.shape;
+  linear_ = setup.linear;
   groups_.assign(setup.geometry.groups, setup.geometry.groups + setup.geometry.group_count);
   step_.adapters = static_cast<uint32_t>(setup.adapters.size());
   limits_ = {setup.shape, groups_.data(), setup.max_rows, setup.max_sequences, step_.adapters};
@@ -159,6 +168,41 @@ Status CpuExecutor::load_workers(uint32_t max_rows) {
     TENON_RETURN_IF_ERROR(workers_.back()->allocate());
   }
   return {};
+}
+
+// Errors: out_of_memory.
+Status CpuExecutor::grow_for_adapters() {
+  TENON_RETURN_IF_ERROR(
+      step_.buffers.grow_for_adapters(step_.model->plan, step_.weights, step_.max_rows));
+  step_.reserve(step_.max_rows);
+  for (const auto& worker : workers_) TENON_RETURN_IF_ERROR(worker->grow_for_adapters());
+  return {};
+}
+
+void CpuExecutor::add_places(uint32_t count) {
+  step_.adapters += count;
+  limits_.adapters = step_.adapters;
+  step_.weights.set_places(step_.adapters);
+  step_.reserve(step_.max_rows);
+}
+
+Result<std::string> CpuExecutor::put_adapter(uint32_t place, const Adapter& adapter) {
+  TENON_RETURN_IF_ERROR(step_.weights.put(place, adapter, *step_.model, linear_, *pool_));
+  if (Status status = grow_for_adapters(); !status.ok()) {
+    step_.weights.drop(place);
+    return status;
+  }
+  later_bytes_ += step_.weights.bytes_at(place);
+  std::string numerics;
+  for (const LinearKernel* kernel : step_.weights.kernels_at(place)) {
+    numerics += std::string(kernel->numerics()) + "+";
+  }
+  return numerics;
+}
+
+void CpuExecutor::drop_adapter(uint32_t place) {
+  later_bytes_ -= step_.weights.bytes_at(place);
+  step_.weights.drop(place);
 }
 
 void CpuExecutor::prefault_memory() {

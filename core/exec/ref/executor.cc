@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "core/exec/adapter_host.h"
 #include "core/exec/head_host.h"
 #include "core/exec/ref/step.h"
 
@@ -26,7 +27,7 @@ constexpr Fact kProvides[] = {
     {.key = "numerics.rows", .words = "invariant"},
 };
 
-class RefExecutor final : public Executor, public HeadHost {
+class RefExecutor final : public Executor, public HeadHost, public AdapterHost {
  public:
   explicit RefExecutor(ref::Multiply multiply) : step_(std::move(multiply)) {}
 
@@ -37,6 +38,13 @@ class RefExecutor final : public Executor, public HeadHost {
   uint32_t workers() const override { return 1; }
   bool takes_adapters() const override { return true; }
   bool scores_entries() const override { return true; }
+
+  void add_places(uint32_t count) override { step_.add_places(count); }
+  Result<std::string> put_adapter(uint32_t place, const Adapter& adapter) override {
+    if (Status status = step_.put_adapter(place, adapter); !status.ok()) return status;
+    return std::string();
+  }
+  void drop_adapter(uint32_t place) override { step_.drop_adapter(place); }
 
   void take_head(const Head& head) override { step_.take_head(head); }
   Status load(const ExecutorSetup& setup) override { return step_.load(setup); }

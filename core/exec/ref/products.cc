@@ -10,7 +10,8 @@ void RefStep::multiply(const Weight& weight, std::span<const float> bias, const 
   multiply_(weight, bias, x, batch_->rows, y);
   for (const BatchSequence& sequence : batch_->sequences) {
     if (sequence.adapter == 0) continue;
-    const AdapterMatrix* low = adapters_[sequence.adapter - 1]->find(weight);
+    const Adapter* adapter = adapters_[sequence.adapter - 1];
+    const AdapterMatrix* low = adapter == nullptr ? nullptr : adapter->find(weight);
     if (low == nullptr) continue;
     std::vector<float> inner(size_t{sequence.rows} * low->a.n_out);
     std::vector<float> added(size_t{sequence.rows} * low->b.n_out);

@@ -66,6 +66,18 @@ Status RefStep::load(const ExecutorSetup& setup) {
   return {};
 }
 
+void RefStep::add_places(uint32_t count) {
+  adapters_.resize(adapters_.size() + count, nullptr);
+  limits_.adapters = static_cast<uint32_t>(adapters_.size());
+}
+
+Status RefStep::put_adapter(uint32_t place, const Adapter& adapter) {
+  const Adapter* const one[] = {&adapter};
+  TENON_RETURN_IF_ERROR(check_adapters(one));
+  adapters_[place] = &adapter;
+  return {};
+}
+
 Status RefStep::run(const BatchView& batch) {
   if (model_ == nullptr) return internal("a step was launched before the executor was loaded");
   TENON_RETURN_IF_ERROR(check_batch(batch, limits_));

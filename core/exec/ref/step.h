@@ -33,6 +33,10 @@ class RefStep final : private DecoderOps {
   void take_head(const Head& head) { head_ = &head; }
   // Points into the setup's model and shape, which outlive this.
   Status load(const ExecutorSetup& setup);
+  // As AdapterHost has them.
+  void add_places(uint32_t count);
+  Status put_adapter(uint32_t place, const Adapter& adapter);
+  void drop_adapter(uint32_t place) { adapters_[place] = nullptr; }
   // Computes all of a batch, which lives until the next one. Errors: those of `check_batch`.
   Status run(const BatchView& batch);
   // The last batch's results; null: there was none.
@@ -128,7 +132,7 @@ class RefStep final : private DecoderOps {
   HostKv kv_;
   std::vector<std::vector<float>> frequencies_;  // [ropes][dim / 2]
 
-  std::vector<const Adapter*> adapters_;
+  std::vector<const Adapter*> adapters_;  // by their places; null: the place is empty
 
   const BatchView* batch_ = nullptr;
   std::vector<float> hidden_, normed_;  // [rows, hidden]

@@ -181,7 +181,9 @@ Status lead_or_follow(Pipeline& pipeline);
 // The best kernel of each format; others are made when a weight asks for them.
 Status create_linear(BoundPlugins& pipeline, const ChosenPlugins& chosen);
 
-// Keeps pointers to both arguments.
-LinearResolver make_linear_resolver(BoundPlugins& pipeline, ChosenPlugins& chosen);
+// Of weights whose format none of the pipeline's files has, such as those of an adapter that comes
+// later, it chooses as the configuration says. Keeps pointers to the pipeline and the registry.
+LinearResolver make_linear_resolver(BoundPlugins& pipeline, const ChosenPlugins& chosen,
+                                    PluginRegistry& registry);
 
 }  // namespace tenon

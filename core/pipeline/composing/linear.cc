@@ -69,6 +69,33 @@ Result<ChosenLinear> linear_instance(BoundPlugins& pipeline, const PluginRef& pl
   return bound_linear(pipeline, pipeline.linear.size() - 1);
 }
 
+bool has_word(const std::vector<std::string>& words, std::string_view word) {
+  return std::ranges::find(words, word) != words.end();
+}
+
+// Those that the configuration allows, best first. What was agreed on for rows holds for them, too.
+std::vector<PluginRef> later_candidates(const BoundPlugins& pipeline, PluginRegistry& registry,
+                                        std::string_view format) {
+  const Configured<std::string>& asked = pipeline.config.linear.plugin;
+  std::vector<PluginRef> all;
+  if (asked.value == "auto") {
+    auto found = registry.candidates(kLinearInterface, pipeline.host);
+    if (found.ok()) all = *std::move(found);
+  } else {
+    const auto found =
+        registry.find_usable(kLinearInterface, asked.value, pipeline.host, asked.origin);
+    if (found.ok()) all.push_back(*found);
+  }
+  const ResolvedFact* rows = pipeline.facts.find("numerics.rows");
+  const bool is_invariant = rows != nullptr && rows->word == "invariant";
+  std::erase_if(all, [&](const PluginRef& plugin) {
+    const auto of_rows = words_provided(*plugin.descriptor, "numerics.rows");
+    if (is_invariant && !of_rows.empty() && !has_word(of_rows, "invariant")) return true;
+    return !has_word(words_provided(*plugin.descriptor, "weight.format"), format);
+  });
+  return all;
+}
+
 }  // namespace
 
 Status create_linear(BoundPlugins& pipeline, const ChosenPlugins& chosen) {
@@ -79,18 +106,22 @@ Status create_linear(BoundPlugins& pipeline, const ChosenPlugins& chosen) {
   return {};
 }
 
-LinearResolver make_linear_resolver(BoundPlugins& pipeline, ChosenPlugins& chosen) {
-  return [&pipeline, &chosen](const WeightView& weight) -> Result<ChosenLinear> {
+LinearResolver make_linear_resolver(BoundPlugins& pipeline, const ChosenPlugins& chosen,
+                                    PluginRegistry& registry) {
+  return [&pipeline, &registry,
+          choices = chosen.linear](const WeightView& weight) -> Result<ChosenLinear> {
+    const auto known = std::ranges::find(choices, weight.format, &LinearChoice::format);
+    const std::vector<PluginRef> candidates =
+        known != choices.end() ? known->candidates
+                               : later_candidates(pipeline, registry, weight.format);
     std::vector<std::string> reasons;
-    for (const LinearChoice& choice : chosen.linear) {
-      if (choice.format != weight.format) continue;
-      for (const PluginRef& plugin : choice.candidates) {
-        TENON_ASSIGN_OR_RETURN(const ChosenLinear linear, linear_instance(pipeline, plugin));
-        const Status accepted = linear.kernel->accepts(weight);
-        if (accepted.ok()) return linear;
-        reasons.push_back(message_of(accepted));
-      }
+    for (const PluginRef& plugin : candidates) {
+      TENON_ASSIGN_OR_RETURN(const ChosenLinear linear, linear_instance(pipeline, plugin));
+      const Status accepted = linear.kernel->accepts(weight);
+      if (accepted.ok()) return linear;
+      reasons.push_back(message_of(accepted));
     }
+    if (reasons.empty()) reasons.emplace_back("none of those that may be used knows the format");
     return unsupported("no linear kernel takes tensor " + in_quotes(weight.name) + " (" +
                        std::string(weight.format) + "): " + join(reasons, "; "));
   };

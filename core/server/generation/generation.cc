@@ -204,6 +204,7 @@ api::Outcome<std::vector<Request>> Generation::make_requests() {
     answer.seed = draw_seed();
   }
   std::vector<Request> requests;
+  adapter_ = loaded_adapter(model_, answer.adapter.value_or(""));
   for (std::vector<TokenId>& prompt : *prompts) {
     std::string_view setting;
     Result<Request> request = make_request(*model_.pipeline, answer, std::move(prompt), &setting);
@@ -212,6 +213,7 @@ api::Outcome<std::vector<Request>> Generation::make_requests() {
       error.status = api::error_of(request.status()).status;
       return error;
     }
+    if (const auto unknown = use_adapter(model_, adapter_, *request)) return *unknown;
     if (call_.form && setting_.constrain) {
       const Status held =
           setting_.constrain(*call_.form, preface_of(model_, call_, prompt_texts_), *request);
@@ -224,7 +226,7 @@ api::Outcome<std::vector<Request>> Generation::make_requests() {
     bad_words.insert(bad_words.end(), call_.bad_word_ids.begin(), call_.bad_word_ids.end());
     request->priority = call_.priority;
     request->tenant = http_->key() == nullptr ? 0 : http_->key()->tenant();
-    request->cache_salt = cache_salt_of(model_, call_.cache_salt);
+    request->cache_salt = cache_salt_of(model_, call_.cache_salt, adapter_);
     request->cache_hit_threshold = call_.cache_hit_threshold;
     samples_expected_ += request->samples;
     requests.push_back(*std::move(request));
@@ -282,7 +284,8 @@ void Generation::start() {
 
 // Empty: the base model, or a name that will be refused.
 std::string Generation::known_adapter(const std::string& name) const {
-  const std::vector<std::string>& all = model_.host->parts().adapters;
+  if (adapter_ != nullptr) return adapter_->name();
+  const auto& all = model_.host->parts().adapters;
   return std::ranges::find(all, name) == all.end() ? std::string() : name;
 }
 
@@ -316,7 +319,7 @@ std::optional<api::ApiError> Generation::fault_of(const Request& request) const 
 // A place among the replicas, with room for all of them.
 std::optional<api::ApiError> Generation::enter(std::span<const Request> requests,
                                                uint32_t attempt) {
-  RoutedRequest routed{.salt = cache_salt_of(model_, call_.cache_salt)};
+  RoutedRequest routed{.salt = cache_salt_of(model_, call_.cache_salt, adapter_)};
   if (!requests.empty()) routed.prompt = requests.front().prompt;
   for (const Request& request : requests) {
     routed.answer_tokens += uint64_t{most_tokens(request)} * request.samples;

@@ -100,7 +100,8 @@ class Generation final : public http::BodyStream, public std::enable_shared_from
   std::unique_ptr<api::AnswerWriter> writer_;
   std::vector<std::string> prompt_texts_;
   std::vector<TokenId> prompt_ids_;
-  api::Json kv_transfer_;  // that the response says
+  api::Json kv_transfer_;        // that the response says
+  AdapterPlaces::Held adapter_;  // that a request loaded, and this one names; null: none
   uint32_t samples_expected_ = 0;
   std::atomic<bool> is_aborted_{false};
   uint64_t running_ = 0;  // its number in `setting_.running`; 0: it is not there

@@ -78,28 +78,54 @@ Answered shutdown(Service&, const vllm::ShutdownRequest&, const Key*) {
                        .message = "a signal shuts this server down (SIGTERM), and no request does"};
 }
 
+// Numbers are never given again; first come the pipeline's.
+void describe(const LoadedAdapter& loaded, size_t fixed, vllm::LoraAdapter& entry) {
+  entry.set_lora_id(static_cast<int64_t>(fixed + loaded.identity.number));
+  entry.set_lora_name(loaded.name());
+  entry.set_source_path(loaded.folder);
+}
+
 Answered list_loras(Service& service, const vllm::ListLorasRequest&, const Key*) {
   const auto model = service.only_model();
   if (!model.ok()) return model.error();
   vllm::ListLorasResponse list;
-  for (const auto& adapter : (*model)->pipeline->config.adapters) {
+  const std::vector<NamedAdapter>& fixed = (*model)->pipeline->config.adapters;
+  for (const NamedAdapter& adapter : fixed) {
     vllm::LoraAdapter& entry = *list.add_adapters();
     entry.set_lora_id(list.adapters_size());
     entry.set_lora_name(adapter.name);
     entry.set_source_path(adapter.path.value);
   }
+  if ((*model)->adapters == nullptr) return framed(list);
+  for (const auto& loaded : (*model)->adapters->list()) {
+    describe(*loaded, fixed.size(), *list.add_adapters());
+  }
   return framed(list);
 }
 
-constexpr const char* kAdaptersStand =
-    "adapters are those of the pipeline ([adapters]), from start to end – ListLoras lists them";
-
-Answered load_lora(Service&, const vllm::LoadLoraRequest&, const Key*) {
-  return api::ApiError{.status = 412, .message = kAdaptersStand};
+template <typename Response>
+Answered adapter_answer(Service& service, const api::Outcome<AdapterPlaces::Held>& done) {
+  if (!done.ok()) {
+    api::ApiError error = done.error();
+    // Neither a fault of the message nor of the key.
+    if (error.status == 403) error.status = 412;
+    return error;
+  }
+  const auto model = service.only_model();
+  if (!model.ok()) return model.error();
+  Response response;
+  describe(**done, (*model)->pipeline->config.adapters.size(), *response.mutable_adapter());
+  return framed(response);
 }
 
-Answered unload_lora(Service&, const vllm::UnloadLoraRequest&, const Key*) {
-  return api::ApiError{.status = 412, .message = kAdaptersStand};
+Answered load_lora(Service& service, const vllm::LoadLoraRequest& request, const Key*) {
+  return adapter_answer<vllm::LoadLoraResponse>(
+      service, service.load_adapter({.name = request.lora_name(), .path = request.source_path()}));
+}
+
+Answered unload_lora(Service& service, const vllm::UnloadLoraRequest& request, const Key*) {
+  return adapter_answer<vllm::UnloadLoraResponse>(
+      service, service.unload_adapter({.name = request.lora_name()}));
 }
 
 Answered kv_event_sources(Service& service, const vllm::GetKvEventSourcesRequest&, const Key*) {

@@ -44,6 +44,7 @@ Json extra_keys(const KvBatchEvent& event, const Json& adapter) {
 }
 
 Json adapter_of(const KvBatchEvent& event, const KvEventNaming& naming) {
+  if (!event.adapter_name.empty()) return event.adapter_name;
   if (event.adapter == 0 || event.adapter > naming.adapters.size()) return Json();
   return naming.adapters[event.adapter - 1];
 }

@@ -24,9 +24,10 @@ struct KvBatchEvent {
   // stored
   bool has_parent = false;
   uint64_t parent = 0;
-  std::vector<TokenId> tokens;  // of all blocks
-  uint64_t salt = 0;            // 0: everybody's
-  uint64_t adapter = 0;         // 0: the base model
+  std::vector<TokenId> tokens;    // of all blocks
+  uint64_t salt = 0;              // 0: everybody's
+  uint64_t adapter = 0;           // 0: the base model
+  std::string adapter_name = {};  // of one that a request loaded; else empty
 };
 
 struct KvBatch {

@@ -88,7 +88,9 @@ KvEventPublisher::KvEventPublisher(KvEventOptions options, const ServedModel& mo
   constexpr std::string_view kModel = "{model}";
   const size_t at = options_.topic.find(kModel);
   if (at != options_.topic.npos) options_.topic.replace(at, kModel.size(), model.name);
-  for (const auto& adapter : model.pipeline->adapters) naming_.adapters.push_back(adapter->name);
+  for (const NamedAdapter& adapter : model.pipeline->config.adapters) {
+    naming_.adapters.push_back(adapter.name);
+  }
   naming_.form = options_.form;
 }
 
@@ -147,7 +149,19 @@ void KvEventPublisher::wake() const {
 void KvEventPublisher::add(std::span<const KvEvent> events) {
   std::vector<KvBatchEvent> told;
   add_events(events, group_, numerics_, cache_salt_of(model_, ""), told);
+  for (KvBatchEvent& event : told) name_adapter(event);
   if (!told.empty()) push(std::move(told));
+}
+
+// Those that requests loaded are told as the pipeline's: the salt that keeps them apart is ours.
+void KvEventPublisher::name_adapter(KvBatchEvent& event) const {
+  const uint64_t fixed = naming_.adapters.size();
+  if (event.adapter <= fixed || model_.adapters == nullptr) return;
+  const auto loaded = model_.adapters->at_place(static_cast<uint32_t>(event.adapter - fixed - 1));
+  if (!loaded) return;
+  event.adapter_name = loaded->name;
+  event.adapter = fixed + loaded->number;
+  if (event.salt == cache_salt_of(model_, "", &*loaded)) event.salt = 0;
 }
 
 void KvEventPublisher::clear() {

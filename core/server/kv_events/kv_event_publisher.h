@@ -62,6 +62,7 @@ class KvEventPublisher {
   };
   KvEventPublisher(KvEventOptions options, const ServedModel& model);
   Status open_sockets();
+  void name_adapter(KvBatchEvent& event) const;
   void push(std::vector<KvBatchEvent> events);
   void run();
   void publish(const Queued& queued);

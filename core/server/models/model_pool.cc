@@ -110,8 +110,12 @@ ModelPool::Entry* ModelPool::find(const std::string& name) {
   return nullptr;
 }
 
-const std::vector<std::string>& ModelPool::adapters(const Entry& entry) const {
-  return entry.source.adapters;
+std::vector<std::string> ModelPool::adapters(const Entry& entry) const {
+  std::vector<std::string> names = entry.source.adapters;
+  const std::lock_guard lock(mutex_);
+  if (entry.model == nullptr || entry.model->adapters == nullptr) return names;
+  for (const auto& loaded : entry.model->adapters->list()) names.push_back(loaded->name());
+  return names;
 }
 const std::string& ModelPool::name(const Entry& entry) const {
   return entry.source.name;

@@ -40,7 +40,7 @@ struct ModelNeeds {
 // A model of the pool, and how it comes into memory.
 struct ModelSource {
   std::string name;
-  std::vector<std::string> adapters = {};     // that requests may name, too
+  std::vector<std::string> adapters = {};     // the pipeline's, which requests may name, too
   std::unique_ptr<ServedModel> loaded = {};   // from the start on; null: it is loaded when needed
   bool keep = false;                          // it is never unloaded
   std::chrono::nanoseconds idle_unload = {};  // unloaded after so long without use; 0 = never
@@ -109,7 +109,8 @@ class ModelPool {
   // use when `unload_wait` is over). [any thread]
   void unload(Entry& entry, std::function<void(std::optional<api::ApiError>)> then);
   Facts facts(Entry& entry) const;  // [any thread]
-  const std::vector<std::string>& adapters(const Entry& entry) const;
+  // The pipeline's, and those that requests have loaded. [any thread]
+  std::vector<std::string> adapters(const Entry& entry) const;
   const std::string& name(const Entry& entry) const;
   void write_metrics(MetricsText& out);  // [any thread]
 

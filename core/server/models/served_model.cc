@@ -6,6 +6,7 @@
 #include "core/base/digest/sha256.h"
 #include "core/base/files/mapped_file.h"
 #include "core/base/quote.h"
+#include "core/engine/requests/adapter_names.h"
 #include "core/llm/open/prompt.h"
 #include "core/pipeline/make_request.h"
 #include "core/server/api/read/json.h"
@@ -190,14 +191,40 @@ api::Outcome<EncodedChat> encode_conversation(const ServedModel& model,
   return error;
 }
 
-uint64_t cache_salt_of(const ServedModel& model, const std::string& salt) {
+uint64_t cache_salt_of(const ServedModel& model, const std::string& salt,
+                       const AdapterIdentity* adapter) {
   const uint64_t epoch = model.cache_epoch;
-  if (salt.empty() && epoch == 0) return 0;
-  const std::string text = epoch == 0 ? salt : std::to_string(epoch) + "\n" + salt;
+  if (salt.empty() && epoch == 0 && adapter == nullptr) return 0;
+  std::string text = epoch == 0 ? salt : std::to_string(epoch) + "\n" + salt;
+  if (adapter != nullptr) text = "adapter " + adapter->content + "\n" + text;
   const auto hash = sha256(std::as_bytes(std::span(text.data(), text.size())));
   uint64_t value = 0;
   for (size_t i = 0; i < sizeof(value); ++i) value = value << 8 | hash[i];
   return value | 1;
+}
+
+uint64_t cache_salt_of(const ServedModel& model, const std::string& salt,
+                       const AdapterPlaces::Held& adapter) {
+  return cache_salt_of(model, salt, adapter == nullptr ? nullptr : &adapter->identity);
+}
+
+AdapterPlaces::Held loaded_adapter(const ServedModel& model, const std::string& name) {
+  return model.adapters == nullptr ? nullptr : model.adapters->find(name);
+}
+
+std::optional<api::ApiError> use_adapter(const ServedModel& model,
+                                         const AdapterPlaces::Held& adapter, Request& request) {
+  if (adapter != nullptr) {
+    request.adapter = adapter->place;
+    return std::nullopt;
+  }
+  if (model.adapters == nullptr) return std::nullopt;
+  std::vector<std::string> known;
+  for (const NamedAdapter& fixed : model.pipeline->config.adapters) known.push_back(fixed.name);
+  for (const auto& loaded : model.adapters->list()) known.push_back(loaded->name());
+  const Result<uint64_t> found = find_adapter(request.adapter, known);
+  if (found.ok()) return std::nullopt;
+  return api::ApiError{.message = message_of(found.status()), .param = "adapter"};
 }
 
 api::TokenText token_text_of(const ServedModel& model) {

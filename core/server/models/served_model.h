@@ -14,6 +14,7 @@
 #include "core/server/api/write/answer_parts.h"
 #include "core/server/api/write/error.h"
 #include "core/server/api/write/events.h"
+#include "core/server/models/adapter_places.h"
 #include "core/server/models/replicas.h"
 #include "core/server/steps/step_feed.h"
 
@@ -38,6 +39,7 @@ struct ServedModel {
   std::string weights = {};                 // as ModelNeeds::weights; empty: not known
   uint64_t weight_bytes = 0;                // that it takes of the host's memory
   uint64_t kv_bytes = 0;
+  std::unique_ptr<AdapterPlaces> adapters = {};  // that requests load; null: they may not
   // Of the engines that serve it: which one this is, of how many. All but the first know their
   // pipeline and their engine alone; texts are the first one's.
   uint32_t rank = 0;
@@ -80,8 +82,18 @@ api::Outcome<EncodedChat> encode_conversation(const ServedModel& model, const Ch
 // Likewise; a conversation that the template refuses is told by the dialect's name for it.
 api::Outcome<EncodedChat> encode_conversation(const ServedModel& model,
                                               const api::GenerationCall& call);
-// What K/V of a request may be shared with: requests of the same salt since the cache was flushed.
-uint64_t cache_salt_of(const ServedModel& model, const std::string& salt);
+// What K/V of a request may be shared with: requests of the same salt since the cache was flushed,
+// with the same of the adapters that requests loaded (null: with none of them).
+uint64_t cache_salt_of(const ServedModel& model, const std::string& salt,
+                       const AdapterIdentity* adapter = nullptr);
+uint64_t cache_salt_of(const ServedModel& model, const std::string& salt,
+                       const AdapterPlaces::Held& adapter);
+// The one that a request names, among those that requests loaded. Null: it names none of these.
+AdapterPlaces::Held loaded_adapter(const ServedModel& model, const std::string& name);
+// Has an engine's request use it. Error: status 400, of a name that no adapter has, where the
+// engine itself could not list what there is.
+std::optional<api::ApiError> use_adapter(const ServedModel& model,
+                                         const AdapterPlaces::Held& adapter, Request& request);
 // A token's bytes; of a special token its spelling.
 api::TokenText token_text_of(const ServedModel& model);
 

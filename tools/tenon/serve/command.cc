@@ -271,6 +271,12 @@ void add_model_flags(Command command, ModelFlags& flags) {
   add_number(command, whole_number("--max-loaded", 1, 1024), flags.max_loaded,
              "models in memory at a time (default: as many as fit)")
       .group(group);
+  add_text(command, "--adapters", flags.adapters,
+           "a folder below which requests may name adapters to load (default: they may load none)")
+      .group(group);
+  add_number(command, whole_number("--max-adapters", 1, 256), flags.max_adapters,
+             "how many of them a model may have at a time (default: 8)")
+      .group(group);
   add_text(command, "--models-memory", flags.memory,
            "memory for all models, as 24GiB (default: what is free)")
       .group(group);

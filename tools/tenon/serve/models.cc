@@ -27,6 +27,8 @@ struct Spec {
   bool random_seeds = false;
   bool keep = true;
   int64_t idle_unload_ns = 0;
+  std::string adapters = {};  // a folder below which requests may name adapters; empty: none
+  uint32_t max_adapters = 0;
 };
 
 // The last part of a path, without its ending; of a model in the cache, the name that it has there.
@@ -126,6 +128,28 @@ Result<std::optional<uint64_t>> memory_of(const std::string& text) {
                           " – it must be a size such as 24GiB");
 }
 
+// Where requests may take adapters from: what the command says counts more than the file.
+Status allow_adapters(const ModelFlags& flags, const ModelsFile& file, std::vector<Spec>& specs) {
+  const std::string& folder = flags.adapters.empty() ? file.adapters : flags.adapters;
+  if (folder.empty()) {
+    if (!flags.max_adapters) return {};
+    return invalid_argument(
+        "--max-adapters is about adapters that requests load, and they may not – give the folder "
+        "that they may name them from, as --adapters FOLDER");
+  }
+  std::error_code error;
+  if (!std::filesystem::is_directory(folder, error)) {
+    return invalid_argument((flags.adapters.empty() ? "[server] adapters" : "--adapters") +
+                            std::string(" is ") + in_quotes(folder) +
+                            ", and there is no such folder");
+  }
+  for (Spec& spec : specs) {
+    spec.adapters = folder;
+    spec.max_adapters = flags.max_adapters.value_or(file.max_adapters);
+  }
+  return {};
+}
+
 // What goes with a loaded model; the weights that others share outlive its pipeline.
 struct Held {
   std::shared_ptr<SharedWeights> weights;
@@ -153,6 +177,10 @@ ModelResult load(const Spec& spec, const std::shared_ptr<SharedWeights>& weights
     TENON_ASSIGN_OR_RETURN(OpenedPipeline opened,
                            open_pipeline(flags, true, weights.get(), tell, free_bytes));
     Pipeline& pipeline = *held->opened.emplace_back(std::move(opened)).pipeline;
+    if (!spec.adapters.empty()) {
+      Status added = add_adapter_places(pipeline, spec.max_adapters);
+      if (!added.ok()) return with_context("--adapters", added);
+    }
     const bool on_device = pipeline.executor->device_bytes().has_value();
     if (rank > 0) {
       model->others.push_back(server::another_replica(*model, pipeline, rank));
@@ -166,6 +194,8 @@ ModelResult load(const Spec& spec, const std::shared_ptr<SharedWeights>& weights
     model->random_seeds = spec.random_seeds;
     model->weight_bytes = on_device ? 0 : pipeline.weight_bytes();
     model->kv_bytes = on_device ? 0 : pipeline.kv_bytes();
+    if (spec.adapters.empty()) continue;
+    model->adapters = std::make_unique<server::AdapterPlaces>(spec.adapters, spec.max_adapters);
   }
   model->holds = std::move(held);
   return model;
@@ -214,8 +244,8 @@ Result<server::ModelSource> source_of(Spec spec, const std::shared_ptr<SharedWei
   if (spec.keep) {
     TENON_ASSIGN_OR_RETURN(source.loaded, load(spec, weights, 0));
     source.name = source.loaded->name;
-    for (const auto& adapter : source.loaded->pipeline->adapters) {
-      source.adapters.push_back(adapter->name);
+    for (const NamedAdapter& adapter : source.loaded->pipeline->config.adapters) {
+      source.adapters.push_back(adapter.name);
     }
     return source;
   }
@@ -297,6 +327,7 @@ Result<ModelsToServe> models_to_serve(const ModelFlags& flags) {
                      .chat_template = flags.chat_template,
                      .random_seeds = flags.random_seeds});
   }
+  TENON_RETURN_IF_ERROR(allow_adapters(flags, file, specs));
   TENON_RETURN_IF_ERROR(check_names(specs));
   const bool any_on_demand =
       std::ranges::any_of(specs, [](const Spec& spec) { return !spec.keep; });

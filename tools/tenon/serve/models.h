@@ -18,6 +18,9 @@ struct ModelFlags {
   std::string idle_unload;          // a time, or "never"; empty = as the file says
   std::string memory;               // a size; likewise
   std::optional<uint32_t> max_loaded;
+  std::string
+      adapters;  // a folder below which requests may name adapters; empty = as the file says
+  std::optional<uint32_t> max_adapters;
   std::string chat_template;
   bool random_seeds = false;
 };

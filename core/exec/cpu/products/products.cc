@@ -16,8 +16,7 @@ void CpuProducts::keep(Status status) {
 
 void CpuProducts::reserve(size_t heads, size_t experts) {
   head_jobs_.reserve(heads);
-  const size_t low = size_t{kMostProducts} * step_.adapters;
-  const size_t most = std::max<size_t>(kMostProducts + low, 2 * (experts + 1));
+  const size_t most = std::max<size_t>(kMostProducts, 2 * (experts + 1));
   parts_.reserve(most);
   jobs_.reserve(most);
   gathered_.reserve(most);
@@ -27,8 +26,16 @@ void CpuProducts::reserve(size_t heads, size_t experts) {
     part_starts_.resize(ranks * (ranks + 1));
     part_at_.resize(ranks);
   }
+  reserve_adapters();
+}
+
+void CpuProducts::reserve_adapters() {
+  if (step_.adapters == 0) return;
+  const size_t low = size_t{kMostProducts} * step_.adapters;
+  parts_.reserve(kMostProducts + low);
+  jobs_.reserve(kMostProducts + low);
+  gathered_.reserve(kMostProducts + low);
   low_.reserve(low);
-  if (low == 0) return;
   for (std::vector<uint32_t>* rows : {&plain_, &changed_}) rows->reserve(step_.max_rows);
   chosen_.reserve(size_t{kMostProducts} * step_.max_rows);
   scales_.reserve(size_t{kMostProducts} * step_.max_rows);

@@ -45,6 +45,8 @@ class CpuProducts {
   bool alone() const { return rows_ == 1; }  // every worker does the row for itself
   void keep(Status status);
 
+  // Room for as many adapters as there are places of them.
+  void reserve_adapters();
   // Room for layers with so many heads of latent attention and experts, and for adapters.
   void reserve(size_t heads, size_t experts);
   // Prepares x [rows_, k_in] and multiplies it. Ends with a barrier. Of x this worker's share of

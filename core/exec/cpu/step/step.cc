@@ -33,6 +33,10 @@ struct RecurrentWidths {
   }
 };
 
+Result<HostMemory> activations(uint64_t bytes) {
+  return HostMemory::allocate(bytes, HostMemory::Backing::lazy, "a buffer for activations");
+}
+
 }  // namespace
 
 Status CpuBuffers::allocate(const Model& model, const Head* head, const PackedWeights& weights,
@@ -44,7 +48,7 @@ Status CpuBuffers::allocate(const Model& model, const Head* head, const PackedWe
   uint64_t heads = 0, gated = 0, kv_heads = 0, inner_width = 0, turned = 0, low_width = 0,
            expanded_width = 0, beside_width = 0, by_all_width = 0, added_width = 0;
   RecurrentWidths wide;
-  uint64_t scores_width = 0, routed_width = 0, chosen = 1;
+  uint64_t scores_width = 0, routed_width = 0;
   for (size_t i = 0; i < plan.layers.size(); ++i) {
     const LayerPlan& layer = plan.layers[i];
     wide.add(layer.recurrent, model.layers[i]);
@@ -83,7 +87,6 @@ Status CpuBuffers::allocate(const Model& model, const Head* head, const PackedWe
     }
     if (!experts) continue;
     low_width = std::max<uint64_t>(low_width, experts.latent_width);
-    chosen = std::max<uint64_t>(chosen, experts.chosen);
     scores_width = std::max<uint64_t>(scores_width, uint64_t{experts.routed()} + 1);
     routed_width = std::max<uint64_t>(routed_width, (uint64_t{experts.chosen} + 1) * plan.hidden);
   }
@@ -121,17 +124,34 @@ Status CpuBuffers::allocate(const Model& model, const Head* head, const PackedWe
        rows_of(std::max<uint64_t>({plan.hidden, inner_width, streams_width, added_width}))},
       {&scores, rows_of(scores_width)},
       {&routed, rows_of(routed_width)},
-      {&prepared, weights.prepared_bytes(
-                      static_cast<uint32_t>(std::min<uint64_t>(chosen * max_rows, UINT32_MAX)))},
       {&angles, rows_of(turned)},
       {&logits, rows_of(model.head.n_out)},
-      {&low_rank, rows_of(uint64_t{kMostProducts} * weights.highest_rank())},
-      {&low_prepared, saturating_mul(kMostProducts, weights.prepared_low_bytes(max_rows))},
-      {&low_beside, rows_of(uint64_t{kMostProducts} * weights.widest_beside())},
   };
   for (const auto& [memory, bytes] : sizes) {
-    TENON_ASSIGN_OR_RETURN(*memory, HostMemory::allocate(bytes, HostMemory::Backing::lazy,
-                                                         "a buffer for activations"));
+    TENON_ASSIGN_OR_RETURN(*memory, activations(bytes));
+  }
+  return grow_for_adapters(plan, weights, max_rows);
+}
+
+Status CpuBuffers::grow_for_adapters(const ModelPlan& plan, const PackedWeights& weights,
+                                     uint32_t max_rows) {
+  uint64_t chosen = 1;
+  for (const LayerPlan& layer : plan.layers) {
+    if (layer.experts) chosen = std::max<uint64_t>(chosen, layer.experts.chosen);
+  }
+  const auto most_rows = static_cast<uint32_t>(std::min<uint64_t>(chosen * max_rows, UINT32_MAX));
+  const auto rows_of = [max_rows](uint64_t width) {
+    return saturating_mul(saturating_mul(kMostProducts * width, max_rows), sizeof(float));
+  };
+  const std::pair<HostMemory*, uint64_t> sizes[] = {
+      {&prepared, weights.prepared_bytes(most_rows)},
+      {&low_rank, rows_of(weights.highest_rank())},
+      {&low_prepared, saturating_mul(kMostProducts, weights.prepared_low_bytes(max_rows))},
+      {&low_beside, rows_of(weights.widest_beside())},
+  };
+  for (const auto& [memory, bytes] : sizes) {
+    if (memory->bytes() >= bytes) continue;
+    TENON_ASSIGN_OR_RETURN(*memory, activations(bytes));
   }
   return {};
 }

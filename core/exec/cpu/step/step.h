@@ -98,6 +98,8 @@ struct CpuBuffers {
 
   Status allocate(const Model& model, const Head* head, const PackedWeights& weights,
                   uint32_t max_rows, const ModelCut& cut = {});
+  // What adapters need, as far as there is less of it.
+  Status grow_for_adapters(const ModelPlan& plan, const PackedWeights& weights, uint32_t max_rows);
   // Whether kernels kept to all but `attended`: these are linear kernels' to write.
   bool intact() const;
   std::array<const HostMemory*, 31> all() const {

@@ -32,6 +32,17 @@ Status CpuWorker::allocate() {
   return {};
 }
 
+Status CpuWorker::grow_for_adapters() {
+  reserve_adapters();
+  CpuBuffers one_row;
+  one_row.prepared = std::move(own_prepared_);
+  one_row.low_prepared = std::move(own_low_prepared_);
+  Status status = one_row.grow_for_adapters(plan(), step_.weights, 1);
+  own_prepared_ = std::move(one_row.prepared);
+  own_low_prepared_ = std::move(one_row.low_prepared);
+  return status;
+}
+
 void CpuWorker::run(uint32_t workers, uint32_t linear_calls) {
   slice_.count = workers;
   linear_calls_ = linear_calls;

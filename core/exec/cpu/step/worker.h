@@ -27,6 +27,8 @@ class CpuWorker final : public CpuProducts, private DecoderOps {
 
   // The worker's own buffers. Errors: out_of_memory.
   Status allocate();
+  // Makes room for places of adapters that were added since, and for what was put there.
+  Status grow_for_adapters();
   // Runs the step's batch; entered by all `workers` at once, of which this one is the first or a
   // later one. `linear_calls`: how many products the executor has made since loading.
   void run(uint32_t workers, uint32_t linear_calls);

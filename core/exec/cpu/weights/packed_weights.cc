@@ -99,6 +99,7 @@ Status PackedWeights::load(const Model& model, std::span<const Adapter* const> a
   *this = PackedWeights();
   rank_ = cut.rank;
   ranks_ = cut.ranks;
+  places_ = static_cast<uint32_t>(adapters.size());
   for (const Adapter* adapter : adapters) {
     for (const AdapterMatrix& matrix : adapter->matrices) {
       adapted_[matrix.target].pairs.resize(adapters.size());
@@ -204,16 +205,26 @@ Status PackedWeights::add_adapters(std::span<const Adapter* const> adapters,
                                    const LinearResolver& resolve) {
   for (size_t i = 0; i < adapters.size(); ++i) {
     for (const AdapterMatrix& from : adapters[i]->matrices) {
-      PackedPair& to = adapted_[from.target].pairs[i];
-      to.scale = from.scale;
-      TENON_RETURN_IF_ERROR(add(from.a, resolve, to.a));
-      TENON_RETURN_IF_ERROR(add(from.b, resolve, to.b));
-      highest_rank_ = std::max(highest_rank_, from.a.n_out);
-      if ((to.b.kernel->epilogues() & epilogue_bit(Epilogue::add)) != 0) continue;
-      widest_beside_ = std::max(widest_beside_, from.b.n_out);
+      TENON_RETURN_IF_ERROR(add_pair(from, resolve, adapted_[from.target].pairs[i]));
     }
   }
   return {};
+}
+
+Status PackedWeights::add_pair(const AdapterMatrix& from, const LinearResolver& resolve,
+                               PackedPair& to) {
+  to.scale = from.scale;
+  TENON_RETURN_IF_ERROR(add(from.a, resolve, to.a));
+  TENON_RETURN_IF_ERROR(add(from.b, resolve, to.b));
+  measure(to);
+  return {};
+}
+
+void PackedWeights::measure(const PackedPair& pair) {
+  if (pair.b.kernel == nullptr) return;
+  highest_rank_ = std::max(highest_rank_, pair.a.n_out);
+  if ((pair.b.kernel->epilogues() & epilogue_bit(Epilogue::add)) != 0) return;
+  widest_beside_ = std::max(widest_beside_, pair.b.n_out);
 }
 
 Status PackedWeights::add_heads(const std::vector<Weight>& heads, const LinearResolver& resolve,

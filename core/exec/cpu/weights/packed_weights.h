@@ -98,6 +98,18 @@ class PackedWeights {
               const WeightSharing& sharing = {}, const Weight* front = nullptr,
               const ModelCut& cut = {});
 
+  // Low-rank adapters that come later (later_adapters.cc), each at a place of its own: so many
+  // places there are, those of `load` among them.
+  void set_places(uint32_t places) { places_ = places; }
+  // Packs an adapter for an empty place. Errors: no kernel takes a matrix of it, or out_of_memory;
+  // all is as before then.
+  Status put(uint32_t place, const Adapter& adapter, const Model& model,
+             const LinearResolver& resolve, WorkerPool& pool);
+  void drop(uint32_t place);
+  // Of an adapter that was put there: the kernels of its matrices, and its packed size.
+  std::vector<LinearKernel*> kernels_at(uint32_t place) const;
+  uint64_t bytes_at(uint32_t place) const;
+
   const PackedLayer& layer(uint32_t index) const { return layers_[index]; }
   const PackedMatrix& head() const { return head_; }
   const PackedMatrix& front() const { return front_; }
@@ -140,6 +152,10 @@ class PackedWeights {
                    bool is_here, PackedLayer& to);
   Status add_all(const Model& model, const LinearResolver& resolve, const ModelCut& cut);
   Status add_adapters(std::span<const Adapter* const> adapters, const LinearResolver& resolve);
+  Status add_pair(const AdapterMatrix& from, const LinearResolver& resolve, PackedPair& to);
+  void measure(const PackedPair& pair);
+  void measure_adapters();
+  void connect_adapted(const Model& model);
   std::string name_of_layout(const WeightSharing& sharing) const;
   Status place_and_pack(const Model& model, WorkerPool& pool, const LoadProgress& progress,
                         const WeightSharing& sharing);
@@ -164,6 +180,8 @@ class PackedWeights {
   std::vector<LinearKernel*> kernels_;
   std::vector<std::pair<LinearKernel*, Preparation>> preparations_;  // distinct ones
   std::map<const Weight*, AdaptedMatrix> adapted_;                   // by the model's matrix
+  uint32_t places_ = 0;                                              // of adapters
+  std::map<uint32_t, HostMemory> later_;  // packed adapters that came after `load`, by their places
   uint32_t highest_rank_ = 0;
   uint32_t widest_beside_ = 0;
   uint32_t rank_ = 0, ranks_ = 1;

@@ -456,6 +456,9 @@ Json request_schemas() {
       {"Detokenize", detokenize()},
       {"Role", object_of({{"role", words({"prefill", "decode", "both"})}}, {{"model", text()}})},
       {"ModelName", model_name()},
+      {"LoadAdapter", object_of({{"lora_name", text()}, {"lora_path", text()}},
+                                {{"model", text()}, {"load_inplace", flag()}})},
+      {"UnloadAdapter", object_of({{"lora_name", text()}}, {{"model", text()}})},
       {"Error", error_schema()},
       {"AnthropicError", anthropic_error_schema()}};
 }

@@ -158,6 +158,32 @@ Outcome<DetokenizeCall> read_detokenize(const Json& body) {
   return call;
 }
 
+Outcome<AdapterCall> read_adapter_call(const Json& body, bool loads) {
+  AdapterCall call;
+  Fields fields(body);
+  call.model = fields.text("model");
+  call.name = fields.text("lora_name");
+  if (fields.ok() && call.name.empty()) {
+    fields.refuse("lora_name", "is missing – it is what requests call the adapter");
+  }
+  if (loads) {
+    call.path = fields.text("lora_path");
+    if (fields.ok() && call.path.empty()) {
+      fields.refuse("lora_path", "is missing – it is the adapter's folder");
+    }
+    call.replace = fields.flag("load_inplace", false);
+    if (fields.flag("is_3d_lora_weight", false)) {
+      fields.refuse("is_3d_lora_weight", "is true – adapters of experts are not built");
+    }
+  } else if (fields.whole("lora_int_id", INT64_MIN, INT64_MAX)) {
+    fields.note_ignored("lora_int_id");
+  }
+  fields.settle();
+  if (fields.fault()) return *fields.fault();
+  call.ignored = fields.ignored();
+  return call;
+}
+
 Outcome<std::string> read_model_name(const Json& body) {
   const auto name = body.is_object() ? body.find("model") : body.end();
   if (body.is_object() && body.size() == 1 && name != body.end() && name->is_string()) {

@@ -39,6 +39,16 @@ struct DetokenizeCall {
 };
 Outcome<DetokenizeCall> read_detokenize(const Json& body);  // /detokenize
 
+// What /v1/load_lora_adapter and /v1/unload_lora_adapter say.
+struct AdapterCall {
+  std::string model;  // whose adapter; empty: the only one
+  std::string name;
+  std::string path;      // of a folder; to be loaded
+  bool replace = false;  // an adapter of that name gives way to it
+  std::vector<std::string> ignored = {};
+};
+Outcome<AdapterCall> read_adapter_call(const Json& body, bool loads);
+
 // The model that /models/load and /models/unload name.
 Outcome<std::string> read_model_name(const Json& body);
 
