@@ -54,7 +54,9 @@ void AdaptiveDrafts::learn(SeqId seq, uint32_t trials, uint32_t hits) {
 void AdaptiveDrafts::measured(const DraftStepCost& cost) {
   if (!adaptive_) return;
   reading_.learn(cost, unread_, times_.drafting(depth_));
-  times_.learn(cost, depth_, unread_ == 0);
+  times_.learn(cost, depth_, unread_ == 0, asking_);
+  if (depth_ > 0) check_ns_ += kChecks * static_cast<double>(cost.step.duration_ns);
+  asking_ = false;
   depth_ = 0;
   unread_ = 0;
 }
@@ -85,9 +87,17 @@ void AdaptiveDrafts::choose(std::span<const DraftRequest> requests, std::span<ui
   }
   if (best > 0) pause_ = kFirstPause, waited_ = 0;
   if (!gains_.empty()) note_gain(rows, best > 0);
-  const bool probe = best == 0 && !gains_.empty() && due();
+  const bool checks = best > 0 && check_due(rows);
+  const bool probe = best == 0 && !gains_.empty() && (told_news() || due());
+  tried_ = probe;
+  asking_ = checks || probe;
   std::fill(offered.begin(), offered.end(), 0u);
-  if (probe) return give_tries(unread, offered);
+  if (checks) return;
+  if (probe) {
+    promised_ = promise();
+    return give_tries(unread, offered);
+  }
+  probes_ = kProbes;
   for (size_t i = 0; i < best; ++i) ++offered[gains_[i].index];
   if (best > 0) try_rested(requests, available_, unread, offered);
 }
@@ -153,10 +163,42 @@ bool AdaptiveDrafts::keep_first(std::span<uint32_t> offered) const {
   return some;
 }
 
+bool AdaptiveDrafts::check_due(double rows) {
+  ++unchecked_;
+  const double loses = gained_ * times_.of(rows, 0);
+  const bool first = checks_ < kFirstChecks;
+  const bool is_due = unchecked_ >= kLeastBetween && (first || check_ns_ >= loses);
+  if (times_.is_changing()) return false;
+  if (!times_.take_doubt() && !times_.changed() && !is_due) return false;
+  if (first) {
+    ++checks_;
+  } else {
+    check_ns_ -= loses;
+  }
+  unchecked_ = 0;
+  return true;
+}
+
+double AdaptiveDrafts::promise() const {
+  double sum = 0;
+  for (size_t i = 0; i < std::min(kProbes, gains_.size()); ++i) sum += gains_[i].tokens;
+  return sum;
+}
+
+bool AdaptiveDrafts::told_news() {
+  if (!tried_) return false;
+  if (times_.take_doubt()) return true;
+  if (times_.take_cheaper()) {
+    probes_ = std::min(2 * probes_, kMostProbes);
+    return true;
+  }
+  return promise() > promised_ + kNews;
+}
+
 void AdaptiveDrafts::give_tries(std::span<const uint64_t> unread, std::span<uint32_t> offered) {
   size_t given = 0;
   for (const Gain& gain : gains_) {
-    if (given == kProbes) return;
+    if (given == probes_) return;
     const uint64_t missed = unread.empty() ? 0 : unread[gain.index];
     if (missed > kUsualLag && offered[gain.index] == 0) {
       if (!reading_.may_try(missed)) continue;
@@ -246,7 +288,8 @@ size_t AdaptiveDrafts::best_count(double rows) {
 
 bool AdaptiveDrafts::due() {
   if (shadowed_ && gains_.front().tokens < 0.5) return false;
-  if (++waited_ < pause_) return false;
+  ++waited_;
+  if (times_.is_changing() || (!times_.changed() && waited_ < pause_)) return false;
   waited_ = 0;
   pause_ = std::min(2 * pause_, kLongestPause);
   return true;

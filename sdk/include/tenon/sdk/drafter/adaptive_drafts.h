@@ -4,8 +4,9 @@
 // sequence's drafts, k of them are expected to bring a + a² + … + a^k tokens. The cost of a step as
 // a function of its rows is learned from the steps themselves. Drafts are given to the sequences in
 // the order of what they are expected to bring, as many as make the most tokens a second. A
-// sequence that gets none is tried again now and then. A text that the drafter would have to read
-// first is read where the rest of the answer is expected to pay for it.
+// sequence that gets none is tried again now and then, and now and then a step has no drafts, so
+// that what it takes stays known. A text that the drafter would have to read first is read where
+// the rest of the answer is expected to pay for it.
 #pragma once
 
 #include <tenon/drafter.h>
@@ -142,6 +143,9 @@ class AdaptiveDrafts {
   static constexpr uint32_t kFirstPause = 64;
   static constexpr uint32_t kLongestPause = 1024;
   static constexpr size_t kProbes = 2;
+  static constexpr size_t kMostProbes = 16;
+  // A try tells something new if its slots are expected to bring so much more after it.
+  static constexpr double kNews = 0.2;
   // Steps without drafts after which a sequence gets one while others get many; doubled likewise.
   static constexpr uint32_t kFirstRest = 32;
   static constexpr size_t kFirstTries = 4;  // sequences
@@ -153,6 +157,11 @@ class AdaptiveDrafts {
   static constexpr uint32_t kMostUnseen = 64;
   // Proposals whose fate is to be known before more than one text is read for drafts.
   static constexpr uint32_t kFewProposals = 16;
+  // Of the time of steps with drafts, what steps without may lose while drafts pay; steps from one
+  // to the next, at least; and how many there are to begin with, whatever they lose.
+  static constexpr double kChecks = 0.005;
+  static constexpr uint32_t kLeastBetween = 16;
+  static constexpr uint32_t kFirstChecks = 2;
 
   struct Known {
     Acceptance acceptance;
@@ -185,6 +194,9 @@ class AdaptiveDrafts {
   // Of `best` slots those of the text that is read to begin with: alone they may not be worth a
   // pass, and then nobody's would ever be judged. Whether there are any.
   bool keep_first(std::span<uint32_t> offered) const;
+  // Whether this step is to have no drafts, though they pay, to see what such a step takes: as
+  // often as what that loses, as far as is known, is a small part of all time.
+  bool check_due(double rows);
   // Those of the best slots that a try may be made with: of sequences that need not be read, or not
   // for more than tries may cost.
   void give_tries(std::span<const uint64_t> unread, std::span<uint32_t> offered);
@@ -196,6 +208,11 @@ class AdaptiveDrafts {
   // Whether it is time for a try. Sequences that learn in the shadow only ask what rows cost, and
   // only where their drafts are mostly right.
   bool due();
+  // Whether the step before was a try that told something new: then the next one comes at once,
+  // with more slots if it was cheaper than was known.
+  bool told_news();
+  // What the slots of a try are expected to bring.
+  double promise() const;
   uint32_t passes(uint32_t tokens) const { return in_one_pass_ ? std::min(tokens, 1u) : tokens; }
 
   const bool adaptive_;
@@ -210,7 +227,14 @@ class AdaptiveDrafts {
   uint32_t depth_ = 0;   // of the step at hand
   uint64_t unread_ = 0;  // that had to be read in it
   uint32_t judged_ = 0;  // proposals, up to kFewProposals
-  double given_ = 1;     // share of the steps that had drafts, of those that could have had some
+  bool asking_ = false;  // the step at hand is there to see what so many rows take
+  bool tried_ = false;   // and it was a try
+  double promised_ = 0;  // by the slots of that, before it
+  size_t probes_ = kProbes;
+  double check_ns_ = 0;     // that checks may lose
+  uint32_t checks_ = 0;     // up to kFirstChecks
+  uint32_t unchecked_ = 0;  // steps with drafts since the last check
+  double given_ = 1;        // share of the steps that had drafts, of those that could have had some
   // Of the time of such a step, for each sequence that could have had drafts; and of how many steps
   // that is known, in the same measure.
   double saving_ = 0, saving_known_ = 0;

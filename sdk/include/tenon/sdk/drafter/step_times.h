@@ -11,14 +11,29 @@
 #include <array>
 #include <cstdint>
 #include <span>
+#include <utility>
 
 namespace tenon::sdk {
 
 class StepTimes {
  public:
   // `depth`: the most drafts that a sequence was given in this step. `usual`: the drafter's time is
-  // what so many drafts take; not so where a draft model first had to read a prompt.
-  void learn(const DraftStepCost& cost, uint32_t depth, bool usual);
+  // what so many drafts take; not so where a draft model first had to read a prompt. `asked`: the
+  // step was run to see what so many rows take, among many steps of another number. It says nothing
+  // of the machine's pace, which the others tell, and counts for more than one of them.
+  void learn(const DraftStepCost& cost, uint32_t depth, bool usual, bool asked = false);
+
+  // Whether the step that was asked for last came as a surprise. Either what was known of so many
+  // rows is wrong, or something held it up: nothing changes before it is asked for once more. Says
+  // so once.
+  bool take_doubt() { return std::exchange(doubts_, false); }
+  // Whether the same surprise came twice, and so many rows are cheaper than was known. Says so
+  // once.
+  bool take_cheaper() { return std::exchange(cheaper_, false); }
+  // Whether steps take so much more or less since a step was asked for that it should be again; and
+  // whether it seems so for a few steps only, among which none should be asked for.
+  bool changed() const { return changed_ >= kSettled; }
+  bool is_changing() const { return changed_ > 0 && changed_ < kSettled; }
 
   // What was measured before the first step, to begin with.
   void begin_with(std::span<const StepCost> costs);
@@ -35,6 +50,17 @@ class StepTimes {
   static constexpr double kShapePace = 0.003;
   static constexpr double kPacePace = 0.1;
   static constexpr double kLevelPace = 0.03;
+  // How far steps lie from what was expected is followed at this pace; at least a fiftieth.
+  static constexpr double kNoisePace = 0.03;
+  static constexpr double kLocalPace = 0.5;
+  static constexpr double kChanged = 0.5;
+  static constexpr uint32_t kSettled = 5;  // steps after which the last few are all new
+  static constexpr double kLeastNoise = 0.02 * 0.02;
+  // How far the shape of a number of rows may be off to begin with, squared; and what each step
+  // that was asked for adds to that, since nothing stays as it is for ever.
+  static constexpr double kFirstDoubt = 0.02;
+  static constexpr double kMoreDoubt = 3e-5;
+  static constexpr double kSurprise = 3.0;  // standard deviations
   static constexpr uint32_t kFirst = 4;
   // Steps that what was measured before the first one counts for.
   static constexpr uint32_t kMeasured = 100;
@@ -48,7 +74,21 @@ class StepTimes {
   struct Entry {
     double shape = 0;
     uint32_t seen = 0;
+    double doubt = kFirstDoubt;
+    // The step that was of so many rows last, counted from 1; or, if it was asked for, the step
+    // that it was held against.
+    uint64_t last = 0;
   };
+
+  // After a step that was not asked for, at such a pace.
+  void follow(double log_pace);
+  // After a step that was asked for.
+  void learn_asked(uint32_t index, double time);
+  // The machine is another one than was known, as so many rows show, whose shape was `before`.
+  // Shapes that were seen earlier than theirs go along: the last steps' stays, and the others'
+  // distances from it grow or shrink alike, or with the rows where those two seemed to take the
+  // same. More rows never take less.
+  void adapt_others(uint32_t index, double before);
 
   static uint32_t index_of(uint32_t rows);
   static double rows_of(uint32_t index);
@@ -71,7 +111,16 @@ class StepTimes {
 
   std::array<Entry, kEntries> entries_;  // [0] is not used
   double pace_ = 0;
+  double local_ = 0;     // log of the pace of the last few steps
+  double compared_ = 0;  // and of those before the last that was asked for
+  double noise_ = 0.25;  // how far steps lie from what was expected, squared
   uint32_t steps_ = 0;
+  uint32_t changed_ = 0;    // steps in a row that were far from those before
+  uint64_t count_ = 0;      // of all steps
+  uint32_t usual_ = 0;      // the entry of the last step that was not asked for
+  uint32_t surprised_ = 0;  // the entry of a surprise that came once
+  double surprise_ = 0;
+  bool doubts_ = false, cheaper_ = false;
   uint32_t measured_rows_ = 0;  // the most that were measured before the first step
   Mean resting_;
   Mean level_;
