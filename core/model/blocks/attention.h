@@ -36,13 +36,13 @@ struct QGrowth {
 template <>
 struct PlanFields<QGrowth> {
   using P = QGrowth;
-  static constexpr std::tuple kAll{
-      PlanField{&P::beta, "the growth of q", "'llama_4_scaling_beta', 'attn_scale'; 0: none"},
-      PlanField{&P::tokens, "the tokens before q grows",
-                "'original_max_position_embeddings', 'floor_scale'"},
-      PlanField{&P::ahead, "what is added to positions where q grows", "the family"}};
+  static constexpr void list(auto field) {
+    field(&P::beta, "the growth of q", "'llama_4_scaling_beta', 'attn_scale'; 0: none");
+    field(&P::tokens, "the tokens before q grows",
+          "'original_max_position_embeddings', 'floor_scale'");
+    field(&P::ahead, "what is added to positions where q grows", "the family");
+  }
 };
-static_assert(kAllFieldsAreListed<QGrowth>);
 
 // What the cache and its kernel see. A layer with latent attention is to them one KV head, whose
 // rows all query heads read (LatentAttentionPlan).
@@ -98,42 +98,41 @@ struct SelfAttentionPlan {
 template <>
 struct PlanFields<SelfAttentionPlan> {
   using P = SelfAttentionPlan;
-  static constexpr std::tuple kAll{
-      PlanField{&P::heads, "the number of heads", "'num_attention_heads'"},
-      PlanField{&P::kv_heads, "the number of KV heads", "'num_key_value_heads'"},
-      PlanField{&P::head_dim, "the width of heads", "'head_dim'"},
-      PlanField{&P::v_head_dim, "the width of V", "'v_head_dim'; 0: that of heads"},
-      PlanField{&P::window_tokens, "the window", "'sliding_window', 'layer_types'; 0: none"},
-      PlanField{&P::window_chunks, "whether the window is a chunk", "'attention_chunk_size'"},
-      PlanField{&P::kv_from_layer, "the layer with the K and V", "'use_cla'; -1: its own"},
-      PlanField{&P::rope, "the rotary setting",
-                "'layer_types', 'no_rope_layers'; -1: nothing turns"},
-      PlanField{&P::scale, "the factor on scores",
-                "'query_pre_attn_scalar', 'attention_multiplier', 'softmax_scale', "
-                "'scale_attn_weights', 'scale_attn_by_inverse_layer_idx'"},
-      PlanField{&P::soft_cap, "the cap of scores", "'attn_logit_softcapping'; 0: none"},
-      PlanField{&P::alibi_max_bias, "the largest bias by distance", "'alibi_bias_max'; 0: none"},
-      PlanField{&P::qkv_bias, "the bias of q, k and v", "'attention_bias'"},
-      PlanField{&P::output_bias, "the bias after attention", "'attention_bias'"},
-      PlanField{&P::clip, "the limit of q, k and v", "'clip_qkv'; 0: none"},
-      PlanField{&P::sinks, "whether scores have sinks", "a learned one a head"},
-      PlanField{&P::output_gate, "the gate after attention", "'attn_output_gate'"},
-      PlanField{&P::gate_by_head, "the gate after attention", "whether heads have one number each"},
-      PlanField{&P::gate_bias, "the gate after attention", "whether it may have a bias"},
-      PlanField{&P::gate_softplus, "the gate after attention", "whether by softplus"},
-      PlanField{&P::k_is_v, "whether K and V have one matrix", "'attention_k_eq_v'"},
-      PlanField{&P::v_norm_eps, "the norm of V", "its epsilon; 0: none"},
-      PlanField{&P::v_scale, "the factor on V", "'attention_value_scale'"},
-      PlanField{&P::qk_norm, "the norm of q and k", ""},
-      PlanField{&P::qk_norm_extent, "the norm of q and k", "its extent"},
-      PlanField{&P::qk_norm_after_rope, "the norm of q and k", "whether it follows the rotation"},
-      PlanField{&P::q_growth, "the growth of q", ""},
-      PlanField{&P::output_scale, "the factor on attention's result",
-                "'attention_in_multiplier', 'attention_out_multiplier'"},
-      PlanField{&P::attended_norm, "the norm of what is attended", ""},
-      PlanField{&P::learned_mask, "whether scores have learned masks", "the family"}};
+  static constexpr void list(auto field) {
+    field(&P::heads, "the number of heads", "'num_attention_heads'");
+    field(&P::kv_heads, "the number of KV heads", "'num_key_value_heads'");
+    field(&P::head_dim, "the width of heads", "'head_dim'");
+    field(&P::v_head_dim, "the width of V", "'v_head_dim'; 0: that of heads");
+    field(&P::window_tokens, "the window", "'sliding_window', 'layer_types'; 0: none");
+    field(&P::window_chunks, "whether the window is a chunk", "'attention_chunk_size'");
+    field(&P::kv_from_layer, "the layer with the K and V", "'use_cla'; -1: its own");
+    field(&P::rope, "the rotary setting", "'layer_types', 'no_rope_layers'; -1: nothing turns");
+    field(&P::scale, "the factor on scores",
+          "'query_pre_attn_scalar', 'attention_multiplier', 'softmax_scale', "
+          "'scale_attn_weights', 'scale_attn_by_inverse_layer_idx'");
+    field(&P::soft_cap, "the cap of scores", "'attn_logit_softcapping'; 0: none");
+    field(&P::alibi_max_bias, "the largest bias by distance", "'alibi_bias_max'; 0: none");
+    field(&P::qkv_bias, "the bias of q, k and v", "'attention_bias'");
+    field(&P::output_bias, "the bias after attention", "'attention_bias'");
+    field(&P::clip, "the limit of q, k and v", "'clip_qkv'; 0: none");
+    field(&P::sinks, "whether scores have sinks", "a learned one a head");
+    field(&P::output_gate, "the gate after attention", "'attn_output_gate'");
+    field(&P::gate_by_head, "the gate after attention", "whether heads have one number each");
+    field(&P::gate_bias, "the gate after attention", "whether it may have a bias");
+    field(&P::gate_softplus, "the gate after attention", "whether by softplus");
+    field(&P::k_is_v, "whether K and V have one matrix", "'attention_k_eq_v'");
+    field(&P::v_norm_eps, "the norm of V", "its epsilon; 0: none");
+    field(&P::v_scale, "the factor on V", "'attention_value_scale'");
+    field(&P::qk_norm, "the norm of q and k", "");
+    field(&P::qk_norm_extent, "the norm of q and k", "its extent");
+    field(&P::qk_norm_after_rope, "the norm of q and k", "whether it follows the rotation");
+    field(&P::q_growth, "the growth of q", "");
+    field(&P::output_scale, "the factor on attention's result",
+          "'attention_in_multiplier', 'attention_out_multiplier'");
+    field(&P::attended_norm, "the norm of what is attended", "");
+    field(&P::learned_mask, "whether scores have learned masks", "the family");
+  }
 };
-static_assert(kAllFieldsAreListed<SelfAttentionPlan>);
 
 // Vectors are empty where the layer has none, and matrices have no rows.
 struct AttentionWeights {

@@ -86,45 +86,43 @@ struct ExpertsPlan {
 template <>
 struct PlanFields<ExpertsPlan> {
   using P = ExpertsPlan;
-  static constexpr std::tuple kAll{
-      PlanField{&P::count, "the number of experts", "'num_experts'"},
-      PlanField{&P::chosen, "the experts of a token", "'num_experts_per_tok'"},
-      PlanField{&P::width, "the width of experts", "'moe_intermediate_size'"},
-      PlanField{&P::idle, "the number of experts that do nothing", "'zero_expert_num'"},
-      PlanField{&P::gated, "whether experts are gated", "a tensor of each"},
-      PlanField{&P::latent_width, "the width that experts read",
-                "'moe_latent_size'; 0: the stream"},
-      PlanField{&P::activation, "the experts' activation", "'hidden_act'"},
-      PlanField{&P::bias, "the bias of experts", "a tensor of each"},
-      PlanField{&P::swiglu_alpha, "the factor in the experts' gate", "'swiglu_alpha'; 0: none"},
-      PlanField{&P::swiglu_limit, "the limit of the experts' gate", "'swiglu_limit'; 0: none"},
-      PlanField{&P::limit, "the limit of experts", "'swiglu_limits'; 0: none"},
-      PlanField{&P::shared_limit, "the limit of the shared expert",
-                "'swiglu_limits_shared'; 0: none"},
-      PlanField{&P::scoring, "the experts' factor", "'scoring_func'"},
-      PlanField{&P::router_bias, "the bias of the router", "a tensor"},
-      PlanField{&P::correction, "the correction of the router", "a tensor"},
-      PlanField{&P::normalised, "whether factors are divided by their sum", "'norm_topk_prob'"},
-      PlanField{&P::sum_more, "what is added to the sum of factors", "nothing"},
-      PlanField{&P::scale, "the factor on experts", "'routed_scaling_factor'"},
-      PlanField{&P::factors_first, "whether factors are on what experts read", "the family"},
-      PlanField{&P::groups, "the number of groups of experts", "'n_group'"},
-      PlanField{&P::groups_chosen, "the groups of a token", "'topk_group'"},
-      PlanField{&P::group_score, "what judges a group", "'topk_method'"},
-      PlanField{&P::shared_width, "the width of the shared expert",
-                "'shared_expert_intermediate_size'; 0: none"},
-      PlanField{&P::shared_gate, "the gate of the shared expert", "a tensor"},
-      PlanField{&P::shared_bias, "the bias of the shared expert", "'use_bias', 'mlp_bias'"},
-      PlanField{&P::shared_scale, "the factor on the shared expert",
-                "'shared_expert_combination_strategy'"},
-      PlanField{&P::beside_norm, "the norms of experts next to the MLP", ""},
-      PlanField{&P::aside, "whether experts join a layer later", "the family"},
-      PlanField{&P::score_scale, "the factor on the router's scores", "'hidden_size'"},
-      PlanField{&P::score_cap, "the cap of the router's scores",
-                "'moe_router_logit_softcapping'; 0: none"},
-      PlanField{&P::expert_scales, "whether experts have factors of their own", "a tensor"}};
+  static constexpr void list(auto field) {
+    field(&P::count, "the number of experts", "'num_experts'");
+    field(&P::chosen, "the experts of a token", "'num_experts_per_tok'");
+    field(&P::width, "the width of experts", "'moe_intermediate_size'");
+    field(&P::idle, "the number of experts that do nothing", "'zero_expert_num'");
+    field(&P::gated, "whether experts are gated", "a tensor of each");
+    field(&P::latent_width, "the width that experts read", "'moe_latent_size'; 0: the stream");
+    field(&P::activation, "the experts' activation", "'hidden_act'");
+    field(&P::bias, "the bias of experts", "a tensor of each");
+    field(&P::swiglu_alpha, "the factor in the experts' gate", "'swiglu_alpha'; 0: none");
+    field(&P::swiglu_limit, "the limit of the experts' gate", "'swiglu_limit'; 0: none");
+    field(&P::limit, "the limit of experts", "'swiglu_limits'; 0: none");
+    field(&P::shared_limit, "the limit of the shared expert", "'swiglu_limits_shared'; 0: none");
+    field(&P::scoring, "the experts' factor", "'scoring_func'");
+    field(&P::router_bias, "the bias of the router", "a tensor");
+    field(&P::correction, "the correction of the router", "a tensor");
+    field(&P::normalised, "whether factors are divided by their sum", "'norm_topk_prob'");
+    field(&P::sum_more, "what is added to the sum of factors", "nothing");
+    field(&P::scale, "the factor on experts", "'routed_scaling_factor'");
+    field(&P::factors_first, "whether factors are on what experts read", "the family");
+    field(&P::groups, "the number of groups of experts", "'n_group'");
+    field(&P::groups_chosen, "the groups of a token", "'topk_group'");
+    field(&P::group_score, "what judges a group", "'topk_method'");
+    field(&P::shared_width, "the width of the shared expert",
+          "'shared_expert_intermediate_size'; 0: none");
+    field(&P::shared_gate, "the gate of the shared expert", "a tensor");
+    field(&P::shared_bias, "the bias of the shared expert", "'use_bias', 'mlp_bias'");
+    field(&P::shared_scale, "the factor on the shared expert",
+          "'shared_expert_combination_strategy'");
+    field(&P::beside_norm, "the norms of experts next to the MLP", "");
+    field(&P::aside, "whether experts join a layer later", "the family");
+    field(&P::score_scale, "the factor on the router's scores", "'hidden_size'");
+    field(&P::score_cap, "the cap of the router's scores",
+          "'moe_router_logit_softcapping'; 0: none");
+    field(&P::expert_scales, "whether experts have factors of their own", "a tensor");
+  }
 };
-static_assert(kAllFieldsAreListed<ExpertsPlan>);
 
 // One of a layer's experts. Biases are empty where there are none.
 struct ExpertWeights {

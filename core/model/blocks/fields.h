@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
-#include <tuple>
 #include <utility>
 
 namespace tenon {
@@ -23,27 +22,16 @@ struct PlanField {
   std::string_view key;   // of config.json, or what else says it
   Compared compared = Compared::yes;
 };
-template <typename Struct, typename Member>
-PlanField(Member Struct::*, std::string_view, std::string_view, Compared)
-    -> PlanField<Struct, Member>;
-template <typename Struct, typename Member>
-PlanField(Member Struct::*, std::string_view, std::string_view) -> PlanField<Struct, Member>;
 
-// `kAll`: a tuple of PlanField, in the order of the members.
+// `list(field)` calls field(member, what, key), or with how it is compared, for each member in
+// their order. A template, since most sources that include lists never walk them.
 template <typename Struct>
 struct PlanFields;
 
 template <typename T>
 concept HasPlanFields = requires {
-  PlanFields<T>::kAll;
+  typename PlanFields<T>::P;
 };
-
-// Calls visit(field, a's member, b's member) for each member of a struct.
-template <typename Struct, typename Visit>
-void visit_fields(const Struct& a, const Struct& b, Visit visit) {
-  std::apply([&](const auto&... field) { (visit(field, a.*field.member, b.*field.member), ...); },
-             PlanFields<Struct>::kAll);
-}
 
 // How many members an aggregate has: the most values that it can be made of.
 namespace aggregate {
@@ -67,9 +55,29 @@ constexpr size_t members() {
 }
 }  // namespace aggregate
 
-// Asserted after each list, so that a new member cannot be forgotten.
+// Asserted where lists are walked, so that a new member cannot be forgotten.
 template <typename Struct>
-inline constexpr bool kAllFieldsAreListed =
-    aggregate::members<Struct>() == std::tuple_size_v<decltype(PlanFields<Struct>::kAll)>;
+constexpr size_t listed_members() {
+  size_t count = 0;
+  PlanFields<Struct>::list([&count](const auto&...) { ++count; });
+  return count;
+}
+
+// Calls visit(field) for each member of a struct, with a PlanField.
+template <typename Struct, typename Visit>
+void for_each_field(Visit visit) {
+  static_assert(listed_members<Struct>() == aggregate::members<Struct>());
+  PlanFields<Struct>::list([&visit]<typename Member>(Member Struct::*member, std::string_view what,
+                                                     std::string_view key,
+                                                     Compared compared = Compared::yes) {
+    visit(PlanField<Struct, Member>{member, what, key, compared});
+  });
+}
+// Calls visit(field, a's member, b's member) for each member of a struct.
+template <typename Struct, typename Visit>
+void visit_fields(const Struct& a, const Struct& b, Visit visit) {
+  for_each_field<Struct>(
+      [&](const auto& field) { visit(field, a.*field.member, b.*field.member); });
+}
 
 }  // namespace tenon

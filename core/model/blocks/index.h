@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <tuple>
 #include <vector>
 
 #include "core/model/blocks/norm.h"
@@ -34,15 +33,15 @@ struct IndexPlan {
 template <>
 struct PlanFields<IndexPlan> {
   using P = IndexPlan;
-  static constexpr std::tuple kAll{
-      PlanField{&P::chosen, "the positions that an index chooses", "'index_topk'; 0: no index"},
-      PlanField{&P::heads, "the heads of the index", "'index_n_heads'; 0: a choice is shared"},
-      PlanField{&P::dim, "the width of the index", "'index_head_dim'"},
-      PlanField{&P::rope_dim, "the part of the index that turns", "'qk_rope_head_dim'"},
-      PlanField{&P::pairs, "whether neighbours of the index turn together", "'model_type'"},
-      PlanField{&P::norm, "the norm of the index", ""}};
+  static constexpr void list(auto field) {
+    field(&P::chosen, "the positions that an index chooses", "'index_topk'; 0: no index");
+    field(&P::heads, "the heads of the index", "'index_n_heads'; 0: a choice is shared");
+    field(&P::dim, "the width of the index", "'index_head_dim'");
+    field(&P::rope_dim, "the part of the index that turns", "'qk_rope_head_dim'");
+    field(&P::pairs, "whether neighbours of the index turn together", "'model_type'");
+    field(&P::norm, "the norm of the index", "");
+  }
 };
-static_assert(kAllFieldsAreListed<IndexPlan>);
 
 struct IndexWeights {
   Weight index_q;                                      // [heads · dim, q_rank]

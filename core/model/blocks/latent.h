@@ -37,17 +37,17 @@ struct LatentAttentionPlan {
 template <>
 struct PlanFields<LatentAttentionPlan> {
   using P = LatentAttentionPlan;
-  static constexpr std::tuple kAll{
-      PlanField{&P::q_rank, "the rank of q", "'q_lora_rank'; 0: none"},
-      PlanField{&P::kv_rank, "the rank of K and V", "'kv_lora_rank'; 0: none"},
-      PlanField{&P::nope_dim, "the part of heads that stays", "'qk_nope_head_dim'"},
-      PlanField{&P::rope_dim, "the part of heads that turns", "'qk_rope_head_dim'"},
-      PlanField{&P::v_dim, "the width of V", "'v_head_dim'"},
-      PlanField{&P::norm, "the norm of low ranks", ""},
-      PlanField{&P::bias, "the bias of low ranks", "'attention_bias'"},
-      PlanField{&P::kv_scale, "the factor on the latent row", "the family"}};
+  static constexpr void list(auto field) {
+    field(&P::q_rank, "the rank of q", "'q_lora_rank'; 0: none");
+    field(&P::kv_rank, "the rank of K and V", "'kv_lora_rank'; 0: none");
+    field(&P::nope_dim, "the part of heads that stays", "'qk_nope_head_dim'");
+    field(&P::rope_dim, "the part of heads that turns", "'qk_rope_head_dim'");
+    field(&P::v_dim, "the width of V", "'v_head_dim'");
+    field(&P::norm, "the norm of low ranks", "");
+    field(&P::bias, "the bias of low ranks", "'attention_bias'");
+    field(&P::kv_scale, "the factor on the latent row", "the family");
+  }
 };
-static_assert(kAllFieldsAreListed<LatentAttentionPlan>);
 
 // Beside AttentionWeights, of which q is [heads · (nope + rope), q_rank or hidden] and output
 // [hidden, heads · v].

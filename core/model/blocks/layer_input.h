@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <tuple>
 #include <vector>
 
 #include "core/model/blocks/mlp.h"
@@ -29,13 +28,12 @@ struct LayerInputPlan {
 template <>
 struct PlanFields<LayerInputPlan> {
   using P = LayerInputPlan;
-  static constexpr std::tuple kAll{
-      PlanField{&P::width, "the width of per-layer embeddings",
-                "'hidden_size_per_layer_input'; 0: none"},
-      PlanField{&P::activation, "the activation of per-layer embeddings", "'hidden_activation'"},
-      PlanField{&P::norm, "the norm of per-layer embeddings", ""}};
+  static constexpr void list(auto field) {
+    field(&P::width, "the width of per-layer embeddings", "'hidden_size_per_layer_input'; 0: none");
+    field(&P::activation, "the activation of per-layer embeddings", "'hidden_activation'");
+    field(&P::norm, "the norm of per-layer embeddings", "");
+  }
 };
-static_assert(kAllFieldsAreListed<LayerInputPlan>);
 
 struct LayerInputWeights {
   Weight input_gate;              // [width, hidden]

@@ -52,20 +52,19 @@ struct MlpPlan {
 template <>
 struct PlanFields<MlpPlan> {
   using P = MlpPlan;
-  static constexpr std::tuple kAll{
-      PlanField{&P::width, "the width of the MLP", "'intermediate_size'; 0: none"},
-      PlanField{&P::gated, "whether the MLP is gated", "a tensor"},
-      PlanField{&P::activation, "the activation", "'hidden_act', 'activation_function'"},
-      PlanField{&P::bias, "the bias of the MLP", "'mlp_bias'"},
-      PlanField{&P::gate_scale, "the factor on the MLP's gate", "'mlp_multipliers'"},
-      PlanField{&P::scale, "the factor on the MLP's result", "'mlp_multipliers'"},
-      PlanField{&P::cuts_gate, "whether the MLP's gate has a cutoff",
-                "'activation_sparsity_pattern'"},
-      PlanField{&P::gate_cutoff, "the cutoff of the MLP's gate", "'activation_sparsity_pattern'"},
-      PlanField{&P::inner_norm, "the norm in the MLP", ""},
-      PlanField{&P::limit, "the limit of the MLP", "'swiglu_limits_shared'; 0: none"}};
+  static constexpr void list(auto field) {
+    field(&P::width, "the width of the MLP", "'intermediate_size'; 0: none");
+    field(&P::gated, "whether the MLP is gated", "a tensor");
+    field(&P::activation, "the activation", "'hidden_act', 'activation_function'");
+    field(&P::bias, "the bias of the MLP", "'mlp_bias'");
+    field(&P::gate_scale, "the factor on the MLP's gate", "'mlp_multipliers'");
+    field(&P::scale, "the factor on the MLP's result", "'mlp_multipliers'");
+    field(&P::cuts_gate, "whether the MLP's gate has a cutoff", "'activation_sparsity_pattern'");
+    field(&P::gate_cutoff, "the cutoff of the MLP's gate", "'activation_sparsity_pattern'");
+    field(&P::inner_norm, "the norm in the MLP", "");
+    field(&P::limit, "the limit of the MLP", "'swiglu_limits_shared'; 0: none");
+  }
 };
-static_assert(kAllFieldsAreListed<MlpPlan>);
 
 // A row of the gate's products less its cutoff, or 0 where that is more.
 void cut_gate(float cutoff, uint32_t width, float* row);

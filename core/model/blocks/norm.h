@@ -31,12 +31,13 @@ struct NormPlan {
 template <>
 struct PlanFields<NormPlan> {
   using P = NormPlan;
-  static constexpr std::tuple kAll{
-      PlanField{&P::kind, "", "its kind"}, PlanField{&P::eps, "", "its epsilon"},
-      PlanField{&P::bias, "", "whether it has a bias"},
-      PlanField{&P::plus_one, "", "whether its weight is stored less one"},
-      PlanField{&P::weight, "", "whether it has a weight"}};
+  static constexpr void list(auto field) {
+    field(&P::kind, "", "its kind");
+    field(&P::eps, "", "its epsilon");
+    field(&P::bias, "", "whether it has a bias");
+    field(&P::plus_one, "", "whether its weight is stored less one");
+    field(&P::weight, "", "whether it has a weight");
+  }
 };
-static_assert(kAllFieldsAreListed<NormPlan>);
 
 }  // namespace tenon

@@ -42,15 +42,15 @@ struct RecurrentScales {
 template <>
 struct PlanFields<RecurrentScales> {
   using P = RecurrentScales;
-  static constexpr std::tuple kAll{
-      PlanField{&P::gate, "the factor on its gate", "'ssm_multipliers', 'ssm_in_multiplier'"},
-      PlanField{&P::x, "the factor on its x", "'ssm_multipliers', 'ssm_in_multiplier'"},
-      PlanField{&P::b, "the factor on its B", "'ssm_multipliers', 'ssm_in_multiplier'"},
-      PlanField{&P::c, "the factor on its C", "'ssm_multipliers', 'ssm_in_multiplier'"},
-      PlanField{&P::step, "the factor on its steps", "'ssm_multipliers', 'ssm_in_multiplier'"},
-      PlanField{&P::output, "the factor on its result", "'ssm_out_multiplier'"}};
+  static constexpr void list(auto field) {
+    field(&P::gate, "the factor on its gate", "'ssm_multipliers', 'ssm_in_multiplier'");
+    field(&P::x, "the factor on its x", "'ssm_multipliers', 'ssm_in_multiplier'");
+    field(&P::b, "the factor on its B", "'ssm_multipliers', 'ssm_in_multiplier'");
+    field(&P::c, "the factor on its C", "'ssm_multipliers', 'ssm_in_multiplier'");
+    field(&P::step, "the factor on its steps", "'ssm_multipliers', 'ssm_in_multiplier'");
+    field(&P::output, "the factor on its result", "'ssm_out_multiplier'");
+  }
 };
-static_assert(kAllFieldsAreListed<RecurrentScales>);
 
 struct RecurrentPlan {
   Recurrence kind = Recurrence::none;
@@ -115,32 +115,32 @@ struct RecurrentPlan {
 template <>
 struct PlanFields<RecurrentPlan> {
   using P = RecurrentPlan;
-  static constexpr std::tuple kAll{
-      PlanField{&P::kind, "the recurrence", "'layer_types'"},
-      PlanField{&P::heads, "the number of its heads", "'num_heads'"},
-      PlanField{&P::head_dim, "the width of its heads", "'head_dim'"},
-      PlanField{&P::state, "the size of its state", "'state_size'"},
-      PlanField{&P::groups, "the number of its groups", "'n_groups'"},
-      PlanField{&P::width, "the width of its convolution", "'conv_kernel'"},
-      PlanField{&P::step_rank, "the rank of its steps", "'time_step_rank'"},
-      PlanField{&P::gate_rank, "the rank of its gate", "a tensor; 0: none"},
-      PlanField{&P::projection_bias, "the bias of its projections", "'use_bias'"},
-      PlanField{&P::convolution_bias, "the bias of its convolution", "'use_conv_bias'"},
-      PlanField{&P::least_step, "its least step", "'time_step_limit'"},
-      PlanField{&P::most_step, "its largest step", "'time_step_limit'"},
-      PlanField{&P::decays, "the decays of its heads", "a tensor"},
-      PlanField{&P::strongest_decay, "its strongest decay", "'lower_bound'; 0: none"},
-      PlanField{&P::beta_scale, "the factor on what is written", "'linear_allow_neg_eigval'"},
-      PlanField{&P::inputs_apart, "whether q, k and v are apart", "tensors"},
-      PlanField{&P::sigmoid_gate, "whether its gate is a sigmoid", "'model_type'"},
-      PlanField{&P::gate_cap, "the cap of its gates", "'gate_soft_cap'; 0: none"},
-      PlanField{&P::divisor_eps, "what is added to its divisor", "'eps'"},
-      PlanField{&P::gate_norm, "the norm of its gated output", ""},
-      PlanField{&P::norm_first, "whether that is before its gate", "'mamba_norm_before_gate'"},
-      PlanField{&P::low_norm, "the norm of its Δ, B and C", ""},
-      PlanField{&P::scales, "its factors", ""}};
+  static constexpr void list(auto field) {
+    field(&P::kind, "the recurrence", "'layer_types'");
+    field(&P::heads, "the number of its heads", "'num_heads'");
+    field(&P::head_dim, "the width of its heads", "'head_dim'");
+    field(&P::state, "the size of its state", "'state_size'");
+    field(&P::groups, "the number of its groups", "'n_groups'");
+    field(&P::width, "the width of its convolution", "'conv_kernel'");
+    field(&P::step_rank, "the rank of its steps", "'time_step_rank'");
+    field(&P::gate_rank, "the rank of its gate", "a tensor; 0: none");
+    field(&P::projection_bias, "the bias of its projections", "'use_bias'");
+    field(&P::convolution_bias, "the bias of its convolution", "'use_conv_bias'");
+    field(&P::least_step, "its least step", "'time_step_limit'");
+    field(&P::most_step, "its largest step", "'time_step_limit'");
+    field(&P::decays, "the decays of its heads", "a tensor");
+    field(&P::strongest_decay, "its strongest decay", "'lower_bound'; 0: none");
+    field(&P::beta_scale, "the factor on what is written", "'linear_allow_neg_eigval'");
+    field(&P::inputs_apart, "whether q, k and v are apart", "tensors");
+    field(&P::sigmoid_gate, "whether its gate is a sigmoid", "'model_type'");
+    field(&P::gate_cap, "the cap of its gates", "'gate_soft_cap'; 0: none");
+    field(&P::divisor_eps, "what is added to its divisor", "'eps'");
+    field(&P::gate_norm, "the norm of its gated output", "");
+    field(&P::norm_first, "whether that is before its gate", "'mamba_norm_before_gate'");
+    field(&P::low_norm, "the norm of its Δ, B and C", "");
+    field(&P::scales, "its factors", "");
+  }
 };
-static_assert(kAllFieldsAreListed<RecurrentPlan>);
 
 // Vectors are as docs/futures.md has them, "State kinds".
 struct RecurrentWeights {

@@ -34,24 +34,23 @@ struct RopeScaling {
 template <>
 struct PlanFields<RopeScaling> {
   using P = RopeScaling;
-  static constexpr std::tuple kAll{
-      PlanField{&P::kind, "the scaling", "'rope_type'"},
-      PlanField{&P::factor, "the factor of the scaling", "'factor'"},
-      PlanField{&P::low_freq_factor, "the factor of low frequencies", "'low_freq_factor'"},
-      PlanField{&P::high_freq_factor, "the factor of high frequencies", "'high_freq_factor'"},
-      PlanField{&P::original_context_tokens, "the context before scaling",
-                "'original_max_position_embeddings'"},
-      PlanField{&P::beta_fast, "yarn's fast end", "'beta_fast'"},
-      PlanField{&P::beta_slow, "yarn's slow end", "'beta_slow'"},
-      PlanField{&P::truncate, "whether yarn rounds its ends", "'truncate'"},
-      PlanField{&P::attention_factor, "the factor on cosines and sines",
-                "'attention_factor', 'mscale'"},
-      PlanField{&P::mscale, "yarn's scale", "'mscale'", Compared::made},
-      PlanField{&P::mscale_all_dim, "yarn's scale of all", "'mscale_all_dim'", Compared::made},
-      PlanField{&P::short_factors, "the divisors in short contexts", "'short_factor'"},
-      PlanField{&P::long_factors, "the divisors in long contexts", "'long_factor'"}};
+  static constexpr void list(auto field) {
+    field(&P::kind, "the scaling", "'rope_type'");
+    field(&P::factor, "the factor of the scaling", "'factor'");
+    field(&P::low_freq_factor, "the factor of low frequencies", "'low_freq_factor'");
+    field(&P::high_freq_factor, "the factor of high frequencies", "'high_freq_factor'");
+    field(&P::original_context_tokens, "the context before scaling",
+          "'original_max_position_embeddings'");
+    field(&P::beta_fast, "yarn's fast end", "'beta_fast'");
+    field(&P::beta_slow, "yarn's slow end", "'beta_slow'");
+    field(&P::truncate, "whether yarn rounds its ends", "'truncate'");
+    field(&P::attention_factor, "the factor on cosines and sines", "'attention_factor', 'mscale'");
+    field(&P::mscale, "yarn's scale", "'mscale'", Compared::made);
+    field(&P::mscale_all_dim, "yarn's scale of all", "'mscale_all_dim'", Compared::made);
+    field(&P::short_factors, "the divisors in short contexts", "'short_factor'");
+    field(&P::long_factors, "the divisors in long contexts", "'long_factor'");
+  }
 };
-static_assert(kAllFieldsAreListed<RopeScaling>);
 
 // One setting of the rotary embedding (arXiv:2104.09864).
 struct RopePlan {
@@ -69,16 +68,16 @@ struct RopePlan {
 template <>
 struct PlanFields<RopePlan> {
   using P = RopePlan;
-  static constexpr std::tuple kAll{
-      PlanField{&P::dim, "the elements of a head that turn", "'partial_rotary_factor'"},
-      PlanField{&P::pairs, "whether neighbours turn together", "'rope_interleave'"},
-      PlanField{&P::backward, "whether heads turn backward", "the family"},
-      PlanField{&P::theta, "the base", "'rope_theta'"},
-      PlanField{&P::scaling, "the scaling", "'rope_scaling'"},
-      PlanField{&P::factors, "the divisors of frequencies", "a tensor"},
-      PlanField{&P::turning, "the frequencies that turn", "'partial_rotary_factor'; 0: all"}};
+  static constexpr void list(auto field) {
+    field(&P::dim, "the elements of a head that turn", "'partial_rotary_factor'");
+    field(&P::pairs, "whether neighbours turn together", "'rope_interleave'");
+    field(&P::backward, "whether heads turn backward", "the family");
+    field(&P::theta, "the base", "'rope_theta'");
+    field(&P::scaling, "the scaling", "'rope_scaling'");
+    field(&P::factors, "the divisors of frequencies", "a tensor");
+    field(&P::turning, "the frequencies that turn", "'partial_rotary_factor'; 0: all");
+  }
 };
-static_assert(kAllFieldsAreListed<RopePlan>);
 
 // The rotary embedding's angular frequencies, [dim / 2], scaling applied. `context_tokens` is the
 // longest that a sequence may become: where that is beyond the original context, LongRoPE takes its

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <tuple>
 #include <vector>
 
 #include "core/model/blocks/norm.h"
@@ -34,17 +33,17 @@ struct SharedBlockPlan {
 template <>
 struct PlanFields<SharedBlockPlan> {
   using P = SharedBlockPlan;
-  static constexpr std::tuple kAll{
-      PlanField{&P::use, "which layer with a shared block it is", "'layers_block_type'; 0: none"},
-      PlanField{&P::from_layer, "the layer with the shared block's tensors",
-                "'num_mem_blocks'; -1: its own"},
-      PlanField{&P::qkv_rank, "the rank of what it adds to a shared block's q, k and v",
-                "'adapter_rank', 'use_shared_attention_adapter'; 0: nothing"},
-      PlanField{&P::mlp_rank, "the rank of what it adds to a shared block's MLP",
-                "'adapter_rank'; 0: nothing"},
-      PlanField{&P::norm, "the norm before a shared block", ""}};
+  static constexpr void list(auto field) {
+    field(&P::use, "which layer with a shared block it is", "'layers_block_type'; 0: none");
+    field(&P::from_layer, "the layer with the shared block's tensors",
+          "'num_mem_blocks'; -1: its own");
+    field(&P::qkv_rank, "the rank of what it adds to a shared block's q, k and v",
+          "'adapter_rank', 'use_shared_attention_adapter'; 0: nothing");
+    field(&P::mlp_rank, "the rank of what it adds to a shared block's MLP",
+          "'adapter_rank'; 0: nothing");
+    field(&P::norm, "the norm before a shared block", "");
+  }
 };
-static_assert(kAllFieldsAreListed<SharedBlockPlan>);
 
 struct SharedBlockWeights {
   std::vector<float> block_norm;           // [2 · hidden]

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <tuple>
 #include <vector>
 
 #include "core/model/blocks/norm.h"
@@ -35,14 +34,13 @@ struct StreamsPlan {
 template <>
 struct PlanFields<StreamsPlan> {
   using P = StreamsPlan;
-  static constexpr std::tuple kAll{
-      PlanField{&P::count, "the number of streams", "'altup_num_inputs'; 0: one"},
-      PlanField{&P::active, "the stream that layers compute", "'altup_active_idx'"},
-      PlanField{&P::scaled, "whether what per-layer embeddings read is scaled",
-                "'altup_correct_scale'"},
-      PlanField{&P::norm, "the norm of the streams' router", ""}};
+  static constexpr void list(auto field) {
+    field(&P::count, "the number of streams", "'altup_num_inputs'; 0: one");
+    field(&P::active, "the stream that layers compute", "'altup_active_idx'");
+    field(&P::scaled, "whether what per-layer embeddings read is scaled", "'altup_correct_scale'");
+    field(&P::norm, "the norm of the streams' router", "");
+  }
 };
-static_assert(kAllFieldsAreListed<StreamsPlan>);
 
 // A learned residual of low rank (LAuReL, arXiv:2411.07501). With x what the layer begins with and
 // n its norm, the stream after the mixer is
@@ -59,11 +57,11 @@ struct LowResidualPlan {
 template <>
 struct PlanFields<LowResidualPlan> {
   using P = LowResidualPlan;
-  static constexpr std::tuple kAll{
-      PlanField{&P::rank, "the rank of the learned residual", "'laurel_rank'; 0: none"},
-      PlanField{&P::norm, "the norm of the learned residual", ""}};
+  static constexpr void list(auto field) {
+    field(&P::rank, "the rank of the learned residual", "'laurel_rank'; 0: none");
+    field(&P::norm, "the norm of the learned residual", "");
+  }
 };
-static_assert(kAllFieldsAreListed<LowResidualPlan>);
 
 struct StreamsWeights {
   Weight stream_router;                   // [count, hidden]

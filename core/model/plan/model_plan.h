@@ -85,32 +85,31 @@ struct LayerPlan {
 template <>
 struct PlanFields<LayerPlan> {
   using P = LayerPlan;
-  static constexpr std::tuple kAll{
-      PlanField{&P::attention_norm, "the norm before attention", ""},
-      PlanField{&P::attention_post_norm, "the norm after attention", ""},
-      PlanField{&P::attention, "attention", ""},
-      PlanField{&P::latent, "latent attention", ""},
-      PlanField{&P::index, "the index of positions", ""},
-      PlanField{&P::recurrent, "the recurrence", ""},
-      PlanField{&P::mlp_norm, "the norm before the MLP", ""},
-      PlanField{&P::mlp_post_norm, "the norm after the MLP", ""},
-      PlanField{&P::mlp, "the MLP", ""},
-      PlanField{&P::experts, "experts", ""},
-      PlanField{&P::residual_scale, "the factor on what is added", "'residual_multiplier'"},
-      PlanField{&P::parallel, "whether attention and MLP are parallel", "'use_parallel_residual'"},
-      PlanField{&P::input, "per-layer embeddings", ""},
-      PlanField{&P::scaled, "whether layers end with a factor", "a tensor"},
-      PlanField{&P::streams, "several streams", ""},
-      PlanField{&P::low_residual, "the learned residual", ""},
-      PlanField{&P::mixer_keeps, "the factor on the norm before attention",
-                "'full_attn_alpha_factor', 'linear_attn_alpha_factor'; 0: none"},
-      PlanField{&P::mlp_keeps, "the factor on the norm before the MLP",
-                "'mlp_alpha_factor'; 0: none"},
-      PlanField{&P::joins_aside, "whether experts of the layer before join", "the family"},
-      PlanField{&P::weighs_stream, "whether the stream has weights", "tensors"},
-      PlanField{&P::shared, "the shared block", ""}};
+  static constexpr void list(auto field) {
+    field(&P::attention_norm, "the norm before attention", "");
+    field(&P::attention_post_norm, "the norm after attention", "");
+    field(&P::attention, "attention", "");
+    field(&P::latent, "latent attention", "");
+    field(&P::index, "the index of positions", "");
+    field(&P::recurrent, "the recurrence", "");
+    field(&P::mlp_norm, "the norm before the MLP", "");
+    field(&P::mlp_post_norm, "the norm after the MLP", "");
+    field(&P::mlp, "the MLP", "");
+    field(&P::experts, "experts", "");
+    field(&P::residual_scale, "the factor on what is added", "'residual_multiplier'");
+    field(&P::parallel, "whether attention and MLP are parallel", "'use_parallel_residual'");
+    field(&P::input, "per-layer embeddings", "");
+    field(&P::scaled, "whether layers end with a factor", "a tensor");
+    field(&P::streams, "several streams", "");
+    field(&P::low_residual, "the learned residual", "");
+    field(&P::mixer_keeps, "the factor on the norm before attention",
+          "'full_attn_alpha_factor', 'linear_attn_alpha_factor'; 0: none");
+    field(&P::mlp_keeps, "the factor on the norm before the MLP", "'mlp_alpha_factor'; 0: none");
+    field(&P::joins_aside, "whether experts of the layer before join", "the family");
+    field(&P::weighs_stream, "whether the stream has weights", "tensors");
+    field(&P::shared, "the shared block", "");
+  }
 };
-static_assert(kAllFieldsAreListed<LayerPlan>);
 
 struct ModelPlan {
   std::string architecture;  // the family: "llama", "qwen3", …
@@ -164,34 +163,34 @@ struct ModelPlan {
 template <>
 struct PlanFields<ModelPlan> {
   using P = ModelPlan;
-  static constexpr std::tuple kAll{
-      PlanField{&P::architecture, "the family", "'model_type'", Compared::apart},
-      PlanField{&P::text_part_of, "the whole", "'model_type'", Compared::apart},
-      PlanField{&P::hidden, "the width of the stream", "'hidden_size'"},
-      PlanField{&P::vocabulary, "the number of tokens", "'vocab_size'"},
-      PlanField{&P::context_tokens, "the context", "'max_position_embeddings'"},
-      // What an opened checkpoint holds decides.
-      PlanField{&P::tied_embeddings, "whether the head is the embedding", "'tie_word_embeddings'",
-                Compared::apart},
-      PlanField{&P::embedding_scale, "the factor on embeddings", "'embedding_multiplier'"},
-      PlanField{&P::learned_positions, "whether positions are learned", "a tensor"},
-      PlanField{&P::embedding_norm, "the norm of embeddings", ""},
-      PlanField{&P::layer_input_tokens, "the tokens with per-layer embeddings",
-                "'vocab_size_per_layer_input'"},
-      PlanField{&P::ropes, "the number of rotary settings", "'rope_parameters'"},
-      PlanField{&P::layers, "the number of layers", "'num_hidden_layers'"},
-      PlanField{&P::sinks, "the sinks of scores", "tensors", Compared::apart},
-      PlanField{&P::final_norm, "the last norm", ""},
-      PlanField{&P::head_bias, "the bias of logits", "a tensor"},
-      PlanField{&P::logit_scale, "the factor on logits", "'logits_scaling', 'logit_scale'"},
-      PlanField{&P::logit_soft_cap, "the cap of logits", "'final_logit_softcapping'; 0: none"},
-      // A tokenizer's files have their own say in these.
-      PlanField{&P::bos, "the first token", "'bos_token_id'", Compared::apart},
-      PlanField{&P::eos, "the last tokens", "'eos_token_id'", Compared::apart},
-      PlanField{&P::mask_token, "the token that stands for others", "'mask_token_id'"},
-      PlanField{&P::ignored_keys, "keys that change nothing", "of any name", Compared::apart}};
+  static constexpr void list(auto field) {
+    field(&P::architecture, "the family", "'model_type'", Compared::apart);
+    field(&P::text_part_of, "the whole", "'model_type'", Compared::apart);
+    field(&P::hidden, "the width of the stream", "'hidden_size'");
+    field(&P::vocabulary, "the number of tokens", "'vocab_size'");
+    field(&P::context_tokens, "the context", "'max_position_embeddings'");
+    // What an opened checkpoint holds decides.
+    field(&P::tied_embeddings, "whether the head is the embedding", "'tie_word_embeddings'",
+          Compared::apart);
+    field(&P::embedding_scale, "the factor on embeddings", "'embedding_multiplier'");
+    field(&P::learned_positions, "whether positions are learned", "a tensor");
+    field(&P::embedding_norm, "the norm of embeddings", "");
+    field(&P::layer_input_tokens, "the tokens with per-layer embeddings",
+          "'vocab_size_per_layer_input'");
+    field(&P::ropes, "the number of rotary settings", "'rope_parameters'");
+    field(&P::layers, "the number of layers", "'num_hidden_layers'");
+    field(&P::sinks, "the sinks of scores", "tensors", Compared::apart);
+    field(&P::final_norm, "the last norm", "");
+    field(&P::head_bias, "the bias of logits", "a tensor");
+    field(&P::logit_scale, "the factor on logits", "'logits_scaling', 'logit_scale'");
+    field(&P::logit_soft_cap, "the cap of logits", "'final_logit_softcapping'; 0: none");
+    // A tokenizer's files have their own say in these.
+    field(&P::bos, "the first token", "'bos_token_id'", Compared::apart);
+    field(&P::eos, "the last tokens", "'eos_token_id'", Compared::apart);
+    field(&P::mask_token, "the token that stands for others", "'mask_token_id'");
+    field(&P::ignored_keys, "keys that change nothing", "of any name", Compared::apart);
+  }
 };
-static_assert(kAllFieldsAreListed<ModelPlan>);
 
 // The shape that crosses the boundary, with the arrays it points to. Not movable once made. Layers
 // that keep the same, windows included, form a group; those with a recurrent state form another,

@@ -24,11 +24,6 @@ TEST(PlanFields, members_of_a_struct_are_counted) {
   EXPECT_EQ(aggregate::members<RopeScaling>(), 13u);
 }
 
-template <typename T>
-concept HasFields = requires {
-  PlanFields<T>::kAll;
-};
-
 // Another value of the same kind.
 template <typename T>
 void change(T& value) {
@@ -61,7 +56,7 @@ void try_all(ModelPlan& plan, Struct& at, std::string_view what, Seen& seen) {
   const auto try_one = [&](const auto& field) {
     auto& member = at.*field.member;
     const std::string_view name = field.what.empty() ? what : field.what;
-    if constexpr (HasFields<std::remove_cvref_t<decltype(member)>>) {
+    if constexpr (HasPlanFields<std::remove_cvref_t<decltype(member)>>) {
       try_all(plan, member, name, seen);
     } else {
       const auto kept = member;
@@ -78,7 +73,7 @@ void try_all(ModelPlan& plan, Struct& at, std::string_view what, Seen& seen) {
       }
     }
   };
-  std::apply([&](const auto&... field) { (try_one(field), ...); }, PlanFields<Struct>::kAll);
+  for_each_field<Struct>(try_one);
 }
 
 ModelPlan plan_of_one_layer() {
@@ -105,7 +100,7 @@ TEST(PlanFields, each_member_that_is_not_as_usual_has_a_line) {
   size_t seen = 0;
   const auto try_one = [&](const auto& field) {
     auto& member = plan.layers[0].attention.*field.member;
-    if constexpr (!HasFields<std::remove_cvref_t<decltype(member)>>) {
+    if constexpr (!HasPlanFields<std::remove_cvref_t<decltype(member)>>) {
       const auto kept = member;
       change(member);
       const std::vector<PlanLine> lines = plan_lines(plan);
@@ -117,8 +112,7 @@ TEST(PlanFields, each_member_that_is_not_as_usual_has_a_line) {
       ++seen;
     }
   };
-  std::apply([&](const auto&... field) { (try_one(field), ...); },
-             PlanFields<SelfAttentionPlan>::kAll);
+  for_each_field<SelfAttentionPlan>(try_one);
   EXPECT_EQ(seen, aggregate::members<SelfAttentionPlan>() - 3);  // not the norms, not q's growth
 }
 
