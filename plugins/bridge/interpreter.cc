@@ -82,9 +82,11 @@ void fill(void* library, PythonApi& api) {
   find(library, "PyExc_RuntimeError", api.runtime_error);
 }
 
-// bridge.py's names. Once a process; under the lock.
+// bridge.py's names. Once a process. Not under the lock: a thread that had it and waited here for
+// another one would keep that from ending.
 PyObject* bridge_names(const PythonApi& api) {
   static PyObject* names = [&] {
+    const Locked locked(api);
     Object made(api, api.new_dict());
     api.set_item(made.get(), "__builtins__", api.builtins());
     const Object name(api, api.from_text("tenon_bridge", 12));
@@ -131,8 +133,9 @@ const PythonApi& python(std::string_view library) {
 }
 
 Plugin::Plugin(std::string_view interface, const Source& source) : api_(python(source.library)) {
+  PyObject* names = bridge_names(api_);
   const Locked locked(api_);
-  PyObject* open = api_.item(bridge_names(api_), "open_plugin");
+  PyObject* open = api_.item(names, "open_plugin");
   std::vector<Object> given;
   for (const std::string_view one :
        {interface, source.file, source.name, source.arguments, source.key}) {

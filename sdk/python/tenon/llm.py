@@ -63,6 +63,7 @@ class LLM(OpenModel):
     def __init__(self, model: Any = None, **settings: Any):
         super().__init__(model, **settings)
         self._queued: list[tuple[Question, str]] = []  # what was enqueued, and its id
+        self._queued_lock = threading.Lock()
 
     @classmethod
     def from_engine_args(cls, engine_args: Any) -> "LLM":
@@ -125,7 +126,8 @@ class LLM(OpenModel):
 
     def wait_for_completion(self, output_type: Any = None, *, use_tqdm: Any = True) -> list[RequestOutput]:
         """The outputs of all that was enqueued since the last time, in that order. output_type is vLLM's: it changes nothing."""
-        queued, self._queued = self._queued, []
+        with self._queued_lock:
+            queued, self._queued = self._queued, []
         found = self._run([question for question, _ in queued], use_tqdm)
         return [self._output(question, call, number) for (question, call), (_, number) in zip(found, queued, strict=True)]
 
@@ -275,7 +277,8 @@ class LLM(OpenModel):
                 question.call = self.submit(question)
             except BusyError:
                 pass  # it waits for its turn until somebody waits for it
-        self._queued += made
+        with self._queued_lock:
+            self._queued += made
         return [number for _, number in made]
 
     def _answers(self, questions, use_tqdm) -> list[RequestOutput]:
