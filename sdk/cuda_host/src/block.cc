@@ -4,17 +4,24 @@
 #include <bit>
 #include <boost/context/protected_fixedsize_stack.hpp>
 #include <string_view>
+#include <utility>
 
 namespace tenon::cuda {
 namespace {
 
-Block* block_now = nullptr;
+thread_local Block* block_now = nullptr;
 
 constexpr std::size_t kStackBytes = 128 * 1024;
 
 // Stacks are used again: a launch has thousands of threads, and a system call for each is slow.
 class StackPool {
  public:
+  StackPool() = default;
+  StackPool(const StackPool&) = delete;
+  StackPool& operator=(const StackPool&) = delete;
+  ~StackPool() {
+    for (auto& stack : free_) source_.deallocate(stack);
+  }
   boost::context::stack_context allocate() {
     if (free_.empty()) return source_.allocate();
     const auto stack = free_.back();
@@ -23,7 +30,7 @@ class StackPool {
   }
   void deallocate(boost::context::stack_context& stack) { free_.push_back(stack); }
   static StackPool& get() {
-    static StackPool pool;
+    static thread_local StackPool pool;
     return pool;
   }
 
@@ -63,10 +70,14 @@ Block::Block(const LaunchState& launch)
     ready_.push_back(i);
   }
   if (count_ % kWarp != 0) warps_.back().away = ~uint32_t{0} << count_ % kWarp;
+  if (launch_.together == nullptr) return;
+  launch_.together->own(epoch_, launch_.member);
+  seen_ = launch_.together->seen_before(launch_.member);
 }
 
 Block::~Block() {
   // Threads that did not end leave their kernels here.
+  block_now = this;
   threads_.clear();
   block_now = nullptr;
 }
@@ -92,20 +103,33 @@ void Block::resume(uint32_t thread) {
 }
 
 bool Block::run() {
-  block_now = this;
-  while (left_ > 0 && !stopped_) {
-    if (ready_.empty()) {
-      report_stuck();
-      break;
-    }
-    const uint64_t chosen = launch_.emulator->random() % ready_.size();
-    const uint32_t thread = ready_[chosen];
-    ready_[chosen] = ready_.back();
-    ready_.pop_back();
-    resume(thread);
+  while (!is_done()) {
+    if (!advance()) report_stuck();
   }
-  if (!stopped_) report_no_wait();
   return !stopped_;
+}
+
+bool Block::advance() {
+  block_now = this;
+  wake_spinning();
+  if (ready_.empty()) return false;
+  const uint64_t chosen = launch_.emulator->random() % ready_.size();
+  const uint32_t thread = ready_[chosen];
+  ready_[chosen] = ready_.back();
+  ready_.pop_back();
+  resume(thread);
+  if (left_ == 0 && !stopped_) report_no_wait();
+  return true;
+}
+
+// Flags are looked at again once any was stored.
+void Block::wake_spinning() {
+  const uint64_t stored = flags_stored();
+  std::erase_if(spinning_, [&](uint32_t thread) {
+    if (threads_[thread].looked == stored) return false;
+    ready_.push_back(thread);
+    return true;
+  });
 }
 
 // A thread returned from the kernel.
@@ -169,6 +193,10 @@ void Block::barrier(Line line) {
   if (++at_barrier_ < count_) return suspend("__syncthreads", line);
   at_barrier_ = 0;
   epoch_ = ++*launch_.epoch;
+  if (launch_.together != nullptr) launch_.together->own(epoch_, launch_.member);
+  for (Thread& thread : threads_) {
+    if (!thread.acquired.empty()) seen_.join(std::exchange(thread.acquired, {}));
+  }
   ++counts().barriers;
   for (uint32_t i = 0; i < count_; ++i) {
     if (i != running_) wake(i);
@@ -267,7 +295,7 @@ void Block::report_stuck() {
     add_finding(at_barrier_ > 0 ? FindingKind::divergent_barrier : FindingKind::stuck,
                 at_barrier_ > 0 ? barrier_line_ : thread.waits_at,
                 std::string("every thread waits, this one in ") + thread.waits +
-                    "; let all threads that a wait is for come to it",
+                    "; let all threads, and devices, that a wait is for come to it",
                 i);
     return;
   }

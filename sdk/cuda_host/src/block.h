@@ -4,11 +4,13 @@
 // Order between threads: __syncthreads begins a new epoch, and what was touched in an earlier one
 // is in order. Within an epoch each lane knows, of every lane of its warp, up to which of the
 // warp's barriers it has seen what that lane did (a vector clock); lanes of a barrier's mask join
-// what they know.
+// what they know. Blocks of launches that meet know of each other what was released and acquired
+// (together.h).
 #pragma once
 
 #include <tenon/cuda/emulator.h>
 
+#include <atomic>
 #include <boost/context/fiber.hpp>
 #include <cstdint>
 #include <deque>
@@ -18,6 +20,7 @@
 #include <vector>
 
 #include "sdk/cuda_host/src/region.h"
+#include "sdk/cuda_host/src/together.h"
 
 namespace tenon::cuda {
 
@@ -30,9 +33,11 @@ struct LaunchState {
   const std::function<void()>* thread = nullptr;
   Emulator* emulator = nullptr;
   uint32_t first_epoch = 0;  // of the launch
-  uint32_t* epoch = nullptr;
+  std::atomic<uint32_t>* epoch = nullptr;
   std::vector<std::unique_ptr<Region>>* shared = nullptr;  // by their order in the arena
   std::vector<Finding>* findings = nullptr;
+  Together* together = nullptr;  // null: no other device's launch runs at the same time
+  uint32_t member = 0;           // of `together`
 };
 
 class Block {
@@ -44,6 +49,13 @@ class Block {
   ~Block();
   // False when something was found.
   bool run();
+  // The same step by step: one of its threads goes on, or none can.
+  bool advance();
+  bool is_done() const { return left_ == 0 || stopped_; }
+  bool has_failed() const { return stopped_; }
+  void report_stuck();
+  // Of all that its threads saw of other blocks.
+  const SeenBlocks& seen() const { return seen_; }
   // The one that runs; null outside of kernels.
   static Block* current();
 
@@ -57,6 +69,9 @@ class Block {
                   Line line);
   void commit_async();
   void wait_async(uint32_t groups_left);
+
+  void store_release(Region* region, int64_t offset, uint32_t value, Line line);
+  void wait_acquire(Region* region, int64_t offset, uint32_t value, Line line);
 
   void wait_for_earlier(Line line);
   void barrier(Line line);
@@ -85,6 +100,8 @@ class Block {
     const char* waits = nullptr;  // for what
     Line waits_at;
     uint32_t stamp = 0;
+    uint64_t looked = 0;                   // at flags, when so many had been stored
+    SeenBlocks acquired;                   // since the last __syncthreads
     std::vector<Copy> open;                // cp.async that no group has yet
     std::deque<std::vector<Copy>> groups;  // that were not waited for
   };
@@ -107,8 +124,9 @@ class Block {
   void finish();
   void suspend(const char* what, Line line);
   void wake(uint32_t thread);
-  void report_stuck();
   void report_no_wait();
+  void wake_spinning();
+  bool knows(uint32_t owner, uint32_t epoch) const;
   void check_lanes(const char* what, uint32_t mask, Line line, const Meeting* joined);
   [[noreturn]] void fail_apart(const char* what, uint32_t mask, uint32_t lane, Line line);
   void add_finding(FindingKind kind, Line line, const std::string& text, uint32_t thread);
@@ -130,6 +148,8 @@ class Block {
   std::vector<Thread> threads_;
   std::vector<Warp> warps_;
   std::vector<uint32_t> ready_;
+  std::vector<uint32_t> spinning_;  // look at a flag that was not as they want it
+  SeenBlocks seen_;
   uint32_t running_ = 0;
   uint32_t left_;
   uint32_t at_barrier_ = 0;

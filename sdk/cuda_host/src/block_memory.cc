@@ -17,9 +17,64 @@ std::string in_quotes(const std::string& name) {
 // Whether a record is of an epoch that is over, and then whether it is in order with what this
 // block does now: of this block it is, of another one only where its launch is over.
 bool Block::earlier(uint32_t epoch, bool shared, bool& ordered) const {
+  if (launch_.together != nullptr && epoch >= launch_.first_epoch) {
+    const uint32_t owner = launch_.together->owner(epoch);
+    if (owner != launch_.member) {
+      ordered = knows(owner, epoch);
+      return true;
+    }
+  }
   if (epoch >= epoch_) return false;
   ordered = shared || epoch >= first_epoch_ || epoch < launch_.first_epoch;
   return true;
+}
+
+bool Block::knows(uint32_t owner, uint32_t epoch) const {
+  return epoch < seen_.of(owner) || epoch < threads_[running_].acquired.of(owner);
+}
+
+// Both sides look at the flag alone, which no rule for races holds for.
+void Block::store_release(Region* region, int64_t offset, uint32_t value, Line line) {
+  check_range(region, offset, sizeof(value), line, "writes");
+  if (!threads_[running_].in_order) {
+    fail(FindingKind::too_early, line, "releases a flag before wait_for_earlier; wait first");
+  }
+  std::memcpy(region->base + offset, &value, sizeof(value));
+  std::fill_n(region->states.begin() + offset, sizeof(value), ByteState::written);
+  counts().written_bytes += sizeof(value);
+  ++flags_stored();
+  if (launch_.together == nullptr) return;
+  SeenBlocks shown = seen_;
+  shown.join(threads_[running_].acquired);
+  shown.add(launch_.member, epoch_);
+  launch_.together->release(region, offset, std::move(shown));
+}
+
+void Block::wait_acquire(Region* region, int64_t offset, uint32_t value, Line line) {
+  check_range(region, offset, sizeof(value), line, "reads");
+  if (!threads_[running_].in_order) {
+    fail(FindingKind::too_early, line, "looks at a flag before wait_for_earlier; wait first");
+  }
+  const uint32_t self = running_;
+  for (;;) {
+    uint32_t now = 0;
+    std::memcpy(&now, region->base + offset, sizeof(now));
+    if (region->states[static_cast<uint64_t>(offset)] != ByteState::written) {
+      fail(FindingKind::not_written, line,
+           "waits for a flag in " + in_quotes(region->name) +
+               " that nobody wrote; let the host write it first");
+    }
+    if (now == value) break;
+    threads_[self].looked = flags_stored();
+    threads_[self].waits = "wait_acquire";
+    threads_[self].waits_at = line;
+    spinning_.push_back(self);
+    threads_[self].caller = std::move(threads_[self].caller).resume();
+    threads_[self].waits = nullptr;
+  }
+  counts().read_bytes += sizeof(value);
+  if (launch_.together == nullptr) return;
+  threads_[self].acquired.join(launch_.together->released(region, offset));
 }
 
 bool Block::in_order(const LastWrite& before) const {
@@ -63,7 +118,11 @@ void Block::fail_race(const Region& region, uint64_t byte, Line line, const char
   const uint32_t epoch = with_write ? cell.written.epoch : cell.read.epoch;
   const uint32_t other = with_write ? cell.written.line : cell.read.line;
   const uint32_t warp = with_write ? cell.written.thread / kWarp : cell.read.warp;
-  const char* way = epoch < first_epoch_ ? "another block of the launch; blocks have no order"
+  const bool meets = launch_.together != nullptr && epoch >= launch_.first_epoch &&
+                     launch_.together->owner(epoch) != launch_.member;
+  const char* way = meets ? "a block that runs at the same time; release a flag after it and "
+                            "acquire it before this"
+                    : epoch < first_epoch_ ? "another block of the launch; blocks have no order"
                     : warp == running_ / kWarp
                         ? "another lane of the warp; put a __syncwarp between"
                         : "another thread; put a __syncthreads between";

@@ -1,18 +1,21 @@
 #include <tenon/cuda/emulator.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <utility>
 
 #include "sdk/cuda_host/src/block.h"
 #include "sdk/cuda_host/src/region.h"
+#include "sdk/cuda_host/src/together.h"
 
 namespace tenon::cuda {
 namespace {
 
-Emulator* emulator_now = nullptr;
-// Never falls, so that records of an emulator that is gone mean nothing to the next one either.
-uint32_t epoch_now = 0;
+thread_local Emulator* emulator_now = nullptr;
+// Never falls, so that records of an emulator that is gone mean nothing to the next one either, nor
+// those of one that another thread of the host uses.
+std::atomic<uint32_t> epoch_now = 0;
 
 constexpr uint32_t kMaxThreads = 1024;
 constexpr uint32_t kMaxSharedBytes = shared_limit();
@@ -81,6 +84,10 @@ Emulator::~Emulator() {
   emulator_now = before_;
 }
 
+void Emulator::use() {
+  emulator_now = this;
+}
+
 Emulator* Emulator::current() {
   return emulator_now;
 }
@@ -111,7 +118,20 @@ void Emulator::free(void* at) {
 
 Region* Emulator::find(const void* at, int64_t& offset) {
   Region* region = nullptr;
-  return range(at, 0, &region, offset) ? region : nullptr;
+  if (range(at, 0, &region, offset)) return region;
+  for (Region* reached : reached_) {
+    offset = static_cast<const std::byte*>(at) - reached->base;
+    if (offset >= 0 && static_cast<uint64_t>(offset) < reached->bytes) return reached;
+  }
+  return nullptr;
+}
+
+bool Emulator::reach(const Emulator& other, const void* at) {
+  Region* region = nullptr;
+  int64_t offset = 0;
+  if (!other.range(at, 0, &region, offset)) return false;
+  reached_.push_back(region);
+  return true;
 }
 
 bool Emulator::range(const void* at, uint64_t bytes, Region** region, int64_t& offset) const {
@@ -144,9 +164,13 @@ bool Emulator::copy_out(void* to, const void* from, uint64_t bytes) const {
 }
 
 bool Emulator::copy_inside(void* to, const void* from, uint64_t bytes) {
+  return copy_from(to, *this, from, bytes);
+}
+
+bool Emulator::copy_from(void* to, const Emulator& other, const void* from, uint64_t bytes) {
   Region *target = nullptr, *source = nullptr;
   int64_t at = 0, of = 0;
-  if (!range(to, bytes, &target, at) || !range(from, bytes, &source, of)) return false;
+  if (!range(to, bytes, &target, at) || !other.range(from, bytes, &source, of)) return false;
   std::memmove(to, from, bytes);
   const std::vector<ByteState> states(source->states.begin() + of,
                                       source->states.begin() + of + static_cast<int64_t>(bytes));
@@ -187,6 +211,7 @@ int Emulator::run(const LaunchConfig& config, const void* kernel,
                              std::to_string(kMaxSharedBytes) + " bytes"});
     return 1;
   }
+  if (config.meets && meeting_ && running_) return meeting_({this, config, thread});
   launch_counts_ = {};
   if (recording_) {
     for (const auto& [base, region] : regions_) region->touched.clear();
@@ -206,7 +231,8 @@ int Emulator::run_blocks(const LaunchConfig& config, const std::function<void()>
   blockDim = config.block;
   gridDim = config.grid;
   std::vector<std::unique_ptr<Region>> shared;
-  const LaunchState launch{&config, &thread, this, epoch_now + 1, &epoch_now, &shared, &findings_};
+  const LaunchState launch{&config,    &thread, this, epoch_now + 1, &epoch_now, &shared,
+                           &findings_, nullptr, 0};
   std::vector<uint64_t> order(blocks);
   for (uint64_t i = 0; i < blocks; ++i) order[i] = i;
   for (uint64_t i = blocks; i > 1; --i) std::swap(order[i - 1], order[random() % i]);
@@ -219,6 +245,10 @@ int Emulator::run_blocks(const LaunchConfig& config, const std::function<void()>
     if (!Block(launch).run()) return 1;
   }
   return 0;
+}
+
+bool Emulator::run_together(const std::vector<std::vector<MeetingLaunch>>& devices) {
+  return Together(devices, epoch_now).run();
 }
 
 namespace host {

@@ -146,6 +146,14 @@ void update(Region* region, int64_t offset, void* value, uint32_t bytes,
   change(region->base + offset);
 }
 
+void store_release(Region* region, int64_t offset, uint32_t value, Line line) {
+  block().store_release(region, offset, value, line);
+}
+
+void wait_acquire(Region* region, int64_t offset, uint32_t value, Line line) {
+  block().wait_acquire(region, offset, value, line);
+}
+
 Region* take_shared(uint32_t& used, uint64_t bytes, Line line) {
   return block().take_shared(used, bytes, line);
 }

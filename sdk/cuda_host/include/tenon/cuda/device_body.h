@@ -97,6 +97,16 @@ TENON_DEVICE T atomic_max(View<T> to, T value) {
   return atomicMax(to.at, value);
 }
 
+TENON_DEVICE void store_release(Global<uint32_t> to, uint32_t value) {
+  asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(to.at), "r"(value) : "memory");
+}
+TENON_DEVICE void wait_acquire(Global<const uint32_t> flag, uint32_t value) {
+  uint32_t now;
+  do {
+    asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(now) : "l"(flag.at) : "memory");
+  } while (now != value);
+}
+
 TENON_DEVICE uint32_t shared_address(const void* at) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(at));
 }

@@ -20,7 +20,8 @@
 //
 // Registers are poisoned where kernels are compiled with -ftrivial-auto-var-init=pattern.
 //
-// Threads: one emulator at a time, used by one thread at a time.
+// Threads: one emulator at a time on a thread, which alone uses it. Several threads have several,
+// as if each had a device of its own.
 #pragma once
 
 #include <tenon/cuda/machine.h>
@@ -39,6 +40,7 @@ namespace tenon::cuda {
 
 struct Region;
 class Block;
+class Emulator;
 
 enum class FindingKind : uint8_t {
   out_of_bounds,
@@ -102,6 +104,13 @@ struct LaunchRecord {
   Counts counts;
 };
 
+// A launch of a kernel that waits for kernels of other devices (LaunchConfig::meets).
+struct MeetingLaunch {
+  Emulator* device = nullptr;
+  LaunchConfig config;
+  std::function<void()> thread;
+};
+
 enum class Content : uint8_t { variable, constant };
 
 // A queue that is late: work that was put on it runs when somebody waits.
@@ -138,6 +147,8 @@ class Emulator {
   bool copy_in(void* to, const void* from, uint64_t bytes, Content content = Content::variable);
   bool copy_out(void* to, const void* from, uint64_t bytes) const;
   bool copy_inside(void* to, const void* from, uint64_t bytes);
+  // From another machine, whose kernels do not run meanwhile.
+  bool copy_from(void* to, const Emulator& other, const void* from, uint64_t bytes);
   // Whether the range is part of one allocation, and all of it was written: what doubles of
   // libraries ask that read arrays in place of kernels.
   bool written(const void* at, uint64_t bytes) const;
@@ -158,6 +169,21 @@ class Emulator {
   // Records summed up by the name of their launch.
   std::map<std::string, Counts> recorded_counts() const;
 
+  // Kernels of this machine reach the other one's array that has `at`, as long as that is there.
+  // False where it has none.
+  bool reach(const Emulator& other, const void* at);
+  // Becomes the machine of this thread again, where others were made since.
+  void use();
+  // Who gets launches that meet those of other devices, in place of running them; without anyone
+  // they run alone.
+  using Meeting = std::function<int(MeetingLaunch launch)>;
+  void on_meeting(Meeting meeting) { meeting_ = std::move(meeting); }
+  // Runs launches of several devices, [devices][launches]: a device's one after the other, those of
+  // different devices at the same time, block by block in any order. What a kernel writes, others
+  // see in order where a flag was released after a __syncthreads and acquired; else it is a race.
+  // False: something was found, which is a finding of its device.
+  static bool run_together(const std::vector<std::vector<MeetingLaunch>>& devices);
+
   static Emulator* current();
   // For the machine's own parts.
   Region* find(const void* at, int64_t& offset);
@@ -168,6 +194,7 @@ class Emulator {
   void touch(Region& region, int64_t offset, uint32_t bytes, Touch how);
 
  private:
+  friend class Together;
   int run_blocks(const LaunchConfig& config, const std::function<void()>& thread);
   bool range(const void* at, uint64_t bytes, Region** region, int64_t& offset) const;
 
@@ -178,6 +205,8 @@ class Emulator {
   bool recording_ = false;
   bool running_ = true;
   std::vector<LaunchRecord> records_;
+  Meeting meeting_;
+  std::vector<Region*> reached_;  // of other machines
   uint64_t state_;
   uint64_t memory_limit_ = ~uint64_t{0};
   uint64_t allocated_ = 0;

@@ -19,12 +19,12 @@
 
 namespace tenon::cuda {
 
-// CUDA's own names, of the thread that runs.
+// CUDA's own names, of the kernel's thread that runs on this thread of the host.
 // NOLINTBEGIN(readability-identifier-naming)
-inline Extent threadIdx;
-inline Extent blockIdx;
-inline Extent blockDim;
-inline Extent gridDim;
+constinit inline thread_local Extent threadIdx;
+constinit inline thread_local Extent blockIdx;
+constinit inline thread_local Extent blockDim;
+constinit inline thread_local Extent gridDim;
 // NOLINTEND(readability-identifier-naming)
 
 // Where an operation stands in a source. As a default argument `At::current()` is its caller's
@@ -58,6 +58,9 @@ void copy_async(Region* to, int64_t to_offset, Region* from, int64_t from_offset
                 Line line);
 void commit_async();
 void wait_async(uint32_t groups_left, Line line);
+
+void store_release(Region* region, int64_t offset, uint32_t value, Line line);
+void wait_acquire(Region* region, int64_t offset, uint32_t value, Line line);
 
 void wait_for_earlier(Line line);
 void block_barrier(Line line);
@@ -219,6 +222,14 @@ T atomic_max(const Watched<T>& to, std::type_identity_t<T> value, At at = At::cu
       },
       at);
   return old;
+}
+
+inline void store_release(const Global<uint32_t>& to, uint32_t value, At at = At::current()) {
+  host::store_release(to.region, to.offset, value, at);
+}
+inline void wait_acquire(const Global<const uint32_t>& flag, uint32_t value,
+                         At at = At::current()) {
+  host::wait_acquire(flag.region, flag.offset, value, at);
 }
 
 template <typename T, typename U>

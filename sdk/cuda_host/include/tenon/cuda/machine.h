@@ -16,6 +16,10 @@
 //                              as CUDA has them. The emulator wants every lane that a mask names
 //                              to come to the same operation, and none to have returned
 //   atomic_add, atomic_max     on an element
+//   store_release(flag, value), wait_acquire(flag, value)
+//                              between devices: who waits until a flag is `value` sees what came
+//                              before the store, of other threads of the block what a barrier
+//                              before it shows. A value that passes unseen is waited for forever
 //   copy_async_16(to, from, n) cp.async of 16 bytes to shared memory; the last 16 - n become zero.
 //   copy_async_16_by_l1        the same for what many threads of a multiprocessor copy: its first
 //                              cache keeps it
@@ -85,6 +89,7 @@ struct LaunchConfig {
   int shared_percent = 0;     // of the memory that is both that and the first cache, for devices
                               // that overlap kernels; 0: as the device chooses
   bool overlaps = false;      // begins before kernels in front are done: wait_for_earlier()
+  bool meets = false;         // runs at the same time as kernels of other devices that it waits for
   void* stream = nullptr;     // a cudaStream_t; the emulator has one queue, which is never late
 };
 
