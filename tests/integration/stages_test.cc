@@ -61,6 +61,7 @@ struct StageRun {
 };
 
 void follow(Collective& ranks, Executor& executor) {
+  StepFollower steps(executor);
   for (;;) {
     const auto bytes = ranks.receive();
     if (!bytes.ok()) return;
@@ -68,7 +69,7 @@ void follow(Collective& ranks, Executor& executor) {
     const auto kind = message.number<RankMessage>();
     message.number<uint64_t>();
     if (kind == RankMessage::close) return;
-    EXPECT_TRUE(follow_message(kind, message, executor).ok());
+    EXPECT_TRUE(steps.follow(kind, message).ok());
   }
 }
 

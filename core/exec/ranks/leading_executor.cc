@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/exec/ranks/executor_around.h"
+#include "core/exec/ranks/model_cut.h"
 #include "core/exec/ranks/step_message.h"
 
 namespace tenon {
@@ -35,6 +36,12 @@ class LeadingExecutor final : public ExecutorAround {
     return inner().apply(moves);
   }
 
+  // Rank 0 alone samples.
+  std::optional<uint64_t> device_bytes() const override { return inner().device_bytes(); }
+  bool draws_rows() const override { return inner().draws_rows(); }
+  void draw(std::span<const RowDraw> draws) override { inner().draw(draws); }
+  void stage(const BatchView& batch) override { inner().stage(batch); }
+
   Status launch(const BatchView& batch) override {
     const std::lock_guard lock(one_at_a_time());
     MessageWriter message = begin(RankMessage::step);
@@ -62,14 +69,23 @@ std::unique_ptr<Executor> make_leading_executor(std::unique_ptr<Executor> inner,
   return std::make_unique<LeadingExecutor>(std::move(inner), ranks, pipeline);
 }
 
-Status follow_message(RankMessage kind, MessageReader& message, Executor& executor) {
+StepFollower::StepFollower(Executor& executor) : executor_(executor) {
+  const auto* host = dynamic_cast<const RankHost*>(&executor);
+  runs_behind_ = host != nullptr && host->runs_behind();
+}
+
+Status StepFollower::follow(RankMessage kind, MessageReader& message) {
   const Status damaged = internal("a message of rank 0 is damaged");
   if (kind == RankMessage::moves) {
     const std::vector<KvMove> moves = read_moves(message);
-    return message.is_whole() ? executor.apply(moves) : copy(damaged);
+    return message.is_whole() ? executor_.apply(moves) : copy(damaged);
   }
   const ReceivedStep step(message);
-  return message.is_whole() ? executor.launch(step.batch()) : copy(damaged);
+  if (!message.is_whole()) return copy(damaged);
+  TENON_RETURN_IF_ERROR(executor_.launch(step.batch()));
+  if (!runs_behind_) return {};
+  const std::optional<uint64_t> before = std::exchange(in_flight_, step.batch().step_id);
+  return before ? executor_.collect(*before).take_status() : Status();
 }
 
 }  // namespace tenon

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 
 #include "core/exec/executor.h"
 #include "core/parallel/collective.h"
@@ -25,9 +26,20 @@ enum class RankMessage : uint8_t {
 std::unique_ptr<Executor> make_leading_executor(std::unique_ptr<Executor> inner, Collective& ranks,
                                                 uint64_t pipeline);
 
-// Of another rank: does what a message of kind `step` or `moves` says, its kind and number read.
-// Error: what the executor says, or a message that is damaged.
+// Of another rank: `follow` does what a message of kind `step` or `moves` says, its kind and number
+// read. Error: what the executor says, or a message that is damaged.
 class MessageReader;
-Status follow_message(RankMessage kind, MessageReader& message, Executor& executor);
+class StepFollower {
+ public:
+  explicit StepFollower(Executor& executor);
+  Status follow(RankMessage kind, MessageReader& message);
+
+ private:
+  Executor& executor_;
+  bool runs_behind_;
+  // Of an executor that runs behind: the step that was launched last. It is collected once the next
+  // one is launched, so that the device does not wait for this rank's host.
+  std::optional<uint64_t> in_flight_;
+};
 
 }  // namespace tenon

@@ -93,6 +93,11 @@ class RankHost {
   // Of a stage of a pipeline, [rows, hidden] in f32: what enters its first layer is written there
   // before a step, and what its last layer made is read there after it.
   virtual float* stage_rows() = 0;
+  // Called at all ranks once all of them have loaded: what meets others beside the Collective meets
+  // here. Errors: what keeps this rank from it; the run cannot go on.
+  virtual Status meet() { return {}; }
+  // Whether a step goes on after `launch`, so that someone has to collect it.
+  virtual bool runs_behind() const { return false; }
 
  protected:
   ~RankHost() = default;

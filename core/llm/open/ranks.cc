@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <utility>
 
 #include "core/base/log.h"
@@ -90,7 +91,13 @@ Status dismiss_ranks(Collective& ranks) {
 Status follow_ranks(Collective& ranks) {
   set_ranks_of_program(&ranks);
   SharedWeights weights;
-  std::map<uint64_t, OpenedPipeline> pipelines;
+  struct Followed {
+    explicit Followed(OpenedPipeline opened)
+        : pipeline(std::move(opened)), steps(*pipeline.pipeline->executor) {}
+    OpenedPipeline pipeline;
+    StepFollower steps;
+  };
+  std::map<uint64_t, std::unique_ptr<Followed>> pipelines;
   for (;;) {
     TENON_ASSIGN_OR_RETURN(const std::vector<std::byte> bytes, ranks.receive());
     MessageReader message(bytes);
@@ -103,13 +110,15 @@ Status follow_ranks(Collective& ranks) {
     }
     if (kind == RankMessage::open) {
       auto opened = open_to_follow(read_open(message), weights);
-      if (opened.ok()) pipelines[ranks.pipelines()] = *std::move(opened);
+      if (opened.ok()) {
+        pipelines[ranks.pipelines()] = std::make_unique<Followed>(*std::move(opened));
+      }
       continue;
     }
     const auto found = pipelines.find(number);
     if (found == pipelines.end()) return internal("rank 0 speaks of a pipeline that is not open");
     // Rank 0 hears of it by the marks of an exchange, or has the same error itself.
-    const Status done = follow_message(kind, message, *found->second.pipeline->executor);
+    const Status done = found->second->steps.follow(kind, message);
     if (!done.ok()) log(LogLevel::error, "ranks", message_of(done));
   }
 }
