@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <initializer_list>
 
+#include "core/exec/cuda/kernels/launch_ranks.h"
 #include "core/exec/cuda/kernels/launch_recurrence.h"
 #include "core/exec/cuda/kernels/launches.h"
 
@@ -209,15 +210,37 @@ bool caches(CacheType type) {
   return taken;
 }
 
+bool gathers(Input type) {
+  PlaceColumnsCall place = {};
+  place.type = type;
+  place.rows = 1;
+  place.stride = place.to_stride = kWidth;
+  place.columns.ranks = 2;
+  place.columns.starts[1] = kWidth / 2;
+  place.columns.starts[2] = kWidth;
+  PeerGatherCall peers = {};
+  peers.place = place;
+  peers.boxes.slot_bytes = kWidth * sizeof(float);
+  return launch_place_columns(nullptr, place) == 0 && launch_peer_gather(nullptr, peers) == 0;
+}
+
+bool places_tokens() {
+  PlaceTokensCall place = {};
+  place.rows = 1;
+  place.width = kWidth;
+  place.tokens_of.ranks = 2;
+  return launch_place_tokens(nullptr, place) == 0;
+}
+
 }  // namespace
 
 bool launch_every_kernel() {
   bool taken = products_of_many_rows() && products_with_experts(1) && products_with_experts(64) &&
-               routes() && recurrences() && draws();
+               routes() && recurrences() && draws() && places_tokens();
   for (const uint32_t rows : {1, 4, 16, 32, 64}) {
     for (const int columns : {kWidth, 128 * kWidth}) taken &= products(rows, columns);
   }
-  for (const Input type : kTypes) taken &= rows_of(type);
+  for (const Input type : kTypes) taken &= rows_of(type) && gathers(type);
   for (const Codes& codes : kCodes) taken &= embeds(Input::bf16, quantised(codes));
   for (const CacheType type : kCacheTypes) taken &= caches(type);
   return taken;

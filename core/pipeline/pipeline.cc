@@ -73,7 +73,10 @@ Status cut_models(const PipelineRequest& request, OpenedModels& pipeline) {
     const auto cut = [&](Model& model, uint32_t rank) {
       return cut_for_rank(request, model, rank);
     };
-    TENON_ASSIGN_OR_RETURN(pipeline.rank_parts, parts_of_ranks(*pipeline.model, ranks, cut));
+    const RankMemory memory =
+        request.config.executor.value == "cuda" ? RankMemory::device : RankMemory::host;
+    TENON_ASSIGN_OR_RETURN(pipeline.rank_parts,
+                           parts_of_ranks(*pipeline.model, ranks, memory, cut));
   }
   const uint32_t rank = request.ranks != nullptr ? request.ranks->rank() : 0;
   TENON_ASSIGN_OR_RETURN(pipeline.cut, cut_for_rank(request, *pipeline.model, rank));

@@ -51,7 +51,28 @@ std::vector<const Weight*> expert_matrices(const LayerWeights& layer) {
   return of_experts;
 }
 
-double bytes_of_rank(const Model& model, const ModelCut& cut) {
+// What several devices have some columns of each (exec/cuda/weights).
+bool is_cut_over_devices(const LayerPlan& plan, const LayerWeights& layer, const Weight* weight,
+                         const std::vector<const Weight*>& of_experts) {
+  constexpr Weight LayerWeights::*kCut[] = {&LayerWeights::output,      &LayerWeights::gate,
+                                            &LayerWeights::up,          &LayerWeights::down,
+                                            &LayerWeights::shared_gate, &LayerWeights::shared_up,
+                                            &LayerWeights::shared_down, &LayerWeights::ssm_out};
+  if (plan.shared) return false;
+  return is_one_of(layer, weight, kCut) || std::ranges::binary_search(of_experts, weight);
+}
+
+// What products read on a device: f32 where all of the model is.
+double device_element_share(const Model& model) {
+  for (const LayerWeights& layer : model.layers) {
+    for (const Weight* weight : layer.matrices()) {
+      if (weight->n_out > 0 && weight->format != "f32") return 0.5;
+    }
+  }
+  return 1.0;
+}
+
+double bytes_of_rank(const Model& model, const ModelCut& cut, RankMemory memory) {
   const auto share = [&](const Weight& weight) {
     if (weight.n_out == 0) return 0.0;
     const ColumnStarts starts = cut_columns(weight.n_out, 16, cut.ranks);
@@ -62,9 +83,20 @@ double bytes_of_rank(const Model& model, const ModelCut& cut) {
   double bytes = !has_head            ? 0.0
                  : cut.stages.empty() ? share(model.head)
                                       : bytes_of_weight(model.head);
+  const bool on_device = memory == RankMemory::device;
+  if (on_device && !model.plan.tied_embeddings) bytes += share(model.embedding);
   for (uint32_t index = 0; index < model.layers.size(); ++index) {
     if (!cut.range.contains(index)) continue;
     const LayerWeights& layer = model.layers[index];
+    if (on_device) {
+      const std::vector<const Weight*> of_experts = expert_matrices(layer);
+      for (const Weight* weight : layer.matrices()) {
+        const bool is_cut =
+            is_cut_over_devices(model.plan.layers[index], layer, weight, of_experts);
+        bytes += is_cut ? share(*weight) : bytes_of_weight(*weight);
+      }
+      continue;
+    }
     const bool shares = !cut.layers.empty() && !cut.layers[index].experts.empty();
     std::vector<const Weight*> of_experts;
     if (shares) of_experts = expert_matrices(layer);
@@ -115,11 +147,30 @@ uint64_t exchanged_by_layer(const Model& model, const ModelCut& cut, uint32_t in
   return elements;
 }
 
-RankPart part_of(const Model& model, ModelCut cut) {
+// The same of devices, in numbers of f32: what products read next goes as they read it.
+uint64_t exchanged_by_device_layer(const Model& model, const ModelCut& cut, uint32_t index) {
+  const LayerPlan& plan = model.plan.layers[index];
+  const LayerWeights& layer = model.layers[index];
+  uint64_t inputs = cut.by_heads(index) ? cut.layers[index].attended.back() : 0;
+  uint64_t results = layer.ssm_out.n_out;
+  if (!plan.shared) {
+    inputs += layer.up.n_out + layer.shared_up.n_out;
+    results += uint64_t{layer.output.n_out} + layer.down.n_out;
+  }
+  if (plan.experts) {
+    inputs += uint64_t{plan.experts.chosen} * plan.experts.width;
+    results += model.plan.hidden;  // once they are added up
+  }
+  return results + static_cast<uint64_t>(static_cast<double>(inputs) * device_element_share(model));
+}
+
+RankPart part_of(const Model& model, ModelCut cut, RankMemory memory) {
   RankPart part{.cut = std::move(cut), .plan = model.plan};
-  part.weight_bytes = static_cast<uint64_t>(bytes_of_rank(model, part.cut));
+  part.weight_bytes = static_cast<uint64_t>(bytes_of_rank(model, part.cut, memory));
   for (uint32_t index = 0; index < part.cut.layers.size(); ++index) {
-    const uint64_t own = exchanged_by_layer(model, part.cut, index);
+    const uint64_t own = memory == RankMemory::device
+                             ? exchanged_by_device_layer(model, part.cut, index)
+                             : exchanged_by_layer(model, part.cut, index);
     part.all_elements += own;
     part.most_elements = std::max(part.most_elements, own);
   }
@@ -130,14 +181,14 @@ RankPart part_of(const Model& model, ModelCut cut) {
 }  // namespace
 
 Result<std::vector<RankPart>> parts_of_ranks(
-    Model& model, uint32_t ranks,
+    Model& model, uint32_t ranks, RankMemory memory,
     const std::function<Result<ModelCut>(Model& model, uint32_t rank)>& cut) {
   const ModelPlan plan = model.plan;
   const std::vector<LayerWeights> layers = model.layers;
   std::vector<RankPart> parts;
   for (uint32_t rank = 0; rank < ranks; ++rank) {
     TENON_ASSIGN_OR_RETURN(ModelCut made, cut(model, rank));
-    parts.push_back(part_of(model, std::move(made)));
+    parts.push_back(part_of(model, std::move(made), memory));
     model.plan = plan;
     model.layers = layers;
   }

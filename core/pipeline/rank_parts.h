@@ -10,6 +10,9 @@
 
 namespace tenon {
 
+// Where ranks keep their parts, which decides what is cut (docs/parallel.md).
+enum class RankMemory : uint8_t { host, device };
+
 struct RankPart {
   ModelCut cut;
   ModelPlan plan;             // as it was cut
@@ -22,7 +25,7 @@ struct RankPart {
 // Cuts the model as each rank would have it, one after the other; it is whole again afterwards.
 // Errors: those of `cut`.
 Result<std::vector<RankPart>> parts_of_ranks(
-    Model& model, uint32_t ranks,
+    Model& model, uint32_t ranks, RankMemory memory,
     const std::function<Result<ModelCut>(Model& model, uint32_t rank)>& cut);
 
 }  // namespace tenon

@@ -10,6 +10,7 @@
 #include "core/exec/batch_check.h"
 #include "core/exec/cuda/blocks/recurrence.h"
 #include "core/exec/cuda/kv.h"
+#include "core/exec/cuda/ranks/device_rank.h"
 #include "core/exec/cuda/step/step.h"
 #include "core/exec/cuda/weights/weights.h"
 #include "core/exec/head_host.h"
@@ -35,11 +36,12 @@ constexpr Fact kProvides[] = {
 
 constexpr std::string_view kGuests[] = {kCublasLt};
 
-class CudaExecutor final : public Executor, public HeadHost {
+class CudaExecutor final : public Executor, public HeadHost, public RankHost {
  public:
-  CudaExecutor(std::shared_ptr<Driver> driver, LtLoader load_cublaslt)
+  CudaExecutor(std::shared_ptr<Driver> driver, LtLoader load_cublaslt, NcclLoader load_nccl)
       : driver_(std::move(driver)),
         load_cublaslt_(std::move(load_cublaslt)),
+        load_nccl_(std::move(load_nccl)),
         weights_(*driver_),
         kv_(*driver_),
         step_(*driver_, weights_, kv_) {}
@@ -62,9 +64,13 @@ class CudaExecutor final : public Executor, public HeadHost {
   std::string_view guest() const override { return cublaslt_ ? kCublasLt : std::string_view(); }
 
   void take_head(const Head& head) override { head_ = &head; }
+  void join(Collective& ranks, const ModelCut& cut) override { rank_.join(ranks, cut, *driver_); }
+  float* stage_rows() override { return nullptr; }  // stages of a pipeline are refused
+  Status meet() override;
+  bool runs_behind() const override { return true; }
   Status load(const ExecutorSetup& setup) override;
   Result<std::unique_ptr<Executor>> sibling() const override {
-    auto made = std::make_unique<CudaExecutor>(driver_, load_cublaslt_);
+    auto made = std::make_unique<CudaExecutor>(driver_, load_cublaslt_, load_nccl_);
     made->cublaslt_ = cublaslt_;
     return std::unique_ptr<Executor>(std::move(made));
   }
@@ -83,10 +89,13 @@ class CudaExecutor final : public Executor, public HeadHost {
  private:
   Status allocate(const ExecutorSetup& setup, const StepSetup& step);
   Status check(const BatchView& batch, bool open_tokens) const;
+  Status end_run(Status cause);
 
   std::shared_ptr<Driver> driver_;
   LtLoader load_cublaslt_;
   std::shared_ptr<LtLibrary> cublaslt_;  // null: it was not invited
+  NcclLoader load_nccl_;
+  DeviceRank rank_;
   DeviceWeights weights_;
   CudaKv kv_;
   CudaStep step_;
@@ -275,8 +284,11 @@ Status CudaExecutor::load(const ExecutorSetup& setup) {
                           .max_rows = setup.max_rows,
                           .max_sequences = setup.max_sequences,
                           .graph_bytes = head_ == nullptr ? setup.graph_bytes : 0,
-                          .cublaslt = cublaslt_.get()};
-  TENON_ASSIGN_OR_RETURN(const WeightNeeds weights, DeviceWeights::needs_of(*model_, head_));
+                          .cublaslt = cublaslt_.get(),
+                          .cut = rank_.cut()};
+  TENON_RETURN_IF_ERROR(rank_.prepare(load_nccl_, cublaslt_ != nullptr));
+  TENON_ASSIGN_OR_RETURN(const WeightNeeds weights,
+                         DeviceWeights::needs_of(*model_, head_, rank_.cut()));
   if (cublaslt_) TENON_RETURN_IF_ERROR(check_guest(weights));
   const DeviceNeeds needs = {weights.bytes,
                              CudaKv::bytes_for(*shape_, setup.geometry, step.padding_rows()),
@@ -297,7 +309,7 @@ Status CudaExecutor::load(const ExecutorSetup& setup) {
 }
 
 Status CudaExecutor::allocate(const ExecutorSetup& setup, const StepSetup& step) {
-  TENON_RETURN_IF_ERROR(weights_.load(*model_, head_));
+  TENON_RETURN_IF_ERROR(weights_.load(*model_, head_, rank_.cut()));
   TENON_RETURN_IF_ERROR(kv_.allocate(*shape_, setup.geometry, step.padding_rows()));
   return step_.load(step);
 }
@@ -327,22 +339,39 @@ void CudaExecutor::stage(const BatchView& batch) {
 
 Status CudaExecutor::launch(const BatchView& batch) {
   TENON_RETURN_IF_ERROR(check(batch, false));
-  const Status enqueued = step_.enqueue(batch);
+  Status enqueued = step_.enqueue(batch);
   if (enqueued.ok()) return {};
+  if (rank_.is_one_of_several()) return end_run(std::move(enqueued));
   // What was put on the queue writes to memory of this step.
   (void)driver_->wait();
   return internal(std::string(enqueued.message()));
 }
 
 Result<StepOutput> CudaExecutor::collect(uint64_t step_id) {
-  return step_.collect(step_id);
+  Result<StepOutput> collected = step_.collect(step_id);
+  if (!rank_.is_one_of_several() || collected.ok()) return collected;
+  return end_run(collected.take_status());
+}
+
+// Other ranks wait on their devices for what this one does not put there.
+Status CudaExecutor::end_run(Status cause) {
+  rank_.fail(cause);
+  step_.abandon_ranks();
+  return internal(std::string(cause.message()));
+}
+
+Status CudaExecutor::meet() {
+  if (!rank_.is_one_of_several()) return {};
+  Status met = step_.meet(rank_);
+  return met.ok() ? Status() : end_run(std::move(met));
 }
 
 }  // namespace
 
-std::unique_ptr<Executor> make_cuda_executor(std::shared_ptr<Driver> driver,
-                                             LtLoader load_cublaslt) {
-  return std::make_unique<CudaExecutor>(std::move(driver), std::move(load_cublaslt));
+std::unique_ptr<Executor> make_cuda_executor(std::shared_ptr<Driver> driver, LtLoader load_cublaslt,
+                                             NcclLoader load_nccl) {
+  return std::make_unique<CudaExecutor>(std::move(driver), std::move(load_cublaslt),
+                                        std::move(load_nccl));
 }
 
 }  // namespace tenon::cuda

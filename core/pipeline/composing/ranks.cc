@@ -79,6 +79,23 @@ Status check_together(const PipelineConfig& config) {
   return {};
 }
 
+// Devices have columns of all layers; the other ways to share out a model are the processor's.
+Status check_device_ranks(const PipelineConfig& config) {
+  const auto refuse = [](const std::string& setting, const std::string& instead) {
+    return unsupported(setting + ", but executor \"cuda\" cuts a model by columns alone; " +
+                       instead + ", or executor.plugin = \"cpu\"");
+  };
+  const auto number = [&](const std::string& key, const Configured<uint32_t>& ranks) {
+    return refuse(ranks.origin.text() + ": " + key + " is " + std::to_string(ranks.value),
+                  "set parallel.tensor in its place");
+  };
+  if (config.pipeline_ranks.value > 1) return number("parallel.pipeline", config.pipeline_ranks);
+  if (config.expert_ranks.value > 1) return number("parallel.expert", config.expert_ranks);
+  if (!config.reduce_ranks.value) return {};
+  return refuse(config.reduce_ranks.origin.text() + ": parallel.reduce is true",
+                "set parallel.reduce = false");
+}
+
 // What ranks must have in common before anything of the model is used, a line each.
 std::string identity_of(const PlacedModels& pipeline) {
   return "build " TENON_SDK_VERSION " (boundary " TENON_BOUNDARY_HASH ")\ninstruction set " +
@@ -183,11 +200,13 @@ Status check_ranks(const PipelineRequest& request) {
   if (config.executor.value == "sim" && request.ranks == nullptr) return {};
   TENON_RETURN_IF_ERROR(check_together(config));
   const uint32_t wanted = config.processes();
-  if (wanted > 1 && config.executor.value != "cpu") {
-    return unsupported(setting_of(config) + ", but executor \"" + config.executor.value +
+  const std::string& executor = config.executor.value;
+  if (wanted > 1 && executor != "cpu" && executor != "cuda") {
+    return unsupported(setting_of(config) + ", but executor \"" + executor +
                        "\" runs a model in one process; set executor.plugin = \"cpu\", or " +
                        key_of(config) + " = 1");
   }
+  if (executor == "cuda") TENON_RETURN_IF_ERROR(check_device_ranks(config));
   const uint32_t here = request.ranks != nullptr ? request.ranks->size() : 1;
   if (here == wanted || !request.load_weights) return {};
   if (here == 1) {
@@ -316,6 +335,9 @@ Status agree_on_load(PlannedMemory& pipeline, Status loaded) {
 Status lead_or_follow(Pipeline& pipeline) {
   if (pipeline.ranks == nullptr) return {};
   Collective& ranks = *pipeline.ranks;
+  if (auto* host = dynamic_cast<RankHost*>(pipeline.executor.get())) {
+    TENON_RETURN_IF_ERROR(host->meet());
+  }
   const std::string own = "numerics id " + pipeline.numerics + "\n" +
                           std::to_string(pipeline.executor->weight_bytes()) + " " +
                           std::to_string(pipeline.executor->kv_bytes());

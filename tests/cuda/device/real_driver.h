@@ -21,6 +21,12 @@ class RealDriver final : public Driver {
   ~RealDriver() override;
 
   std::string device_name() const override { return driver_->device_name(); }
+  uint32_t devices() const override { return driver_->devices(); }
+  Status use_device(uint32_t index) override { return driver_->use_device(index); }
+  std::string device_id() const override { return driver_->device_id(); }
+  Result<std::string> share(void* at) override { return driver_->share(at); }
+  Result<void*> reach(const std::string& handle) override { return driver_->reach(handle); }
+  void let_go(void* reached) override { driver_->let_go(reached); }
   uint64_t free_bytes() const override;
   Result<void*> allocate(uint64_t bytes, std::string_view what) override;
   void free(void* at) override;

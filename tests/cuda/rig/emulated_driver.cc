@@ -29,6 +29,20 @@ void EmulatedDriver::free(void* at) {
   machine_.free(at);
 }
 
+// The machine and the address, as they are in this process.
+Result<std::string> EmulatedDriver::share(void* at) {
+  if (!shows_memory_) return unsupported("this device shows its memory to nobody");
+  const std::pair<Emulator*, void*> handle(&machine_, at);
+  return std::string(reinterpret_cast<const char*>(&handle), sizeof(handle));
+}
+
+Result<void*> EmulatedDriver::reach(const std::string& text) {
+  std::pair<Emulator*, void*> handle;
+  std::memcpy(static_cast<void*>(&handle), text.data(), sizeof(handle));
+  if (machine_.reach(*handle.first, handle.second)) return handle.second;
+  return internal("the other device has no such memory");
+}
+
 Status EmulatedDriver::not_captured(std::string_view what) const {
   if (!capturing_) return {};
   return internal(std::string(what) + " while launches are captured; expected launches alone");

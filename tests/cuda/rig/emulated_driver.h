@@ -26,6 +26,15 @@ class EmulatedDriver final : public Driver {
   explicit EmulatedDriver(uint64_t memory_bytes = uint64_t{1} << 30, uint64_t seed = 1);
 
   std::string device_name() const override { return "an emulated device"; }
+  uint32_t devices() const override { return devices_; }
+  Status use_device(uint32_t index) override {
+    device_ = index;
+    return {};
+  }
+  std::string device_id() const override { return "emulated:" + std::to_string(device_); }
+  Result<std::string> share(void* at) override;
+  Result<void*> reach(const std::string& handle) override;
+  void let_go(void* reached) override { (void)reached; }
   uint64_t free_bytes() const override { return memory_bytes_ - machine_.allocated_bytes(); }
   Result<void*> allocate(uint64_t bytes, std::string_view what) override;
   void free(void* at) override;
@@ -45,6 +54,10 @@ class EmulatedDriver final : public Driver {
   Status launched(int error, std::string_view operation) const override;
 
   Emulator& machine() { return machine_; }
+  // Other ranks, which are threads, may reach this device's memory. Their machines outlive its use.
+  void show_memory() { shows_memory_ = true; }
+  // As if this process saw so many devices.
+  void show_devices(uint32_t count) { devices_ = count; }
   uint64_t waiting() const { return queue_.waiting(); }
   // Copies from and to memory of the host that is not pinned: a device would make the caller wait.
   uint64_t pageable_copies() const { return pageable_copies_; }
@@ -80,6 +93,9 @@ class EmulatedDriver final : public Driver {
 
   Emulator machine_;
   uint64_t memory_bytes_;
+  uint32_t devices_ = 1;
+  uint32_t device_ = 0;
+  bool shows_memory_ = false;
   std::map<const std::byte*, Pinned> pinned_;
   uint64_t pageable_copies_ = 0;
   uint64_t sent_ahead_ = 0;

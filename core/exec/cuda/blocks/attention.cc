@@ -137,14 +137,18 @@ void CudaStep::attend(uint32_t layer) {
   arrays.slopes = weights_.layers[layer].slopes;
   arrays.partial = partial_;
   arrays.sums = sums_;
-  arrays.out = attended_;
+  // Of several ranks the heads of all stand side by side afterwards. Latent attention makes more
+  // of its own first.
+  const ColumnStarts* const cut = plan(layer).latent ? nullptr : attended_starts(layer);
+  arrays.out = cut != nullptr ? gather_.own() : attended_;
   AttentionShape call = {};
   call.cache = cache_shape(shape.group);
   call.q_stride = heads.q_stride;
   call.out_type = weights_.type();
   call.v_dim = static_cast<int>(group.v_dim);
   call.out_head_stride = call.v_dim;
-  call.out_stride = DeviceWeights::input_stride(plan(layer).attention.q_width());
+  call.out_stride = cut != nullptr ? RankGather::stride(*cut)
+                                   : DeviceWeights::input_stride(plan(layer).attention.q_width());
   if (plan(layer).latent) {
     // Heads are inputs of products one by one.
     call.out_head_stride = DeviceWeights::input_stride(group.v_dim);
@@ -156,11 +160,14 @@ void CudaStep::attend(uint32_t layer) {
   call.scale = shape.scale;
   call.cap = shape.soft_cap;
   keep(launch_attention(driver_.stream(), arrays, call), "attention");
-  if (heads.gate == nullptr) return;
-  keep(launch_open(driver_.stream(), heads.gate, attended_, weights_.type(), rows_,
-                   static_cast<int>(plan(layer).attention.q_width()), heads.q_stride,
-                   call.out_stride),
-       "the gate after attention");
+  if (heads.gate != nullptr) {
+    keep(launch_open(driver_.stream(), heads.gate, arrays.out, weights_.type(), rows_,
+                     static_cast<int>(plan(layer).attention.q_width()), heads.q_stride,
+                     call.out_stride),
+         "the gate after attention");
+  }
+  if (cut == nullptr) return;
+  gather(*cut, weights_.type(), rows_, attended_, DeviceWeights::input_stride(cut->back()));
 }
 
 void CudaStep::attention_output(uint32_t layer) {

@@ -120,6 +120,7 @@ void CudaStep::route(uint32_t layer) {
 
 void CudaStep::multiply_experts(const ExpertsPlan& experts, const DeviceMatrix& w,
                                 const float* bias, const void* x, uint32_t each, float* y) {
+  if (w.n_out == 0) return;
   keep(launch_multiply_experts(driver_.stream(), weights_.type(),
                                multiply_call(w, bias, x, rows_ * experts.chosen, y), scales_of(w),
                                expert_rows(experts), each),
@@ -131,22 +132,31 @@ void CudaStep::experts_in(uint32_t layer) {
   const ExpertsPlan& experts = plan(layer).experts;
   route(layer);
   input_of(static_cast<bool>(plan(layer).mlp_input_norm()));
+  const auto activate = [&](const float* gate, const float* up, const DeviceMatrix& w_up,
+                            int stride, uint32_t rows, void* inner, SwigluLimit limited,
+                            const char* what) {
+    const ColumnStarts* const cut = w_up.starts;
+    const int inner_stride = DeviceWeights::input_stride(static_cast<uint32_t>(w_up.columns()));
+    if (w_up.n_out > 0) {
+      keep(launch_gate(driver_.stream(), gate, up, cut != nullptr ? gather_.own() : inner,
+                       weights_.type(), rows, w_up.n_out, stride,
+                       cut != nullptr ? RankGather::stride(*cut) : inner_stride,
+                       activation_kind(experts.activation), limited),
+           what);
+    }
+    if (cut != nullptr) gather(*cut, weights_.type(), rows, inner, inner_stride);
+  };
   multiply_experts(experts, w.expert_up, w.expert_up_bias, normed_, experts.chosen, experts_.up);
   multiply_experts(experts, w.expert_gate, w.expert_gate_bias, normed_, experts.chosen,
                    experts_.gate);
-  keep(launch_gate(driver_.stream(), experts_.gate, experts_.up, experts_.inner, weights_.type(),
-                   rows_ * experts.chosen, static_cast<int>(experts.width),
-                   static_cast<int>(experts.width), DeviceWeights::input_stride(experts.width),
-                   activation_kind(experts.activation),
-                   {experts.swiglu_alpha, experts.swiglu_limit}),
-       "the activation of experts");
+  activate(experts_.gate, experts_.up, w.expert_up, w.expert_up.n_out, rows_ * experts.chosen,
+           experts_.inner, {experts.swiglu_alpha, experts.swiglu_limit},
+           "the activation of experts");
   if (experts.shared_width == 0) return;
+  const DeviceMatrix& shared_up = w.shared_gate_up.parts[1].matrix;
   const int stride = multiply_all(w.shared_gate_up, normed_, gate_up_);
-  keep(launch_gate(driver_.stream(), gate_up_, gate_up_ + experts.shared_width, inner_,
-                   weights_.type(), rows_, static_cast<int>(experts.shared_width), stride,
-                   DeviceWeights::input_stride(experts.shared_width),
-                   activation_kind(experts.activation)),
-       "the activation of a shared expert");
+  activate(gate_up_, gate_up_ + shared_up.n_out, shared_up, stride, rows_, inner_, {},
+           "the activation of a shared expert");
 }
 
 void CudaStep::experts_out(uint32_t layer) {
@@ -155,19 +165,29 @@ void CudaStep::experts_out(uint32_t layer) {
   const ExpertsPlan& experts = own.experts;
   multiply_experts(experts, w.expert_down, w.expert_down_bias, experts_.inner, 1, experts_.out);
   AddExpertsCall call = {};
+  // Of several ranks each adds up its columns, which all of them then add to their streams.
+  const DeviceMatrix& down = w.expert_down;
   if (experts.shared_width > 0) {
-    multiply(w.shared_down, nullptr, inner_, rows_, wanted_);
+    if (down.n_out > 0) {
+      multiply(w.shared_down, multiply_call(w.shared_down, nullptr, inner_, rows_, wanted_));
+    }
     call.shared = wanted_;
   }
+  float* const to = own.mlp_post_norm ? update_ : hidden_;
   call.of = experts_.out;
   call.factors = experts_.factors;
-  call.out = own.mlp_post_norm ? update_ : hidden_;
+  call.out = down.starts != nullptr ? static_cast<float*>(gather_.own()) : to;
+  call.out_stride = down.starts != nullptr ? RankGather::stride(*down.starts) : 0;
   call.rows = rows_;
   call.chosen = static_cast<int>(experts.chosen);
-  call.width = static_cast<int>(setup_.model->plan.hidden);
-  call.add = !own.mlp_post_norm;
+  call.width = down.n_out;
+  call.add = down.starts == nullptr && !own.mlp_post_norm;
   call.scale = own.residual_scale;
-  keep(launch_add_experts(driver_.stream(), call), "the sum of experts");
+  if (down.n_out > 0) keep(launch_add_experts(driver_.stream(), call), "the sum of experts");
+  if (down.starts != nullptr) {
+    gather(*down.starts, Input::f32, rows_, to, down.columns(), !own.mlp_post_norm,
+           own.residual_scale);
+  }
   if (own.mlp_post_norm) add_normed(own, own.mlp_post_norm, w.mlp_post_norm, w.mlp_post_norm_bias);
 }
 

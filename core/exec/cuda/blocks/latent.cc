@@ -116,9 +116,14 @@ void CudaStep::expand(uint32_t layer) {
                  DeviceWeights::input_stride(latent.kv_rank), latent_.expanded,
                  static_cast<int>(latent.v_dim));
   const uint32_t width = heads * latent.v_dim;
-  keep(launch_take_rows(driver_.stream(), latent_.expanded, nullptr, attended_, weights_.type(),
-                        rows_, static_cast<int>(width), DeviceWeights::input_stride(width)),
+  const ColumnStarts* const cut = attended_starts(layer);
+  const int stride = cut != nullptr ? RankGather::stride(*cut) : DeviceWeights::input_stride(width);
+  keep(launch_take_rows(driver_.stream(), latent_.expanded, nullptr,
+                        cut != nullptr ? gather_.own() : attended_, weights_.type(), rows_,
+                        static_cast<int>(width), stride),
        "the heads' output");
+  if (cut == nullptr) return;
+  gather(*cut, weights_.type(), rows_, attended_, DeviceWeights::input_stride(cut->back()));
 }
 
 }  // namespace tenon::cuda

@@ -28,22 +28,28 @@ void CudaStep::mlp_in(uint32_t layer) {
   const MlpPlan& mlp = plan(layer).mlp;
   input_of(static_cast<bool>(plan(layer).mlp_input_norm()));
   const ActivationKind kind = activation_kind(mlp.activation);
-  const int out_stride = DeviceWeights::input_stride(mlp.width);
+  // Of several ranks each has some of the inner columns, of gate and up alike.
+  const DeviceMatrix& up = w.gate_up.parts[1].matrix;
+  const int inner_stride = DeviceWeights::input_stride(mlp.width);
+  void* const inner = up.starts != nullptr ? gather_.own() : inner_;
+  const int out_stride = up.starts != nullptr ? RankGather::stride(*up.starts) : inner_stride;
+  const auto all_columns = [&] {
+    if (up.starts != nullptr) gather(*up.starts, weights_.type(), rows_, inner_, inner_stride);
+  };
   if (const DeviceMatrix& both = w.gate_up.matrix; !adds_low && gates_at_once(both)) {
     const MultiplyCall call = multiply_call(both, w.gate_up.bias, normed_, rows_, nullptr);
-    return multiply(both, call, {inner_, out_stride, kind});
+    multiply(both, call, {inner, out_stride, kind});
+    return all_columns();
   }
-  int stride = static_cast<int>(mlp.width);
-  if (mlp.gated) {
-    stride = multiply_all(w.gate_up, normed_, gate_up_);
-  } else {
-    multiply(w.gate_up.parts[1], normed_, gate_up_);
-  }
+  if (up.n_out == 0) return all_columns();
+  // Without a gate the stack has a part that is not there.
+  const int stride = multiply_all(w.gate_up, normed_, gate_up_);
   if (adds_low) add_low_mlp(layer, stride);
   keep(launch_gate(driver_.stream(), mlp.gated ? gate_up_ : nullptr,
-                   mlp.gated ? gate_up_ + mlp.width : gate_up_, inner_, weights_.type(), rows_,
-                   static_cast<int>(mlp.width), stride, out_stride, kind),
+                   mlp.gated ? gate_up_ + up.n_out : gate_up_, inner, weights_.type(), rows_,
+                   up.n_out, stride, out_stride, kind),
        "the activation");
+  all_columns();
 }
 
 void CudaStep::mlp_out(uint32_t layer) {

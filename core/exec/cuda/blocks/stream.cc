@@ -40,7 +40,11 @@ void CudaStep::embed() {
   call.stride = weights_.embedding.stride;
   call.position_stride = weights_.positions.stride;
   call.scale = beside ? 1.0f : plan.embedding_scale;
-  keep(launch_embed(driver_.stream(), call), "the embedding");
+  if (weights_.embedding.starts != nullptr) {
+    embed_cut(call);
+  } else {
+    keep(launch_embed(driver_.stream(), call), "the embedding");
+  }
   if (beside) return enter_head();
   if (plan.embedding_norm) {
     norm(plan.embedding_norm, weights_.embedding_norm, weights_.embedding_norm_bias, hidden_, rows_,

@@ -26,6 +26,12 @@ class Driver {
  public:
   virtual ~Driver() = default;
   virtual std::string device_name() const = 0;
+  // Devices that this process sees. The first is used unless another one is chosen before anything
+  // else is asked.
+  virtual uint32_t devices() const = 0;
+  virtual Status use_device(uint32_t index) = 0;
+  // Of the one in use: equal in all processes of the machine, and different from other devices'.
+  virtual std::string device_id() const = 0;
   // What could be allocated now.
   virtual uint64_t free_bytes() const = 0;
   // Aligned to 256. `what` leads messages. Errors: out_of_memory.
@@ -34,6 +40,12 @@ class Driver {
   // Of the host. Aligned to 64. Errors: out_of_memory.
   virtual Result<void*> allocate_pinned(uint64_t bytes, std::string_view what) = 0;
   virtual void free_pinned(void* at) = 0;
+
+  // A handle by which another process on this machine reaches an allocation, and what it reaches
+  // there until it lets go of it. Errors: unsupported, or what the device says.
+  virtual Result<std::string> share(void* at) = 0;
+  virtual Result<void*> reach(const std::string& handle) = 0;
+  virtual void let_go(void* reached) = 0;
 
   // On the queue.
   virtual Status send(void* to_device, const void* from_host, uint64_t bytes) = 0;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 namespace tenon::cuda {
 namespace {
@@ -46,15 +47,36 @@ Status failure(cudaError_t error, std::string_view operation, std::string_view k
   return error == cudaErrorMemoryAllocation ? out_of_memory(text) : internal(text);
 }
 
+// Whether kernels run on it.
+Status check_device(int device, cudaDeviceProp& properties) {
+  const std::string name = "device " + std::to_string(device);
+  TENON_RETURN_IF_ERROR(
+      failure(cudaGetDeviceProperties(&properties, device), "looking at " + name));
+  const int capability = properties.major * 10 + properties.minor;
+  if (capability >= kLeastCapability) return {};
+  return unsupported(std::string(properties.name) + " is of compute capability " +
+                     std::to_string(properties.major) + "." + std::to_string(properties.minor) +
+                     "; expected 8.0 or later");
+}
+
 class RuntimeDriver final : public Driver {
  public:
-  ~RuntimeDriver() override {
-    for (cudaEvent_t event : events_) {
-      if (event != nullptr) (void)cudaEventDestroy(event);
+  explicit RuntimeDriver(uint32_t devices) : devices_(devices) {}
+  ~RuntimeDriver() override { close(); }
+  void close() {
+    for (cudaEvent_t& event : events_) {
+      if (event != nullptr) (void)cudaEventDestroy(std::exchange(event, nullptr));
     }
-    if (stream_ != nullptr) (void)cudaStreamDestroy(stream_);
+    if (stream_ != nullptr) (void)cudaStreamDestroy(std::exchange(stream_, nullptr));
   }
-  Status open(const cudaDeviceProp& properties) {
+  uint32_t devices() const override { return devices_; }
+  Status use_device(uint32_t index) override {
+    close();
+    device_ = static_cast<int>(index);
+    cudaDeviceProp properties;
+    TENON_RETURN_IF_ERROR(check_device(device_, properties));
+    TENON_RETURN_IF_ERROR(
+        failure(cudaSetDevice(device_), "choosing device " + std::to_string(device_)));
     name_ = properties.name;
     for (cudaEvent_t& event : events_) {
       TENON_RETURN_IF_ERROR(
@@ -62,26 +84,53 @@ class RuntimeDriver final : public Driver {
     }
     return failure(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a stream");
   }
+  std::string device_id() const override {
+    char text[32] = {};
+    const cudaError_t asked = cudaDeviceGetPCIBusId(text, sizeof(text), device_);
+    return asked == cudaSuccess ? text : "device " + std::to_string(device_);
+  }
 
   std::string device_name() const override { return name_; }
   uint64_t free_bytes() const override {
+    enter();
     size_t free = 0;
     size_t total = 0;
     return cudaMemGetInfo(&free, &total) == cudaSuccess ? free : 0;
   }
   Result<void*> allocate(uint64_t bytes, std::string_view what) override {
+    enter();
     void* at = nullptr;
     TENON_RETURN_IF_ERROR(failure(cudaMalloc(&at, bytes), "allocating " + std::string(what)));
     return at;
   }
   void free(void* at) override { (void)cudaFree(at); }
   Result<void*> allocate_pinned(uint64_t bytes, std::string_view what) override {
+    enter();
     void* at = nullptr;
     TENON_RETURN_IF_ERROR(failure(cudaHostAlloc(&at, bytes, cudaHostAllocDefault),
                                   "allocating host memory for " + std::string(what)));
     return at;
   }
   void free_pinned(void* at) override { (void)cudaFreeHost(at); }
+
+  Result<std::string> share(void* at) override {
+    enter();
+    cudaIpcMemHandle_t handle;
+    TENON_RETURN_IF_ERROR(
+        failure(cudaIpcGetMemHandle(&handle, at), "sharing memory with other processes"));
+    return std::string(handle.reserved, sizeof(handle.reserved));
+  }
+  Result<void*> reach(const std::string& text) override {
+    enter();
+    cudaIpcMemHandle_t handle;
+    if (text.size() != sizeof(handle.reserved)) return internal("a handle of memory is damaged");
+    std::copy(text.begin(), text.end(), handle.reserved);
+    void* at = nullptr;
+    const cudaError_t opened = cudaIpcOpenMemHandle(&at, handle, cudaIpcMemLazyEnablePeerAccess);
+    TENON_RETURN_IF_ERROR(failure(opened, "reaching another process's memory"));
+    return at;
+  }
+  void let_go(void* reached) override { (void)cudaIpcCloseMemHandle(reached); }
 
   Status send(void* to, const void* from, uint64_t bytes) override {
     return copy(to, from, bytes, cudaMemcpyHostToDevice);
@@ -96,6 +145,7 @@ class RuntimeDriver final : public Driver {
     return failure(cudaStreamSynchronize(stream_), "what was put on the queue");
   }
   Result<uint64_t> mark() override {
+    enter();
     const uint64_t ticket = marks_ + 1;
     TENON_RETURN_IF_ERROR(failure(cudaEventRecord(events_[ticket % kEvents], stream_), "a mark"));
     return marks_ = ticket;
@@ -105,9 +155,13 @@ class RuntimeDriver final : public Driver {
     if (ticket == 0) return {};
     return failure(cudaEventSynchronize(events_[ticket % kEvents]), "a step");
   }
-  void* stream() const override { return stream_; }
+  void* stream() const override {
+    enter();
+    return stream_;
+  }
 
   Status begin_capture() override {
+    enter();
     return failure(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal),
                    "beginning to capture a step");
   }
@@ -130,6 +184,7 @@ class RuntimeDriver final : public Driver {
     return DeviceGraph{graph, graph_bytes(launches, before > after ? before - after : 0)};
   }
   Status replay(void* graph) override {
+    enter();
     return failure(cudaGraphLaunch(static_cast<cudaGraphExec_t>(graph), stream_),
                    "replaying a step");
   }
@@ -142,6 +197,14 @@ class RuntimeDriver final : public Driver {
   }
 
  private:
+  // A thread's first call is of device 0 until it says otherwise; who loads a model is not always
+  // who runs its steps.
+  void enter() const {
+    static thread_local int entered = 0;
+    if (entered == device_) return;
+    if (cudaSetDevice(device_) == cudaSuccess) entered = device_;
+  }
+
   // CUDA does not say what a graph takes. What is missing afterwards is taken for it, as far as a
   // graph of so many launches can take it: CUDA may have had room for it, and others use the
   // device.
@@ -152,10 +215,13 @@ class RuntimeDriver final : public Driver {
   }
   Status copy(void* to, const void* from, uint64_t bytes, cudaMemcpyKind kind) {
     if (bytes == 0) return {};
+    enter();
     return failure(cudaMemcpyAsync(to, from, bytes, kind, stream_), "a copy");
   }
 
   static constexpr uint64_t kEvents = 16;
+  const uint32_t devices_;
+  int device_ = 0;
   std::string name_;
   cudaStream_t stream_ = nullptr;
   cudaEvent_t events_[kEvents] = {};
@@ -178,17 +244,8 @@ Result<std::shared_ptr<Driver>> make_runtime_driver() {
   }
   if (found == cudaErrorNoDevice || count == 0) return unsupported("there is no CUDA device here");
   TENON_RETURN_IF_ERROR(failure(found, "looking for devices"));
-  cudaDeviceProp properties;
-  TENON_RETURN_IF_ERROR(failure(cudaGetDeviceProperties(&properties, 0), "looking at device 0"));
-  const int capability = properties.major * 10 + properties.minor;
-  if (capability < kLeastCapability) {
-    return unsupported(std::string(properties.name) + " is of compute capability " +
-                       std::to_string(properties.major) + "." + std::to_string(properties.minor) +
-                       "; expected 8.0 or later");
-  }
-  auto driver = std::make_shared<RuntimeDriver>();
-  TENON_RETURN_IF_ERROR(failure(cudaSetDevice(0), "choosing device 0"));
-  TENON_RETURN_IF_ERROR(driver->open(properties));
+  auto driver = std::make_shared<RuntimeDriver>(static_cast<uint32_t>(count));
+  TENON_RETURN_IF_ERROR(driver->use_device(0));
   return std::shared_ptr<Driver>(std::move(driver));
 }
 

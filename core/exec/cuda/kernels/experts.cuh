@@ -186,7 +186,7 @@ __global__ void collect_places(Global<const uint32_t> experts, Global<uint32_t> 
 // expert's; or out += scale · that. Grid: rows.
 __global__ void add_experts_kernel(Global<const float> of, Global<const float> factors,
                                    Global<const float> shared, Global<float> out, int chosen,
-                                   int width, bool add, float scale) {
+                                   int width, int out_stride, bool add, float scale) {
   let_next_start();
   wait_for_earlier();
   const int64_t row = blockIdx.x;
@@ -196,7 +196,8 @@ __global__ void add_experts_kernel(Global<const float> of, Global<const float> f
       sum = fmaf(factors[row * (chosen + 1) + n], of[(row * chosen + n) * width + i], sum);
     }
     if (shared) sum = fmaf(factors[row * (chosen + 1) + chosen], shared[row * width + i], sum);
-    out[row * width + i] = add ? fmaf(scale, sum, out[row * width + i]) : sum;
+    const int64_t at = row * out_stride + i;
+    out[at] = add ? fmaf(scale, sum, out[at]) : sum;
   }
 }
 

@@ -37,7 +37,8 @@ int launch_collect_places(void* stream, const ExpertRows& rows, uint32_t* lists,
 
 int launch_add_experts(void* stream, const AddExpertsCall& c) {
   return launch(config_of("add_experts", c.rows, 0, stream), add_experts_kernel, c.of, c.factors,
-                c.shared, c.out, c.chosen, c.width, c.add, c.scale);
+                c.shared, c.out, c.chosen, c.width, c.out_stride == 0 ? c.width : c.out_stride,
+                c.add, c.scale);
 }
 
 }  // namespace tenon::cuda

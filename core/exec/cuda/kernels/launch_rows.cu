@@ -21,12 +21,6 @@ LaunchConfig moving_config(const char* name, uint32_t rows, int width, void* str
   return config;
 }
 
-// Whether an array's rows lie so that 4 elements can be moved at once.
-template <typename T>
-bool in_quads(const T* at, int stride) {
-  return reinterpret_cast<uintptr_t>(at) % (4 * sizeof(T)) == 0 && stride % 4 == 0;
-}
-
 template <typename T>
 int embed(void* stream, const EmbedCall& c) {
   const T* table = static_cast<const T*>(c.table);
@@ -35,7 +29,7 @@ int embed(void* stream, const EmbedCall& c) {
                      in_quads(position_table, c.position_stride);
   return launch(moving_config("embed", c.rows, c.width, stream), embed_kernel<T>, c.tokens,
                 c.positions, table, position_table, c.hidden, c.width, c.stride, c.position_stride,
-                c.scale, whole);
+                c.scale, whole, TokenRange{c.first_token, c.end_token});
 }
 
 template <typename Codes>
@@ -51,7 +45,7 @@ int embed_quant(void* stream, const EmbedCall& c) {
   const bool whole = in_quads(c.hidden, c.width) && in_quads(position_table, c.position_stride);
   return launch(moving_config("embed_quant", c.rows, c.width, stream), embed_quant_kernel<Codes>,
                 c.tokens, c.positions, table, position_table, c.hidden, c.width, c.position_stride,
-                c.scale, whole);
+                c.scale, whole, TokenRange{c.first_token, c.end_token});
 }
 
 template <typename T>

@@ -100,6 +100,10 @@ struct EmbedCall {
   int stride;
   int position_stride;
   float scale;
+  // The tokens [first_token, end_token) that the table has, of which its first row is the first;
+  // rows of others are not written. end_token 0: it has all.
+  uint32_t first_token;
+  uint32_t end_token;
 };
 int launch_embed(void* stream, const EmbedCall& call);
 
@@ -365,6 +369,7 @@ struct AddExpertsCall {
   int width;
   bool add;  // out += scale · sum; else out = sum
   float scale;
+  int out_stride;  // 0: width
 };
 int launch_add_experts(void* stream, const AddExpertsCall& call);
 

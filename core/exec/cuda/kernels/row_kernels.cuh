@@ -19,17 +19,29 @@ TENON_DEVICE int first_moved_quad() {
   return static_cast<int>(blockIdx.y) * kMovedQuads * kRowThreads + static_cast<int>(threadIdx.x);
 }
 
+// The tokens of a table; `end` 0: all of them.
+struct TokenRange {
+  uint32_t first, end;
+  // Where a token stands in the table; -1: in another one.
+  TENON_DEVICE int64_t place(int32_t token) const {
+    const auto number = static_cast<uint32_t>(token);
+    if (end == 0) return token;
+    return number < first || number >= end ? -1 : static_cast<int64_t>(number - first);
+  }
+};
+
 // hidden [rows, width] = table[token] · scale, and the vector of the position where there are any.
 // `whole`: see load_quad.
 template <typename T>
 __global__ void embed_kernel(Global<const int32_t> tokens, Global<const uint32_t> positions,
                              Global<const T> table, Global<const T> position_table,
                              Global<float> hidden, int width, int stride, int position_stride,
-                             float scale, bool whole) {
+                             float scale, bool whole, TokenRange range) {
   let_next_start();
   wait_for_earlier();
   const int64_t row = blockIdx.x;
-  const int64_t token = tokens[row];
+  const int64_t token = range.place(tokens[row]);
+  if (token < 0) return;
   const int64_t position = position_table ? static_cast<int64_t>(uint32_t{positions[row]}) : 0;
   const int first = first_moved_quad();
   Quad x[kMovedQuads];
@@ -88,11 +100,12 @@ template <typename Codes>
 __global__ void embed_quant_kernel(Global<const int32_t> tokens, Global<const uint32_t> positions,
                                    EmbedTable table, Global<const BFloat16> position_table,
                                    Global<float> hidden, int width, int position_stride,
-                                   float scale, bool whole) {
+                                   float scale, bool whole, TokenRange range) {
   let_next_start();
   wait_for_earlier();
   const int64_t row = blockIdx.x;
-  const int64_t token = tokens[row];
+  const int64_t token = range.place(tokens[row]);
+  if (token < 0) return;
   const int64_t position = position_table ? static_cast<int64_t>(uint32_t{positions[row]}) : 0;
   TENON_UNROLL for (int k = 0; k < kMovedQuads; ++k) {
     const int quad = first_moved_quad() + k * kRowThreads;

@@ -40,6 +40,7 @@ void CudaStep::multiply(const DevicePart& w, const void* x, float* y) {
 
 void CudaStep::multiply(const DeviceMatrix& w, const float* bias, const void* x, uint32_t rows,
                         float* y, bool add, float factor) {
+  if (w.starts != nullptr) return multiply_cut(w, bias, x, rows, y, add, factor);
   MultiplyCall call = multiply_call(w, bias, x, rows, y);
   call.add = add;
   call.factor = factor;
@@ -55,6 +56,7 @@ int CudaStep::multiply_all(const DeviceStack& stack, const void* x, float* y) {
     return width;
   }
   for (const DevicePart& part : stack.parts) {
+    if (part.matrix.n_out == 0) continue;
     MultiplyCall call = multiply_call(part.matrix, part.bias, x, rows_, y);
     call.y_stride = width;
     multiply(part.matrix, call);

@@ -28,7 +28,11 @@ struct CudaStep::Widths {
   uint64_t ranges = 0;        // whose results there is room for
 
   explicit Widths(const StepSetup& setup) {
-    for (const LayerPlan& layer : setup.model->plan.layers) {
+    for (size_t i = 0; i < setup.model->plan.layers.size(); ++i) {
+      const LayerPlan& layer = setup.model->plan.layers[i];
+      if (setup.cut != nullptr && setup.cut->by_heads(static_cast<uint32_t>(i))) {
+        attended = std::max(attended, setup.cut->layers[i].attended.back());
+      }
       qkv = std::max(qkv, (layer.attention.output_gate ? 2 : 1) * layer.attention.q_width() +
                               2 * layer.attention.kv_width());
       mlp = std::max({mlp, layer.mlp.width, layer.experts.shared_width});
@@ -99,6 +103,9 @@ uint64_t CudaStep::bytes_for(const StepSetup& setup) {
   bytes += DrawArrays::bytes_for(setup.max_rows, plan.vocabulary);
   bytes += widest.ranges * widest.range_floats() * sizeof(float);
   bytes += setup.max_rows * (inputs + numbers * sizeof(float) + kRowArrays);
+  if (setup.cut != nullptr) {
+    bytes += RankGather::bytes_for(setup.cut->ranks, gather_bytes(setup));
+  }
   for (const RopePlan& rope : plan.ropes) bytes += setup.max_rows * rope.dim * sizeof(float);
   for (const auto& [group, heads] : plan_kinds(setup)) {
     const PlanSizes sizes(setup, group, heads);
@@ -134,6 +141,9 @@ Status CudaStep::load(const StepSetup& setup) {
   for (const auto& [made, width] : inputs) {
     const auto stride = static_cast<uint64_t>(DeviceWeights::input_stride(width));
     TENON_ASSIGN_OR_RETURN(*made, memory_.bytes(rows * stride * element, "activations"));
+  }
+  if (setup.cut != nullptr) {
+    TENON_RETURN_IF_ERROR(gather_.allocate(setup.cut->ranks, gather_bytes(setup), memory_));
   }
   TENON_RETURN_IF_ERROR(experts_.allocate(plan, rows, weights_.type(), memory_));
   TENON_RETURN_IF_ERROR(latent_.allocate(plan, rows, weights_.type(), memory_));
@@ -240,7 +250,9 @@ Status CudaStep::send_step(const BatchView& batch) {
 void CudaStep::stage(const BatchView& batch) {
   const ModelPlan& plan = setup_.model->plan;
   const uint32_t most = setup_.most_padded();
-  padded_ = graphs_.on() && PaddedBatch::fits(batch, most);
+  // All ranks have the same rows, whether this one captures them or not.
+  const bool pads = setup_.cut != nullptr ? setup_.graph_bytes > 0 : graphs_.on();
+  padded_ = pads && PaddedBatch::fits(batch, most);
   const BatchView& shown =
       padded_ ? padding_.pad(batch, setup_.groups, padded_size(batch.rows, most)) : batch;
   rows_ = shown.rows;
@@ -336,7 +348,7 @@ CudaGraphs::Key CudaStep::launch_key() const {
 }
 
 Status CudaStep::run_layers() {
-  if (!padded_) return launch_layers();
+  if (!padded_ || !graphs_.on()) return launch_layers();
   CudaGraphs::Key key = launch_key();
   if (void* const graph = graphs_.find(key)) return driver_.replay(graph);
   if (!graphs_.wants(key)) {

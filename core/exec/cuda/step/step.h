@@ -20,11 +20,13 @@
 #include "core/exec/cuda/blocks/shared_arrays.h"
 #include "core/exec/cuda/kv.h"
 #include "core/exec/cuda/products/cublaslt_products.h"
+#include "core/exec/cuda/ranks/rank_gather.h"
 #include "core/exec/cuda/step/attention_plan.h"
 #include "core/exec/cuda/step/graphs.h"
 #include "core/exec/cuda/step/padded_batch.h"
 #include "core/exec/cuda/step/step_turn.h"
 #include "core/exec/cuda/weights/weights.h"
+#include "core/exec/ranks/model_cut.h"
 #include "core/model/decoder.h"
 #include "core/model/heads/head.h"
 #include "core/model/model.h"
@@ -40,6 +42,7 @@ struct StepSetup {
   uint32_t max_sequences = 0;
   uint64_t graph_bytes = 0;       // 0: nothing is padded or captured
   LtLibrary* cublaslt = nullptr;  // makes dense products, where it can; null: kernels make all
+  const ModelCut* cut = nullptr;  // null: there is one rank
 
   uint32_t most_padded() const;
   // Of a head: the numbers that enter a row.
@@ -64,6 +67,7 @@ class CudaStep final : private DecoderOps {
         kv_(kv),
         memory_(driver),
         graphs_(driver),
+        gather_(driver),
         turns_{StepTurn(driver), StepTurn(driver)} {}
 
   // What `load` will allocate.
@@ -80,6 +84,10 @@ class CudaStep final : private DecoderOps {
   // Waits for the step. Its results stay until the step after the next one is staged or enqueued.
   Result<StepOutput> collect(uint64_t step_id);
   const CudaGraphs& graphs() const { return graphs_; }
+  // Of several ranks, once, before the first step. Errors: those of the meetings.
+  Status meet(DeviceRank& rank) { return gather_.meet(rank); }
+  // Nobody waits for this rank any more, nor it for anybody.
+  void abandon_ranks() { gather_.abandon(); }
 
  private:
   // What kernels read of a step in one group, for layers with the same number of query heads.
@@ -206,6 +214,7 @@ class CudaStep final : private DecoderOps {
   void multiply(const DevicePart& w, const void* x, float* y);
   // One product of x, or where the stack has no matrix, and of the guest's, one for each part:
   // y [rows, the sum of widths] has what they make side by side. Returns that sum.
+  // Of parts that ranks have some rows of each, this one's.
   int multiply_all(const DeviceStack& stack, const void* x, float* y);
   void add_to_hidden(const LayerPlan& layer, const NormPlan& post_norm, const float* weight,
                      const float* bias, const DeviceMatrix& w, const float* w_bias, const void* x);
@@ -213,6 +222,18 @@ class CudaStep final : private DecoderOps {
   void add_normed(const LayerPlan& layer, const NormPlan& post_norm, const float* weight,
                   const float* bias);
   void norm_for_mlp(uint32_t layer, void* out, Input type);
+
+  // exec/cuda/step/step_ranks.cc
+  // What a rank gives at once takes so much room at most.
+  static uint64_t gather_bytes(const StepSetup& setup);
+  // Who has what of attention's results; null: this device has all.
+  const ColumnStarts* attended_starts(uint32_t layer) const;
+  // Of results that this rank has in gather_.own(): those of all ranks.
+  void gather(const ColumnStarts& starts, Input type, uint32_t rows, void* to, int to_stride,
+              bool add = false, float factor = 1.0f);
+  void multiply_cut(const DeviceMatrix& w, const float* bias, const void* x, uint32_t rows,
+                    float* y, bool add, float factor);
+  void embed_cut(EmbedCall call);
 
   // exec/cuda/blocks/shared_block.cc
   // Those of the layer whose attention and MLP the layer has.
@@ -281,6 +302,7 @@ class CudaStep final : private DecoderOps {
 
   std::optional<CublasLtProducts> guest_;
   CudaGraphs graphs_;
+  RankGather gather_;
   PaddedBatch padding_;
   bool padded_ = false;
   std::vector<TokenId> padded_tokens_;

@@ -118,6 +118,12 @@ PackedLayout packed_layout(const Weight& weight) {
   return layout;
 }
 
+bool has_fractional_zeros(const Weight& weight) {
+  const QuantFormat* const format = find_quant_format(weight.format);
+  if (format == nullptr || weight.parts.size() != 1 || !block_of(*format).has_zero) return false;
+  return !packed_layout(weight);
+}
+
 PackedLayout packed_layout(std::span<const Weight* const> weights) {
   PackedLayout all;
   for (const Weight* weight : weights) {

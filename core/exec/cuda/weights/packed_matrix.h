@@ -30,6 +30,8 @@ struct PackedLayout {
 // matrix, one below the other, have one layout. They are readable by rows.
 PackedLayout packed_layout(std::span<const Weight* const> weights);
 PackedLayout packed_layout(const Weight& weight);
+// Whether it is widened because zero points of its blocks are fractions.
+bool has_fractional_zeros(const Weight& weight);
 
 struct PackedRow {
   uint8_t* codes;     // [code_bytes], of which those of no element are left as they are

@@ -11,6 +11,7 @@
 #include "core/exec/cuda/kernels/launches.h"
 #include "core/exec/cuda/weights/packed_matrix.h"
 #include "core/model/model.h"
+#include "core/parallel/column_cut.h"
 
 namespace tenon::cuda {
 
@@ -28,6 +29,13 @@ struct DeviceMatrix {
   const void* scales = nullptr;
   const uint8_t* zeros = nullptr;
   bool floats = false;
+  // Where each of several ranks has some rows: who has which, `n_out` being this one's, which may
+  // be none. Else null.
+  const ColumnStarts* starts = nullptr;
+
+  bool is_there() const { return n_out > 0 || starts != nullptr; }
+  // Of what all ranks make.
+  int columns() const { return starts == nullptr ? n_out : static_cast<int>(starts->back()); }
 };
 
 // Matrices with the same columns as one, and where each of them stands in it. Those that do not go

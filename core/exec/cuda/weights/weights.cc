@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <span>
+#include <tuple>
 #include <utility>
 
 namespace tenon::cuda {
@@ -24,29 +25,57 @@ std::vector<const Weight*> all_matrices(const Model& model, const Head* head) {
 using ExpertMatrix = Weight ExpertWeights::*;
 using ExpertBias = std::vector<float> ExpertWeights::*;
 
-Result<DeviceMatrix> all_experts(const LayerWeights& from, ExpertMatrix which,
-                                 WeightUpload& upload) {
-  std::vector<const Weight*> weights;
-  for (const ExpertWeights& expert : from.experts) weights.push_back(&(expert.*which));
-  return upload.matrix(weights);
+// The rank's rows of a matrix, and who has which.
+Result<DeviceMatrix> cut_matrix(const Weight& weight, WeightCut& cut, WeightUpload& upload) {
+  const CutWeights own = cut.rows(weight);
+  TENON_ASSIGN_OR_RETURN(DeviceMatrix made, upload.matrix(own.own));
+  made.starts = own.starts;
+  return made;
 }
 
-Status load_experts(const LayerWeights& from, WeightUpload& upload, DeviceLayer& to) {
-  const std::pair<DeviceMatrix*, ExpertMatrix> matrices[] = {
-      {&to.expert_gate, &ExpertWeights::gate},
-      {&to.expert_up, &ExpertWeights::up},
-      {&to.expert_down, &ExpertWeights::down}};
-  for (const auto& [made, which] : matrices) {
-    TENON_ASSIGN_OR_RETURN(*made, all_experts(from, which, upload));
+// Matrices that are cut alike, in groups that are one matrix each on the device.
+Status load_alike(std::span<const std::vector<const Weight*>> groups, WeightCut& cut,
+                  WeightUpload& upload, std::span<DeviceMatrix* const> to) {
+  std::vector<const Weight*> all;
+  for (const auto& group : groups) all.insert(all.end(), group.begin(), group.end());
+  const CutWeights own = cut.rows_of_all(all);
+  auto next = own.own.begin();
+  for (size_t i = 0; i < groups.size(); ++i) {
+    const auto end = next + static_cast<ptrdiff_t>(groups[i].size());
+    TENON_ASSIGN_OR_RETURN(*to[i], upload.matrix(std::span(next, end)));
+    to[i]->starts = own.starts;
+    next = end;
   }
-  const std::pair<const float**, ExpertBias> biases[] = {
-      {&to.expert_gate_bias, &ExpertWeights::gate_bias},
-      {&to.expert_up_bias, &ExpertWeights::up_bias},
-      {&to.expert_down_bias, &ExpertWeights::down_bias}};
-  for (const auto& [made, which] : biases) {
+  return {};
+}
+
+Status load_experts(const LayerWeights& from, WeightCut& cut, WeightUpload& upload,
+                    DeviceLayer& to) {
+  const auto all_experts = [&](ExpertMatrix which) {
+    std::vector<const Weight*> all;
+    for (const ExpertWeights& expert : from.experts) all.push_back(&(expert.*which));
+    return all;
+  };
+  if (!from.experts.empty()) {
+    const std::vector<const Weight*> gate_up[] = {all_experts(&ExpertWeights::gate),
+                                                  all_experts(&ExpertWeights::up)};
+    DeviceMatrix* const to_gate_up[] = {&to.expert_gate, &to.expert_up};
+    TENON_RETURN_IF_ERROR(load_alike(gate_up, cut, upload, to_gate_up));
+    std::vector<const Weight*> down[] = {all_experts(&ExpertWeights::down), {}};
+    const bool shares = from.shared_down.n_out > 0;
+    if (shares) down[1].push_back(&from.shared_down);
+    DeviceMatrix* const to_down[] = {&to.expert_down, &to.shared_down};
+    TENON_RETURN_IF_ERROR(load_alike(std::span(down).first(shares ? 2 : 1), cut, upload, to_down));
+  }
+  const std::tuple<const float**, ExpertBias, const DeviceMatrix*> biases[] = {
+      {&to.expert_gate_bias, &ExpertWeights::gate_bias, &to.expert_gate},
+      {&to.expert_up_bias, &ExpertWeights::up_bias, &to.expert_up},
+      {&to.expert_down_bias, &ExpertWeights::down_bias, &to.expert_down}};
+  for (const auto& [made, which, matrix] : biases) {
     std::vector<float> all;
     for (const ExpertWeights& expert : from.experts) {
-      all.insert(all.end(), (expert.*which).begin(), (expert.*which).end());
+      const std::vector<float> own = cut.values(expert.*which, matrix->starts);
+      all.insert(all.end(), own.begin(), own.end());
     }
     TENON_ASSIGN_OR_RETURN(*made, upload.vector(all));
   }
@@ -106,15 +135,34 @@ Status load_stack(std::span<const StackSource> from, WeightUpload& upload, Devic
   return load_biases(from, upload, to);
 }
 
-Status load_stacks(const LayerWeights& from, WeightUpload& upload, DeviceLayer& to) {
+// A gate and an up, or an up alone.
+Status load_gate_up(const StackSource& gate, const StackSource& up, WeightCut& cut,
+                    WeightUpload& upload, DeviceStack& to) {
+  const Weight* const both[] = {gate.matrix, up.matrix};
+  const bool gated = gate.matrix->n_out > 0;
+  const CutWeights own = cut.rows_of_all(std::span(both).subspan(gated ? 0 : 1));
+  const std::vector<float> none;
+  const auto cut_bias = [&](const StackSource& source) {
+    return cut.values(source.bias == nullptr ? none : *source.bias, own.starts);
+  };
+  const std::vector<float> gate_bias = cut_bias(gate), up_bias = cut_bias(up);
+  const StackSource sources[] = {{gated ? own.own.front() : gate.matrix, &gate_bias},
+                                 {own.own.back(), &up_bias}};
+  TENON_RETURN_IF_ERROR(load_stack(sources, upload, to));
+  for (DevicePart& part : to.parts) part.matrix.starts = own.starts;
+  if (!gated) to.parts.front().matrix.starts = nullptr;
+  return {};
+}
+
+Status load_stacks(const LayerWeights& from, WeightCut& cut, WeightUpload& upload,
+                   DeviceLayer& to) {
   std::vector<StackSource> qkv = {
       {&from.q, &from.q_bias}, {&from.k, &from.k_bias}, {&from.v, &from.v_bias}};
   if (from.output_gate.n_out > 0) qkv.push_back({&from.output_gate, &from.output_gate_bias});
   TENON_RETURN_IF_ERROR(load_stack(qkv, upload, to.qkv));
-  const StackSource gate_up[] = {{&from.gate, &from.gate_bias}, {&from.up, &from.up_bias}};
-  TENON_RETURN_IF_ERROR(load_stack(gate_up, upload, to.gate_up));
-  const StackSource shared[] = {{&from.shared_gate}, {&from.shared_up}};
-  return load_stack(shared, upload, to.shared_gate_up);
+  TENON_RETURN_IF_ERROR(load_gate_up({&from.gate, &from.gate_bias}, {&from.up, &from.up_bias}, cut,
+                                     upload, to.gate_up));
+  return load_gate_up({&from.shared_gate}, {&from.shared_up}, cut, upload, to.shared_gate_up);
 }
 
 // An RMS norm with these weights gives q and k the length 1, and divides q by the root of its
@@ -127,8 +175,8 @@ std::vector<float> key_norm(const RecurrentPlan& plan) {
   return weights;
 }
 
-Status load_recurrence(const LayerWeights& from, const RecurrentPlan& plan, WeightUpload& upload,
-                       DeviceRecurrence& to) {
+Status load_recurrence(const LayerWeights& from, const RecurrentPlan& plan, WeightCut& cut,
+                       WeightUpload& upload, DeviceRecurrence& to) {
   if (!plan) return {};
   const RecurrenceKind& kind = recurrence_kind(plan.kind);
   std::vector<StackSource> inputs;
@@ -152,8 +200,9 @@ Status load_recurrence(const LayerWeights& from, const RecurrentPlan& plan, Weig
   const StackSource low_bc[] = {{&from.ssm_low}, {&from.ssm_bc}};
   TENON_RETURN_IF_ERROR(load_stack(low_bc, upload, to.low_bc));
   TENON_ASSIGN_OR_RETURN(to.dt, upload.matrix(from.ssm_dt));
-  TENON_ASSIGN_OR_RETURN(to.out.matrix, upload.matrix(from.ssm_out));
-  TENON_ASSIGN_OR_RETURN(to.out.bias, upload.vector(from.ssm_out_bias));
+  TENON_ASSIGN_OR_RETURN(to.out.matrix, cut_matrix(from.ssm_out, cut, upload));
+  TENON_ASSIGN_OR_RETURN(to.out.bias,
+                         upload.vector(cut.values(from.ssm_out_bias, to.out.matrix.starts)));
   TENON_ASSIGN_OR_RETURN(to.norm, upload.vector(from.ssm_norm));
   TENON_ASSIGN_OR_RETURN(to.key_norm, upload.vector(key_norm(plan)));
   return {};
@@ -176,23 +225,26 @@ Status load_shared_block(const LayerWeights& from, const SharedBlockPlan& plan,
   return {};
 }
 
-Status load_layer(const Model& model, size_t index, Input type, WeightUpload& upload,
-                  DeviceLayer& to) {
+Status load_layer(const Model& model, size_t index, Input type, WeightCut& of_model,
+                  WeightUpload& upload, DeviceLayer& to) {
   const LayerWeights& from = model.layers[index];
-  TENON_RETURN_IF_ERROR(load_stacks(from, upload, to));
+  // What blocks that layers share make is changed before it is gathered: all ranks have them whole.
+  WeightCut whole;
+  WeightCut& cut = model.plan.layers[index].shared ? whole : of_model;
+  TENON_RETURN_IF_ERROR(load_stacks(from, cut, upload, to));
   const std::pair<DeviceMatrix*, const Weight*> matrices[] = {{&to.output, &from.output},
-                                                              {&to.down, &from.down},
-                                                              {&to.shared_down, &from.shared_down},
-                                                              {&to.q_a, &from.q_a},
-                                                              {&to.kv_a, &from.kv_a}};
+                                                              {&to.down, &from.down}};
   for (const auto& [made, weight] : matrices) {
-    TENON_ASSIGN_OR_RETURN(*made, upload.matrix(*weight));
+    TENON_ASSIGN_OR_RETURN(*made, cut_matrix(*weight, cut, upload));
   }
+  // Small, and followed by a norm over all columns.
+  TENON_ASSIGN_OR_RETURN(to.q_a, upload.matrix(from.q_a));
+  TENON_ASSIGN_OR_RETURN(to.kv_a, upload.matrix(from.kv_a));
   TENON_ASSIGN_OR_RETURN(to.k_absorb, all_heads(from.k_absorb, type, upload));
   TENON_ASSIGN_OR_RETURN(to.v_expand, all_heads(from.v_expand, type, upload));
-  TENON_RETURN_IF_ERROR(load_experts(from, upload, to));
+  TENON_RETURN_IF_ERROR(load_experts(from, cut, upload, to));
   TENON_RETURN_IF_ERROR(
-      load_recurrence(from, model.plan.layers[index].recurrent, upload, to.recurrence));
+      load_recurrence(from, model.plan.layers[index].recurrent, cut, upload, to.recurrence));
   TENON_RETURN_IF_ERROR(
       load_shared_block(from, model.plan.layers[index].shared, upload, to.shared));
   const SelfAttentionPlan& attention = model.plan.layers[index].attention;
@@ -201,6 +253,8 @@ Status load_layer(const Model& model, size_t index, Input type, WeightUpload& up
     TENON_ASSIGN_OR_RETURN(to.slopes, upload.vector(slopes));
   }
   const std::vector<float> none;
+  const std::vector<float> output_bias = cut.values(from.output_bias, to.output.starts);
+  const std::vector<float> down_bias = cut.values(from.down_bias, to.down.starts);
   const std::vector<float>& sinks = model.plan.sinks.empty() ? none : model.plan.sinks[index];
   const std::pair<const float**, const std::vector<float>*> vectors[] = {
       {&to.attention_norm, &from.attention_norm},
@@ -215,8 +269,8 @@ Status load_layer(const Model& model, size_t index, Input type, WeightUpload& up
       {&to.k_norm, &from.k_norm},
       {&to.q_norm_bias, &from.q_norm_bias},
       {&to.k_norm_bias, &from.k_norm_bias},
-      {&to.output_bias, &from.output_bias},
-      {&to.down_bias, &from.down_bias},
+      {&to.output_bias, &output_bias},
+      {&to.down_bias, &down_bias},
       {&to.q_a_norm, &from.q_a_norm},
       {&to.kv_a_norm, &from.kv_a_norm},
       {&to.q_a_bias, &from.q_a_bias},
@@ -239,13 +293,13 @@ Status load_head(const Head& head, WeightUpload& upload, DeviceHead& to) {
   return {};
 }
 
-Status load_arrays(const Model& model, const Head* head, WeightUpload& upload, Input type,
-                   DeviceArrays& to) {
+Status load_arrays(const Model& model, const Head* head, WeightCut& cut, WeightUpload& upload,
+                   Input type, DeviceArrays& to) {
   if (head != nullptr) TENON_RETURN_IF_ERROR(load_head(*head, upload, to.entrance));
-  TENON_ASSIGN_OR_RETURN(to.embedding, upload.matrix(model.embedding));
+  TENON_ASSIGN_OR_RETURN(to.embedding, cut_matrix(model.embedding, cut, upload));
   to.head = to.embedding;
   if (!model.plan.tied_embeddings) {
-    TENON_ASSIGN_OR_RETURN(to.head, upload.matrix(model.head));
+    TENON_ASSIGN_OR_RETURN(to.head, cut_matrix(model.head, cut, upload));
   }
   if (model.plan.learned_positions) {
     const Weight* const positions[] = {&model.positions};
@@ -255,10 +309,23 @@ Status load_arrays(const Model& model, const Head* head, WeightUpload& upload, I
   TENON_ASSIGN_OR_RETURN(to.embedding_norm_bias, upload.vector(model.embedding_norm_bias));
   TENON_ASSIGN_OR_RETURN(to.final_norm, upload.vector(model.final_norm));
   TENON_ASSIGN_OR_RETURN(to.final_norm_bias, upload.vector(model.final_norm_bias));
-  TENON_ASSIGN_OR_RETURN(to.head_bias, upload.vector(model.head_bias));
+  TENON_ASSIGN_OR_RETURN(to.head_bias, upload.vector(cut.values(model.head_bias, to.head.starts)));
   to.layers.resize(model.layers.size());
   for (size_t i = 0; i < to.layers.size(); ++i) {
-    TENON_RETURN_IF_ERROR(load_layer(model, i, type, upload, to.layers[i]));
+    TENON_RETURN_IF_ERROR(load_layer(model, i, type, cut, upload, to.layers[i]));
+  }
+  return {};
+}
+
+// Whether a matrix stays packed may follow from all of its zero points, of which a rank sees its
+// own: the matrix that one rank widens, another one may not.
+Status check_judged_alike(const Model& model, const Head* head) {
+  for (const Weight* weight : all_matrices(model, head)) {
+    if (!has_fractional_zeros(*weight)) continue;
+    return unsupported(
+        weight->name +
+        " has zero points that are no whole numbers, which the executor 'cuda' does not cut over "
+        "ranks; set parallel.tensor = 1, or choose [executor] plugin = \"cpu\"");
   }
   return {};
 }
@@ -271,15 +338,18 @@ Input DeviceWeights::type_for(const Model& model, const Head* front) {
   return wide ? Input::f32 : Input::bf16;
 }
 
-Result<WeightNeeds> DeviceWeights::needs_of(const Model& model, const Head* front) {
+Result<WeightNeeds> DeviceWeights::needs_of(const Model& model, const Head* front,
+                                            const ModelCut* of_model) {
   const Input type = type_for(model, front);
   WeightUpload counted(nullptr, type);
   DeviceArrays arrays = {};
-  TENON_RETURN_IF_ERROR(load_arrays(model, front, counted, type, arrays));
+  WeightCut cut(of_model);
+  if (cut.on()) TENON_RETURN_IF_ERROR(check_judged_alike(model, front));
+  TENON_RETURN_IF_ERROR(load_arrays(model, front, cut, counted, type, arrays));
   WeightNeeds needs;
   needs.bytes = counted.bytes();
   const auto count = [&](const DeviceMatrix& matrix) {
-    if (matrix.n_out > 0) ++(matrix.bits == 0 ? needs.dense_matrices : needs.packed_matrices);
+    if (matrix.is_there()) ++(matrix.bits == 0 ? needs.dense_matrices : needs.packed_matrices);
   };
   count(arrays.head);
   count(arrays.entrance.fc);
@@ -300,10 +370,11 @@ Result<WeightNeeds> DeviceWeights::needs_of(const Model& model, const Head* fron
   return needs;
 }
 
-Status DeviceWeights::load(const Model& model, const Head* front) {
+Status DeviceWeights::load(const Model& model, const Head* front, const ModelCut* cut) {
   type_ = type_for(model, front);
+  cut_ = WeightCut(cut);
   WeightUpload upload(&memory_, type_);
-  TENON_RETURN_IF_ERROR(load_arrays(model, front, upload, type_, *this));
+  TENON_RETURN_IF_ERROR(load_arrays(model, front, cut_, upload, type_, *this));
   has_packed_ = upload.has_packed();
   return {};
 }

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/exec/cuda/weights/weight_cut.h"
 #include "core/exec/cuda/weights/weight_upload.h"
 #include "core/model/heads/head.h"
 #include "core/model/model.h"
@@ -99,11 +100,13 @@ class DeviceWeights : public DeviceArrays {
   // model is no head, here and below.
   static Input type_for(const Model& model, const Head* front = nullptr);
   // Of what `load` will allocate. Formats that `readable_by_rows` refuses are its error, and
-  // `load`'s.
-  static Result<WeightNeeds> needs_of(const Model& model, const Head* front = nullptr);
+  // `load`'s; of several ranks also what each of them would have to judge for itself. `cut`: null
+  // where there is one rank.
+  static Result<WeightNeeds> needs_of(const Model& model, const Head* front = nullptr,
+                                      const ModelCut* cut = nullptr);
 
   explicit DeviceWeights(Driver& driver) : DeviceArrays(), memory_(driver) {}
-  Status load(const Model& model, const Head* front = nullptr);
+  Status load(const Model& model, const Head* front = nullptr, const ModelCut* cut = nullptr);
   uint64_t bytes() const { return memory_.held_bytes(); }
   // Of matrices that are not packed, and of what products read.
   Input type() const { return type_; }
@@ -111,6 +114,7 @@ class DeviceWeights : public DeviceArrays {
 
  private:
   DeviceMemory memory_;
+  WeightCut cut_;
   Input type_ = Input::bf16;
   bool has_packed_ = false;
 };
