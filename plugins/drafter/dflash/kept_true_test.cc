@@ -66,6 +66,16 @@ TEST(KeptTrue, after_a_start_in_which_steps_with_drafts_were_held_up) {
   }
 }
 
+// A drafter's first passes are long: memory is new to them, and processors are at other work.
+TEST(KeptTrue, after_first_passes_that_were_long) {
+  for (const uint32_t cold : {1u, 2u, 3u}) {
+    Script script{.row = 0.01, .pass = 0.2, .acceptance = {1.0}, .prompt = 300, .cold = cold};
+    EXPECT_GE(Machine(script).run(200), 1.5) << cold;
+    script.acceptance = {0.0};
+    EXPECT_GE(Machine(script).run(1000), 0.98) << cold;
+  }
+}
+
 TEST(KeptTrue, where_rows_become_dear_and_cheap_again) {
   for (const size_t batch : {1, 8}) {
     for (const double acceptance : {0.5, 0.8, 0.95}) {

@@ -28,6 +28,7 @@ struct Script {
   uint32_t knee = 0;
   double steep = 0.0;
   uint32_t prompt = 0;  // tokens of each that a drafter reads before it drafts
+  uint32_t cold = 0;    // the first so many steps with drafts, whose passes take six times as long
   double read = 0.002;  // for each of them, in millions
 };
 
@@ -123,7 +124,10 @@ class Machine {
       depth = std::max(depth, offered[seq]);
       drafted[seq] += offered[seq];
     }
-    const double passes = script_.in_one_pass ? std::min(depth, 1u) : depth;
+    const bool is_cold = depth > 0 && cold_ < script_.cold;
+    if (is_cold) ++cold_;
+    const double passes =
+        (script_.in_one_pass ? std::min(depth, 1u) : depth) * (is_cold ? 6.0 : 1.0);
     const double draft = 1e6 * (script_.pass * passes + reading) * held_up(),
                  verify = time_of(rows) * held_up();
     drafts_.measured({{.step_id = 1,
@@ -144,6 +148,7 @@ class Machine {
   }
 
   Script script_;
+  uint32_t cold_ = 0;  // steps with drafts so far, up to those
   std::vector<TokenId> text_;
   std::vector<size_t> known_, read_;  // tokens of each sequence
   std::vector<StepCost> costs_;

@@ -98,6 +98,7 @@ void AdaptiveDrafts::choose(std::span<const DraftRequest> requests, std::span<ui
     return give_tries(unread, offered);
   }
   probes_ = kProbes;
+  if (best == 0 && give_first(requests, unread, offered)) return;
   for (size_t i = 0; i < best; ++i) ++offered[gains_[i].index];
   if (best > 0) try_rested(requests, available_, unread, offered);
 }
@@ -158,6 +159,19 @@ bool AdaptiveDrafts::keep_first(std::span<uint32_t> offered) const {
   bool some = false;
   for (size_t i = 0; i < offered.size(); ++i) {
     offered[i] = std::min(offered[i], std::max(wanted_[i], 1u));
+    some = some || offered[i] > 0;
+  }
+  return some;
+}
+
+bool AdaptiveDrafts::give_first(std::span<const DraftRequest> requests,
+                                std::span<const uint64_t> unread,
+                                std::span<uint32_t> offered) const {
+  if (judged_ == 0 || judged_ == kFewProposals || times_.knows_drafting()) return false;
+  bool some = false;
+  for (size_t i = 0; i < unread.size(); ++i) {
+    if (unread[i] > kUsualLag || rate_of(requests[i].seq) < kMostlyRight) continue;
+    offered[i] = std::min(available_[i], kFirstDrafts);
     some = some || offered[i] > 0;
   }
   return some;

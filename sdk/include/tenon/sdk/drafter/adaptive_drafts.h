@@ -157,6 +157,9 @@ class AdaptiveDrafts {
   static constexpr uint32_t kMostUnseen = 64;
   // Proposals whose fate is to be known before more than one text is read for drafts.
   static constexpr uint32_t kFewProposals = 16;
+  // What such a text is given as long as so many of its drafts are right.
+  static constexpr uint32_t kFirstDrafts = 4;
+  static constexpr double kMostlyRight = 0.5;
   // Of the time of steps with drafts, what steps without may lose while drafts pay; steps from one
   // to the next, at least; and how many there are to begin with, whatever they lose.
   static constexpr double kChecks = 0.005;
@@ -197,6 +200,10 @@ class AdaptiveDrafts {
   // Whether this step is to have no drafts, though they pay, to see what such a step takes: as
   // often as what that loses, as far as is known, is a small part of all time.
   bool check_due(double rows);
+  // Gives the text that is read to begin with a few drafts, though they do not seem to pay, as long
+  // as what the drafter takes is not known and they are mostly right.
+  bool give_first(std::span<const DraftRequest> requests, std::span<const uint64_t> unread,
+                  std::span<uint32_t> offered) const;
   // Those of the best slots that a try may be made with: of sequences that need not be read, or not
   // for more than tries may cost.
   void give_tries(std::span<const uint64_t> unread, std::span<uint32_t> offered);

@@ -41,6 +41,10 @@ class StepTimes {
   // Whether `of` means anything yet.
   bool known() const { return pace_ > 0; }
 
+  // Whether what the drafter takes is known from a few drafts: its first ones may be long, as
+  // memory is new to them.
+  bool knows_drafting() const { return level_.seen >= kFirst; }
+
   // A step of `rows` rows in which some sequence has `depth` drafts, in nanoseconds.
   double of(double rows, uint32_t depth) const;
   // Of that, what the drafter takes.
