@@ -87,7 +87,7 @@ void EmbeddingJob::start() {
       api::ApiError error = api::error_of(id.status());
       error.param = "input";
       if (prompt_tokens >= room) api::tell_context_length(error, prompt_tokens, room);
-      error.message = "input " + std::to_string(i + 1) + ": " + error.message;
+      api::tell_entry(error, "input", i, vectors_.size());
       http_->refuse(error);
       return cancel();
     }

@@ -102,7 +102,7 @@ class Embed(unittest.TestCase):
     def test_wrong_use_is_refused(self):
         for arguments, status, words in (
                 (["x", "--pooling", "max"], 2, "max"),
-                (["", ], 1, "text 1: the prompt has no tokens"),
+                (["", ], 1, "text 1: the text is empty"),
                 (["x " * 5000], 1, "the context has")):
             done = run("embed", *arguments)
             self.assertEqual(done.returncode, status, done.stderr)

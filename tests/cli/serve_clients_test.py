@@ -58,6 +58,18 @@ class Clients(unittest.TestCase):
         error = self.post("/v1/embeddings", {"input": ["a", "a " * 3000]}, 400)["error"]
         self.assertEqual((error["param"], error["code"]), ("input", "context_length_exceeded"))
 
+    def test_an_entry_of_a_list_is_told_as_the_request_has_it(self):
+        for path, body, words in (
+                ("completions", {"prompt": "a", "logit_bias": {"99999999": 1}}, "logit_bias has token 99999999 – "),
+                ("completions", {"prompt": "a", "stop_token_ids": [5, 10**6]}, "stop_token_ids[1] is 1000000 – "),
+                ("completions", {"prompt": "a", "allowed_token_ids": [5, 10**6]}, "allowed_token_ids[1] is 1000000 – "),
+                ("completions", {"prompt": ["a", [10**6]]}, "prompt[1]: prompt token 0 has id 1000000 – "),
+                ("completions", {"prompt": ["a", "", "b"]}, "prompt[1]: the prompt has no tokens – "),
+                ("embeddings", {"input": ["a", ""]}, "input[1]: the text is empty – "),
+                ("embeddings", {"input": ""}, "the text is empty – ")):
+            with self.subTest(path=path, words=words):
+                self.assertTrue(self.post("/v1/" + path, body, 400)["error"]["message"].startswith(words), words)
+
     def test_a_list_that_allows_no_token_is_refused(self):
         for name in ("allowed_token_ids", "allowed_tokens"):
             error = self.post("/v1/completions", {"prompt": "a", name: []}, 400)["error"]

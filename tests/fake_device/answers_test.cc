@@ -183,7 +183,7 @@ TEST(Refusal, names_everything_that_is_wrong_at_once) {
             "model's own tokenizer\n"
             "bad word 0 has no tokens\n"
             "bad word 1: token 0 has id -2 – the vocabulary has ids 0 to 60\n"
-            "logit bias 0 has id 70 – the vocabulary has ids 0 to 60\n"
+            "logit_bias has token 70 – the vocabulary has ids 0 to 60\n"
             "the order of sampling names top_k twice – name each stage once at most");
 }
 

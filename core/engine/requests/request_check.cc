@@ -52,6 +52,11 @@ class RequestCheck {
   void check_room() {
     const uint64_t prompt = request_.prompt.size();
     const uint32_t context = limits_.scheduler.context_tokens;
+    if (prompt == 0 && request_.pooling != Pooling::none) {
+      return fault("prompt",
+                   "the text is empty – a vector is made of its tokens, and it has none – give a "
+                   "text, or leave it out");
+    }
     if (prompt == 0) {
       return fault(
           "prompt",
@@ -156,14 +161,22 @@ class RequestCheck {
     }
   }
 
-  void check_ids(std::string_view setting, std::span<const TokenId> ids, std::string_view what,
+  // `told` begins the sentence about entry i, up to its id.
+  template <typename Told>
+  void check_ids(std::string_view setting, std::span<const TokenId> ids, const Told& told,
                  std::string_view advice = "") {
     for (size_t i = 0; i < ids.size(); ++i) {
       if (ids[i] >= 0 && static_cast<uint32_t>(ids[i]) < limits_.vocabulary) continue;
-      return fault(setting, std::string(what) + " " + text_of(i) + " has id " +
-                                std::to_string(ids[i]) + " – the vocabulary has ids 0 to " +
+      return fault(setting, told(i) + " " + std::to_string(ids[i]) +
+                                " – the vocabulary has ids 0 to " +
                                 text_of(limits_.vocabulary - 1) + std::string(advice));
     }
+  }
+
+  // A list that the caller wrote: "stop_tokens[2] is 99".
+  void check_list(std::string_view setting, std::span<const TokenId> ids) {
+    check_ids(setting, ids,
+              [&](size_t i) { return std::string(setting) + "[" + text_of(i) + "] is"; });
   }
 
   void check_lists() {
@@ -180,15 +193,19 @@ class RequestCheck {
       return fault(setting, std::string(setting) + " has more than " + text_of(kMaxListed) +
                                 " entries – shorten it");
     }
-    check_ids("prompt", request_.prompt, "prompt token",
-              " – encode the text with this model's own tokenizer");
-    check_ids("stop_tokens", request_.stop_tokens, "stop token");
-    check_ids("allowed_tokens", lists.allowed_tokens, "allowed token");
-    check_ids("dry_breakers", lists.dry_breakers, "DRY breaker");
+    check_ids(
+        "prompt", request_.prompt,
+        [](size_t i) { return "prompt token " + text_of(i) + " has id"; },
+        " – encode the text with this model's own tokenizer");
+    check_list("stop_tokens", request_.stop_tokens);
+    check_list("allowed_tokens", lists.allowed_tokens);
+    check_list("dry_breakers", lists.dry_breakers);
     for (size_t i = 0; i < lists.bad_words.size(); ++i) {
       if (lists.bad_words[i].empty())
         fault("bad_words", "bad word " + text_of(i) + " has no tokens");
-      check_ids("bad_words", lists.bad_words[i], "bad word " + text_of(i) + ": token");
+      check_ids("bad_words", lists.bad_words[i], [i](size_t token) {
+        return "bad word " + text_of(i) + ": token " + text_of(token) + " has id";
+      });
     }
     for (const std::string& stop : request_.stop) {
       std::string text = text_fault(parameter("stop"), stop);
@@ -201,7 +218,7 @@ class RequestCheck {
       fault("logit_bias", "the bias of token " + std::to_string(bias.token) + " is " +
                               format_real(static_cast<double>(bias.bias)) + " – it must be finite");
     }
-    check_ids("logit_bias", biased, "logit bias");
+    check_ids("logit_bias", biased, [](size_t) { return std::string("logit_bias has token"); });
     for (size_t i = 0; i < lists.order.size(); ++i) {
       if (std::find(lists.order.begin(), lists.order.begin() + static_cast<std::ptrdiff_t>(i),
                     lists.order[i]) == lists.order.begin() + static_cast<std::ptrdiff_t>(i)) {

@@ -370,9 +370,7 @@ std::optional<api::ApiError> Generation::submit(std::vector<Request> requests, u
       api::ApiError error = fault.value_or(api::error_of(id.status()));
       // A full inbox is nobody's fault.
       if (id.status().code() == StatusCode::failed) error.status = 429, error.retry_after_s = 1;
-      if (requests.size() > 1) {
-        error.message = "prompt " + std::to_string(i + 1) + ": " + error.message;
-      }
+      api::tell_entry(error, "prompt", i, requests.size());
       return error;
     }
     const std::lock_guard lock(mutex_);

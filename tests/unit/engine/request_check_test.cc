@@ -201,6 +201,26 @@ TEST(RequestCheck, names_the_setting_that_is_to_blame) {
   EXPECT_EQ(blamed([](R r) { r.stop_tokens.assign((1 << 20) + 1, 1); }), "stop_tokens");
 }
 
+TEST(RequestCheck, tells_an_unknown_id_by_the_setting_and_its_place_there) {
+  const auto told = [](auto&& change) {
+    Request request = plain();
+    change(request);
+    return refusal(request);
+  };
+  using R = Request&;
+  const std::string known = " – the vocabulary has ids 0 to 99";
+  EXPECT_EQ(told([](R r) { r.stop_tokens = {5, 100}; }), "stop_tokens[1] is 100" + known);
+  EXPECT_EQ(told([](R r) { r.lists.allowed_tokens = {-1}; }), "allowed_tokens[0] is -1" + known);
+  EXPECT_EQ(told([](R r) { r.lists.dry_breakers = {5, 100}; }), "dry_breakers[1] is 100" + known);
+  EXPECT_EQ(told([](R r) {
+              r.lists.logit_bias = {{5, 1.0f}, {100, 1.0f}};
+            }),
+            "logit_bias has token 100" + known);
+  EXPECT_EQ(told([](R r) { r.prompt = {}, r.pooling = Pooling::mean; }),
+            "the text is empty – a vector is made of its tokens, and it has none – give a text, or "
+            "leave it out");
+}
+
 TEST(RequestCheck, refuses_what_bans_everything_that_it_allows) {
   const auto told = [](void (*change)(Request&)) {
     RequestLimits limits = roomy();

@@ -1,7 +1,5 @@
 #include "core/server/api/write/error.h"
 
-#include <string_view>
-
 #include "core/base/quote.h"
 #include "core/server/api/read/json.h"
 
@@ -45,6 +43,11 @@ void tell_context_length(ApiError& error, uint64_t prompt_tokens, uint64_t conte
   }
   error.message = words + error.message;
   error.code = "context_length_exceeded";
+}
+
+void tell_entry(ApiError& error, std::string_view field, size_t index, size_t entries) {
+  if (entries < 2) return;
+  error.message = std::string(field) + "[" + std::to_string(index) + "]: " + error.message;
 }
 
 std::string error_json(const ApiError& error) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 
@@ -43,6 +44,9 @@ ApiError error_of(const Status& status);
 // try again: OpenAI's sentence and code, and Anthropic's words where its clients ask.
 void tell_context_length(ApiError& error, uint64_t prompt_tokens, uint64_t context_tokens,
                          bool is_anthropic = false);
+
+// Says which of the entries of a list it is about, if there are several: "input[1]: …".
+void tell_entry(ApiError& error, std::string_view field, size_t index, size_t entries);
 
 // OpenAI: {"error": {"message": …, "type": …, "param": …, "code": …}}
 std::string error_json(const ApiError& error);
