@@ -33,20 +33,70 @@ std::string set_text(std::string_view key) {
   return std::string(key) + (key.find('=') == key.npos ? "=…" : "");
 }
 
-std::string unknown_option(const std::string& name, const CommandEntry& command) {
+bool has_option(const CommandEntry& command, std::string_view name) {
+  return std::ranges::any_of(command.options, [&](const OptionEntry& option) {
+    return std::ranges::find(option.names, name) != option.names.end();
+  });
+}
+
+// What other programs, or other commands of this one, call an option.
+struct OtherOption {
+  std::string_view word;
+  std::string_view here;
+};
+constexpr OtherOption kOtherOptions[] = {
+    {"--config", "--base"},          {"--base", "--config"},
+    {"--api-key", "--keys"},         {"--chat-template-file", "--chat-template"},
+    {"--n-predict", "--max-tokens"}, {"--max-new-tokens", "--max-tokens"},
+};
+// Commands that ask servers take no key on a command line, where others could read it.
+constexpr std::string_view kAskServers[] = {"tenon load", "tenon compare"};
+
+// "'tenon serve' and 'tenon chat' have --chat-template"; "" where none has it, or so many that
+// their names would not help.
+std::string option_elsewhere(std::string_view name, const CommandEntry& root) {
+  constexpr size_t kMostNamed = 3;
+  std::vector<std::string> paths;
+  for (const CommandEntry* each : all_commands(root)) {
+    if (has_option(*each, name)) paths.push_back(in_quotes(each->path));
+  }
+  if (paths.empty() || paths.size() > kMostNamed) return "";
+  return "; " + join_and(paths) + (paths.size() == 1 ? " has " : " have ") + std::string(name);
+}
+
+// What was meant by an option that `command` does not have.
+std::string meant_option(const std::string& name, const CommandEntry& command,
+                         const CommandEntry& root) {
+  const OtherWord* key = find_other_word(name);
+  if (key != nullptr && has_option(command, "--set") &&
+      key->here.find('.') != std::string_view::npos) {
+    return "; here that is --set " + set_text(key->here);
+  }
+  if (name == "--api-key" && std::ranges::count(kAskServers, command.path) > 0) {
+    return "; here that is the variable TENON_API_KEY";
+  }
+  const auto other = std::ranges::find(kOtherOptions, name, &OtherOption::word);
+  const bool is_other = other != std::end(kOtherOptions);
+  if (is_other && has_option(command, other->here)) {
+    return "; here that is " + std::string(other->here);
+  }
+  const bool is_ours = std::ranges::any_of(
+      all_commands(root), [&](const CommandEntry* each) { return has_option(*each, name); });
+  const std::string elsewhere =
+      option_elsewhere(is_other && !is_ours ? other->here : std::string_view(name), root);
+  if (!elsewhere.empty()) return elsewhere;
   std::vector<std::string> known;
   for (const OptionEntry& option : command.options) {
     known.insert(known.end(), option.names.begin(), option.names.end());
   }
-  // Which option another program has for it; a pipeline's key, where the command takes any.
-  const OtherWord* other = find_other_word(name);
-  const bool sets = std::ranges::find(known, "--set") != known.end();
-  const std::string meant =
-      other != nullptr && sets && other->here.find('.') != std::string_view::npos
-          ? "; here that is --set " + set_text(other->here)
-          : did_you_mean(name, known);
-  return in_quotes(name) + " is no option of " + in_quotes(command.path) + meant + " – " +
-         in_quotes(command.path + " --help") + " lists them";
+  return did_you_mean(name, known);
+}
+
+std::string unknown_option(const std::string& name, const CommandEntry& command,
+                           const CommandEntry& root) {
+  return in_quotes(name) + " is no option of " + in_quotes(command.path) +
+         meant_option(name, command, root) + " – " + in_quotes(command.path + " --help") +
+         " lists them";
 }
 
 // A command of another group is what was meant where it is called exactly so.
@@ -119,7 +169,7 @@ std::string explain_unknown_words(Command program, const CLI::ParseError& error,
   }
   const std::string word = *unknown;
   if (word.size() > 1 && word.front() == '-') {
-    return unknown_option(word.substr(0, word.find('=')), **command);
+    return unknown_option(word.substr(0, word.find('=')), **command, root);
   }
   if (!(*command)->commands.empty()) return unknown_command(word, **command, root);
   return in_quotes(word) + " is one argument too many for " + in_quotes(path) +
