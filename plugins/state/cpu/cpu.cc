@@ -1,5 +1,5 @@
 // Recurrences (docs/futures.md, "State kinds") on host memory, a row after the other, so that the
-// bits of a row depend on nothing but its sequence. `kinds` has a file for each kind.
+// bits of a row depend on nothing but its sequence. Each kind has a file of its own (kind.h).
 //
 // States are advanced in the slot that they end in: nothing is copied.
 #include <tenon/sdk/isa.h>
@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "plugins/state/cpu/kernels.h"
-#include "plugins/state/cpu/kinds/kind.h"
+#include "plugins/state/cpu/kind.h"
 #include "plugins/state/cpu/layer.h"
 #include "plugins/state/cpu/plan.h"
 #include "plugins/state/cpu/walk.h"

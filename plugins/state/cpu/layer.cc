@@ -3,14 +3,14 @@
 #include <algorithm>
 #include <iterator>
 
-#include "plugins/state/cpu/kinds/kind.h"
+#include "plugins/state/cpu/kind.h"
 
 namespace tenon::state_cpu {
 namespace {
 
 #define TENON_STATE_KIND(name) &(name),
 constexpr const Kind* kKinds[] = {
-#include "plugins/state/cpu/kinds/kinds.def"
+#include "plugins/state/cpu/kinds.def"
 };
 #undef TENON_STATE_KIND
 

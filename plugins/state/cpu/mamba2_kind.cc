@@ -1,7 +1,7 @@
 // Mamba-2 has two phases: the convolution into the workspace, then the heads.
 #include <algorithm>
 
-#include "plugins/state/cpu/kinds/convolution.h"
+#include "plugins/state/cpu/convolution.h"
 
 namespace tenon::state_cpu {
 namespace {

@@ -1,4 +1,4 @@
-#include "plugins/state/cpu/kinds/convolution.h"
+#include "plugins/state/cpu/convolution.h"
 
 #include <algorithm>
 

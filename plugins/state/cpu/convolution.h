@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "plugins/state/cpu/kernels.h"
-#include "plugins/state/cpu/kinds/kind.h"
+#include "plugins/state/cpu/kind.h"
 
 namespace tenon::state_cpu {
 

@@ -2,7 +2,7 @@
 // takes no time that can be measured.
 #include <algorithm>
 
-#include "plugins/state/cpu/kinds/convolution.h"
+#include "plugins/state/cpu/convolution.h"
 
 namespace tenon::state_cpu {
 namespace {

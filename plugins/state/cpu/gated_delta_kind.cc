@@ -2,7 +2,7 @@
 // decays and β; the second scans columns of heads.
 #include <algorithm>
 
-#include "plugins/state/cpu/kinds/convolution.h"
+#include "plugins/state/cpu/convolution.h"
 
 namespace tenon::state_cpu {
 namespace {

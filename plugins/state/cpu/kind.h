@@ -1,4 +1,4 @@
-// A kind of recurrence as this plugin runs it. Each is one file of this folder and a line in
+// A kind of recurrence as this plugin runs it. Each is one file, NAME_kind.cc, and a line in
 // kinds.def.
 #pragma once
 
@@ -33,7 +33,7 @@ struct Kind {
 };
 
 #define TENON_STATE_KIND(name) extern const Kind name;
-#include "plugins/state/cpu/kinds/kinds.def"
+#include "plugins/state/cpu/kinds.def"
 #undef TENON_STATE_KIND
 
 // Calls run(part, item) for items [0, count) of each sequence, which slices take in turn.

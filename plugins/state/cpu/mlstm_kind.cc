@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "plugins/state/cpu/kernels.h"
-#include "plugins/state/cpu/kinds/kind.h"
+#include "plugins/state/cpu/kind.h"
 
 namespace tenon::state_cpu {
 namespace {

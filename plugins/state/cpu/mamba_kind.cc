@@ -2,7 +2,7 @@
 // convolves, the second scans channels.
 #include <algorithm>
 
-#include "plugins/state/cpu/kinds/convolution.h"
+#include "plugins/state/cpu/convolution.h"
 
 namespace tenon::state_cpu {
 namespace {
