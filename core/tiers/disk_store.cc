@@ -151,7 +151,7 @@ void DiskStore::begin_after(const KvKey& key) {
 std::optional<KvBlob> DiskStore::read(const KvKey& key, uint64_t bytes) {
   begin_after(key);
   const std::string name = kv_file_name(key);
-  Result<std::vector<std::byte>> file = files_->read(path_of(name), kKvHeaderBytes + bytes + 1);
+  Result<KvBlob> file = files_->read(path_of(name), kKvHeaderBytes + bytes + 1);
   if (!file.ok()) {
     forget(name);
     const bool gone = file.status().code() == StatusCode::not_found;

@@ -50,14 +50,13 @@ class SystemFiles final : public FileLayer {
 
   bool exists(const std::string& path) override { return ::access(path.c_str(), F_OK) == 0; }
 
-  Result<std::vector<std::byte>> read(const std::string& path, uint64_t limit_bytes) override {
+  Result<KvBlob> read(const std::string& path, uint64_t limit_bytes) override {
     const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
     if (file.get() < 0) return file_error("opening", path, errno);
     struct stat status = {};
     if (::fstat(file.get(), &status) != 0) return file_error("reading", path, errno);
     if (!S_ISREG(status.st_mode)) return failed(path_in_quotes(path) + " is no regular file");
-    std::vector<std::byte> bytes(
-        std::min<uint64_t>(static_cast<uint64_t>(status.st_size), limit_bytes));
+    KvBlob bytes(std::min<uint64_t>(static_cast<uint64_t>(status.st_size), limit_bytes));
     size_t have = 0;
     while (have < bytes.size()) {
       const ssize_t got = ::read(file.get(), bytes.data() + have, bytes.size() - have);

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "core/base/result.h"
+#include "core/tiers/kv_blob.h"
 
 namespace tenon {
 
@@ -30,7 +31,7 @@ class FileLayer {
   virtual Status make_folder(const std::string& path) = 0;
   virtual bool exists(const std::string& path) = 0;
   // Up to `limit_bytes` of a file. Errors: not_found, failed.
-  virtual Result<std::vector<std::byte>> read(const std::string& path, uint64_t limit_bytes) = 0;
+  virtual Result<KvBlob> read(const std::string& path, uint64_t limit_bytes) = 0;
   // A read of the file follows soon: the disk may begin with it. It may be gone by then.
   virtual void will_read(const std::string& /*path*/) {}
   // A new file of these parts, one after the other. Errors: failed; a part may be there then.

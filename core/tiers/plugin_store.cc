@@ -214,8 +214,7 @@ std::optional<KvBlob> PluginStore::read(const KvKey& key, uint64_t bytes) {
   const auto payload = kv_payload(file, key, world_);
   if (fits && payload.ok() && payload->size() == bytes) {
     kept_.insert(key);
-    file.erase(file.begin(), file.begin() + kKvHeaderBytes);
-    return std::move(file);
+    return KvBlob(payload->begin(), payload->end());
   }
   kept_.erase(key);
   if (fits && !payload.ok() && payload.status().code() == StatusCode::unsupported) {

@@ -12,11 +12,10 @@
 #include <vector>
 
 #include "core/base/result.h"
+#include "core/tiers/kv_blob.h"
 #include "core/tiers/kv_key.h"
 
 namespace tenon {
-
-using KvBlob = std::vector<std::byte>;  // one group's bytes of a block, or a state
 
 struct KvStoreTotals {
   uint64_t held_bytes = 0;     // as far as this process knows

@@ -138,6 +138,7 @@ KvBlob fetch_payload(const FetchFrame& fetch) {
   put(payload, 8, fetch.first);
   put(payload, 12, static_cast<uint32_t>(fetch.contents.size()));
   put(payload, 16, uint32_t{fetch.awaits ? 1u : 0u});
+  put(payload, 20, uint32_t{0});
   for (size_t i = 0; i < fetch.contents.size(); ++i) {
     put(payload, kFetchHeadBytes + i * sizeof(ContentDigest), fetch.contents[i]);
   }

@@ -1,6 +1,5 @@
 #include "core/base/digest/xxh64.h"
 
-#include <array>
 #include <bit>
 #include <cstring>
 
@@ -12,8 +11,7 @@ constexpr uint64_t kPrime2 = 0xc2b2ae3d27d4eb4fu;
 constexpr uint64_t kPrime3 = 0x165667b19e3779f9u;
 constexpr uint64_t kPrime4 = 0x85ebca77c2b2ae63u;
 constexpr uint64_t kPrime5 = 0x27d4eb2f165667c5u;
-constexpr size_t kLanes = 4;
-constexpr size_t kStripe = kLanes * sizeof(uint64_t);
+constexpr size_t kStripe = 4 * sizeof(uint64_t);
 
 // Little-endian, as all machines are that Tenon runs on.
 template <typename T>
@@ -27,18 +25,25 @@ uint64_t round_of(uint64_t lane, uint64_t word) {
   return std::rotl(lane + word * kPrime2, 31) * kPrime1;
 }
 
-// The lanes over all whole stripes; `bytes` is what is left.
+// The four lanes over all whole stripes; `bytes` is what is left. They are variables of their own,
+// since GCC keeps an array of them in memory, where each stripe waits for the one before.
 uint64_t stripes(std::span<const std::byte>& bytes, uint64_t seed) {
-  std::array<uint64_t, kLanes> lanes = {seed + kPrime1 + kPrime2, seed + kPrime2, seed,
-                                        seed - kPrime1};
-  for (; bytes.size() >= kStripe; bytes = bytes.subspan(kStripe)) {
-    for (size_t i = 0; i < kLanes; ++i) {
-      lanes[i] = round_of(lanes[i], word_at<uint64_t>(bytes.data() + i * sizeof(uint64_t)));
-    }
+  uint64_t lane0 = seed + kPrime1 + kPrime2, lane1 = seed + kPrime2, lane2 = seed,
+           lane3 = seed - kPrime1;
+  const std::byte* at = bytes.data();
+  const std::byte* const end = at + bytes.size() / kStripe * kStripe;
+  for (; at != end; at += kStripe) {
+    lane0 = round_of(lane0, word_at<uint64_t>(at));
+    lane1 = round_of(lane1, word_at<uint64_t>(at + 8));
+    lane2 = round_of(lane2, word_at<uint64_t>(at + 16));
+    lane3 = round_of(lane3, word_at<uint64_t>(at + 24));
   }
-  uint64_t hash = std::rotl(lanes[0], 1) + std::rotl(lanes[1], 7) + std::rotl(lanes[2], 12) +
-                  std::rotl(lanes[3], 18);
-  for (const uint64_t lane : lanes) hash = (hash ^ round_of(0, lane)) * kPrime1 + kPrime4;
+  bytes = bytes.subspan(bytes.size() / kStripe * kStripe);
+  uint64_t hash =
+      std::rotl(lane0, 1) + std::rotl(lane1, 7) + std::rotl(lane2, 12) + std::rotl(lane3, 18);
+  for (const uint64_t lane : {lane0, lane1, lane2, lane3}) {
+    hash = (hash ^ round_of(0, lane)) * kPrime1 + kPrime4;
+  }
   return hash;
 }
 

@@ -20,11 +20,13 @@ bool is_below(const fs::path& path, const fs::path& root) {
   return at == root.end() && rest != path.end();
 }
 
-// What it is once links are followed, as far as it is there; empty where that cannot be said.
+// What it is once links are followed, as far as it is there; empty where that cannot be said, as of
+// a link to nothing.
 fs::path followed(const fs::path& path) {
   std::error_code error;
   fs::path place = fs::weakly_canonical(path, error);
-  return error ? fs::path() : place;
+  if (error || fs::is_symlink(place, error)) return {};
+  return place;
 }
 
 }  // namespace

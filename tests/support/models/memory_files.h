@@ -47,13 +47,13 @@ class MemoryFiles final : public FileLayer {
     return {};
   }
   bool exists(const std::string& path) override { return disk_.files.contains(path); }
-  Result<std::vector<std::byte>> read(const std::string& path, uint64_t limit_bytes) override {
+  Result<KvBlob> read(const std::string& path, uint64_t limit_bytes) override {
     const auto found = disk_.files.find(path);
     if (found == disk_.files.end()) return not_found("no file");
     if (fails("read")) return failed("injected: read");
-    std::vector<std::byte> bytes = found->second.bytes;
-    bytes.resize(std::min<uint64_t>(bytes.size(), limit_bytes));
-    return bytes;
+    const std::vector<std::byte>& bytes = found->second.bytes;
+    const auto count = static_cast<int64_t>(std::min<uint64_t>(bytes.size(), limit_bytes));
+    return KvBlob(bytes.begin(), bytes.begin() + count);
   }
   void will_read(const std::string& path) override { disk_.begun.push_back(path); }
   Status write(const std::string& path,

@@ -134,13 +134,13 @@ class CachedFiles final : public FileLayer {
 
   Status make_folder(const std::string&) override { return {}; }
   bool exists(const std::string& path) override { return disk_.names.contains(path); }
-  Result<std::vector<std::byte>> read(const std::string& path, uint64_t limit_bytes) override {
+  Result<KvBlob> read(const std::string& path, uint64_t limit_bytes) override {
     if (disk_.is_off()) return failed("off");
     const auto found = disk_.names.find(path);
     if (found == disk_.names.end()) return not_found("no file");
-    std::vector<std::byte> bytes = found->second->bytes;
-    bytes.resize(std::min<uint64_t>(bytes.size(), limit_bytes));
-    return bytes;
+    const std::vector<std::byte>& bytes = found->second->bytes;
+    const auto count = static_cast<int64_t>(std::min<uint64_t>(bytes.size(), limit_bytes));
+    return KvBlob(bytes.begin(), bytes.begin() + count);
   }
   // The file, then each of its pages.
   Status write(const std::string& path,

@@ -160,7 +160,7 @@ TEST(DiskStore, keeps_its_quota_and_what_was_used_last) {
 
 TEST(DiskStore, touches_no_file_that_is_not_its_own) {
   MemoryDisk disk;
-  disk.files["/kv/ab/letters.txt"] = {KvBlob(5000), 1};
+  disk.files["/kv/ab/letters.txt"] = {std::vector<std::byte>(5000), 1};
   auto store = open_on(disk, 1000);
   for (uint64_t number = 0; number < 10; ++number) {
     ASSERT_TRUE(store->write(key_of(number), blob_of(number)).ok());
@@ -226,7 +226,7 @@ TEST(DiskStore, takes_entries_again_where_the_clock_was_set_back_meanwhile) {
 TEST(DiskStore, removes_what_a_process_that_ended_never_finished) {
   MemoryDisk disk;
   const std::string unfinished = "/kv/" + kv_file_name(key_of(1)) + ".new-1-1-1";
-  disk.files[unfinished] = {KvBlob(100), disk.now_ns};
+  disk.files[unfinished] = {std::vector<std::byte>(100), disk.now_ns};
   (void)open_on(disk)->has(key_of(1));
   EXPECT_TRUE(disk.files.contains(unfinished)) << "its process may be at it";
   disk.now_ns += int64_t{601} * 1'000'000'000;

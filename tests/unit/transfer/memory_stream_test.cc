@@ -207,7 +207,8 @@ TEST(MemoryStream, carries_frames_without_sums_of_payloads) {
   Ends ends;
   Frame frame;
   frame.kind = FrameKind::block;
-  frame.payload = drawn(100'000, 1);
+  const auto bytes = drawn(100'000, 1);
+  frame.payload = {bytes.begin(), bytes.end()};
   ASSERT_TRUE(write_frame(*ends.offered, frame).ok());
   const auto came = read_frame(*ends.accepted, 1 << 20);
   ASSERT_TRUE(came.ok()) << came.status().message();

@@ -104,6 +104,11 @@ TEST(Wire, keeps_what_is_fetched) {
   fetch.first = 9;
   fetch.contents = {root_digest("a", 0, ""), root_digest("b", 1, "")};
   const KvBlob payload = fetch_payload(fetch);
+  // Memory that something else was in leaves nothing there.
+  for (int i = 0; i < 100; ++i) {
+    KvBlob(payload.size(), std::byte{255});
+    EXPECT_EQ(fetch_payload(fetch), payload);
+  }
   const auto read = read_fetch(payload);
   ASSERT_TRUE(read.ok());
   EXPECT_EQ(read->transfer, 5u);
