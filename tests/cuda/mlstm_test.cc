@@ -2,6 +2,7 @@
 // nothing or with a slot, states in their midst, and the same bits wherever a sequence is cut.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <ostream>
 #include <vector>
