@@ -6,7 +6,6 @@
 #include "core/exec/cuda/kernels/state_steps.cuh"
 
 namespace tenon::cuda {
-namespace {
 
 struct ScanMlstmView {
   StateStepsView steps;
@@ -120,8 +119,6 @@ __global__ void scan_mlstm_kernel(ScanMlstmView s) {
     if (first == 0 && lane == 0) s.steps.slot(to)[scale_at] = m;
   }
 }
-
-}  // namespace
 
 int launch_scan_mlstm(void* stream, const ScanMlstmCall& c) {
   ScanMlstmView view;
