@@ -82,7 +82,7 @@ std::string meant_option(const std::string& name, const CommandEntry& command,
   }
   const bool is_ours = std::ranges::any_of(
       all_commands(root), [&](const CommandEntry* each) { return has_option(*each, name); });
-  const std::string elsewhere =
+  std::string elsewhere =
       option_elsewhere(is_other && !is_ours ? other->here : std::string_view(name), root);
   if (!elsewhere.empty()) return elsewhere;
   std::vector<std::string> known;
