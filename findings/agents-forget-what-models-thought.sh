@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Models that think between their calls (gpt-oss, Kimi K2, MiniMax-M2, GLM 4.7, DeepSeek-V3.2) are to get the reasoning
 # of a call back together with its result. Servers of one's own say it in a field next to the call, "reasoning_content"
-# (SGLang, llama.cpp) or "reasoning" (vLLM today), and whether it comes back is decided by the client. OpenAI's Agents
+# (SGLang, llama.cpp) or "reasoning" (vLLM), and whether it comes back is decided by the client. OpenAI's Agents
 # SDK 0.24.0 sends "reasoning" back, and "reasoning_content" only if the model's name contains "deepseek": the same
 # server with the same answers keeps or loses the model's thoughts by what it calls itself. If an answer has both
 # fields, they are lost, too. langchain-openai 1.7.4 drops either field, and so does smolagents 1.26.0. None says a word
