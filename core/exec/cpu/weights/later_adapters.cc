@@ -6,6 +6,12 @@
 
 namespace tenon {
 
+// A step looks at every place of a matrix that any adapter changes.
+void PackedWeights::set_places(uint32_t places) {
+  places_ = places;
+  for (auto& [target, adapted] : adapted_) adapted.pairs.resize(places_);
+}
+
 // It is packed into memory of its own, and counts once all of it is.
 Status PackedWeights::put(uint32_t place, const Adapter& adapter, const Model& model,
                           const LinearResolver& resolve, WorkerPool& pool) {
@@ -31,11 +37,9 @@ Status PackedWeights::put(uint32_t place, const Adapter& adapter, const Model& m
   }
   for (size_t i = 0; i < pairs.size(); ++i) {
     AdaptedMatrix& adapted = adapted_[adapter.matrices[i].target];
-    if (adapted.pairs.size() < places_) adapted.pairs.resize(places_);
+    adapted.pairs.resize(places_);
     adapted.pairs[place] = pairs[i];
   }
-  // A step looks at every place of a matrix that any adapter changes.
-  for (auto& [target, adapted] : adapted_) adapted.pairs.resize(places_);
   connect_adapted(model);
   later_[place] = std::move(memory);
   return {};

@@ -100,7 +100,7 @@ class PackedWeights {
 
   // Low-rank adapters that come later (later_adapters.cc), each at a place of its own: so many
   // places there are, those of `load` among them.
-  void set_places(uint32_t places) { places_ = places; }
+  void set_places(uint32_t places);
   // Packs an adapter for an empty place. Errors: no kernel takes a matrix of it, or out_of_memory;
   // all is as before then.
   Status put(uint32_t place, const Adapter& adapter, const Model& model,
