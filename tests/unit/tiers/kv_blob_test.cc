@@ -18,7 +18,7 @@ bool is_all(const KvBlob& blob, std::byte value) {
 TEST(KvBlob, holds_what_was_put_there_whatever_its_size) {
   std::vector<KvBlob> blobs;
   for (const size_t bytes : {0u, 1u, 4095u, 65535u, 65536u, 65537u, 524288u, 8388608u, 9000001u}) {
-    for (int i = 0; i < 20; ++i) {
+    for (int i = 0; i < 3; ++i) {
       blobs.emplace_back(bytes, static_cast<std::byte>(blobs.size()));
     }
   }
@@ -41,7 +41,7 @@ TEST(KvBlob, may_be_freed_by_another_thread_than_made_it) {
   std::vector<std::thread> threads;
   for (uint32_t seed = 0; seed < 4; ++seed) {
     threads.emplace_back([seed] {
-      for (uint32_t i = 0; i < 200; ++i) {
+      for (uint32_t i = 0; i < 40; ++i) {
         KvBlob blob((i % 7 + 1) * 50'000, static_cast<std::byte>(seed + i));
         std::thread([blob = std::move(blob), seed, i] {
           EXPECT_TRUE(is_all(blob, static_cast<std::byte>(seed + i)));
