@@ -36,8 +36,11 @@ def run(*command):
 def stage(package):
     """Builds the package and installs it there. In the build folder libtenon would find the plugins of the build, too."""
     made = BUILD / "python"
+    # CMake before 3.30 does not find headers of a Python without a lock.
+    headers = run(PYTHON, "-c", "import sysconfig; print(sysconfig.get_path('include'), end='')")
     run("cmake", "-S", ROOT / "sdk/python", "-B", made, "-G", "Ninja", f"-DPython_EXECUTABLE={PYTHON}",
-        f"-DTENON_BUILD_DIR={BUILD}", "-DCMAKE_BUILD_TYPE=Release", f"-DCMAKE_CXX_COMPILER_LAUNCHER={launcher()}")
+        f"-DPython_INCLUDE_DIR={headers}", f"-DTENON_BUILD_DIR={BUILD}", "-DCMAKE_BUILD_TYPE=Release",
+        f"-DCMAKE_CXX_COMPILER_LAUNCHER={launcher()}")
     run("cmake", "--build", made, "--parallel", "2")
     run("cmake", "--install", made, "--prefix", package)
     # Those of the tree itself, so that a trace names them.
