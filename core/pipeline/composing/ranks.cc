@@ -91,6 +91,14 @@ Status check_device_ranks(const PipelineConfig& config) {
   };
   if (config.pipeline_ranks.value > 1) return number("parallel.pipeline", config.pipeline_ranks);
   if (config.expert_ranks.value > 1) return number("parallel.expert", config.expert_ranks);
+  if (config.tensor_ranks.value > 1 && config.data_replicas.value > 1) {
+    return unsupported(config.data_replicas.origin.text() + ": parallel.data is " +
+                       std::to_string(config.data_replicas.value) + " and parallel.tensor is " +
+                       std::to_string(config.tensor_ranks.value) +
+                       ", but engines that share devices would gather there in orders of their "
+                       "own, and wait for each other forever; set parallel.data = 1, or "
+                       "executor.plugin = \"cpu\"");
+  }
   if (!config.reduce_ranks.value) return {};
   return refuse(config.reduce_ranks.origin.text() + ": parallel.reduce is true",
                 "set parallel.reduce = false");

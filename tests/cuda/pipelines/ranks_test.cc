@@ -192,10 +192,14 @@ TEST(CudaRankPipelines, other_ways_to_share_out_a_model_are_refused_by_name) {
   const std::pair<const char*, const char*> refused[] = {
       {"parallel.pipeline=2", "parallel.pipeline is 2, but executor \"cuda\" cuts a model by"},
       {"parallel.expert=2", "parallel.expert is 2, but executor \"cuda\" cuts a model by columns"},
+      {"parallel.data=2", "parallel.data is 2 and parallel.tensor is 2, but engines that share"},
       {"parallel.reduce=true", "parallel.reduce is true, but executor \"cuda\" cuts a model by"}};
   for (const auto& [setting, said] : refused) {
     Overrides overrides = {"model.path=" + golden_models() + "mixtral", setting};
-    if (std::string(setting) != "parallel.reduce=true") overrides.push_back("parallel.tensor=1");
+    const std::string key(setting);
+    if (key.starts_with("parallel.pipeline") || key.starts_with("parallel.expert")) {
+      overrides.push_back("parallel.tensor=1");
+    }
     on_ranks(2, [&](Collective& all) {
       const RankPipeline own(all, world, overrides);
       EXPECT_THAT(std::string(own.status.message()), HasSubstr(said)) << setting;

@@ -4,8 +4,11 @@
 #include <tenon/cuda/last_kernel.h>
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
+
+#include "core/base/log.h"
 
 namespace tenon::cuda {
 namespace {
@@ -70,19 +73,15 @@ class RuntimeDriver final : public Driver {
     if (stream_ != nullptr) (void)cudaStreamDestroy(std::exchange(stream_, nullptr));
   }
   uint32_t devices() const override { return devices_; }
+  // Takes nothing of the device: another one may be chosen yet.
   Status use_device(uint32_t index) override {
     close();
+    opened_.reset();
     device_ = static_cast<int>(index);
     cudaDeviceProp properties;
     TENON_RETURN_IF_ERROR(check_device(device_, properties));
-    TENON_RETURN_IF_ERROR(
-        failure(cudaSetDevice(device_), "choosing device " + std::to_string(device_)));
     name_ = properties.name;
-    for (cudaEvent_t& event : events_) {
-      TENON_RETURN_IF_ERROR(
-          failure(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "making an event"));
-    }
-    return failure(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a stream");
+    return {};
   }
   std::string device_id() const override {
     char text[32] = {};
@@ -92,20 +91,23 @@ class RuntimeDriver final : public Driver {
 
   std::string device_name() const override { return name_; }
   uint64_t free_bytes() const override {
-    enter();
+    if (const Status entered = enter(); !entered.ok()) {
+      log(LogLevel::error, "executor cuda", message_of(entered));
+      return 0;
+    }
     size_t free = 0;
     size_t total = 0;
     return cudaMemGetInfo(&free, &total) == cudaSuccess ? free : 0;
   }
   Result<void*> allocate(uint64_t bytes, std::string_view what) override {
-    enter();
+    TENON_RETURN_IF_ERROR(enter());
     void* at = nullptr;
     TENON_RETURN_IF_ERROR(failure(cudaMalloc(&at, bytes), "allocating " + std::string(what)));
     return at;
   }
   void free(void* at) override { (void)cudaFree(at); }
   Result<void*> allocate_pinned(uint64_t bytes, std::string_view what) override {
-    enter();
+    TENON_RETURN_IF_ERROR(enter());
     void* at = nullptr;
     TENON_RETURN_IF_ERROR(failure(cudaHostAlloc(&at, bytes, cudaHostAllocDefault),
                                   "allocating host memory for " + std::string(what)));
@@ -114,14 +116,14 @@ class RuntimeDriver final : public Driver {
   void free_pinned(void* at) override { (void)cudaFreeHost(at); }
 
   Result<std::string> share(void* at) override {
-    enter();
+    TENON_RETURN_IF_ERROR(enter());
     cudaIpcMemHandle_t handle;
     TENON_RETURN_IF_ERROR(
         failure(cudaIpcGetMemHandle(&handle, at), "sharing memory with other processes"));
     return std::string(handle.reserved, sizeof(handle.reserved));
   }
   Result<void*> reach(const std::string& text) override {
-    enter();
+    TENON_RETURN_IF_ERROR(enter());
     cudaIpcMemHandle_t handle;
     if (text.size() != sizeof(handle.reserved)) return internal("a handle of memory is damaged");
     std::copy(text.begin(), text.end(), handle.reserved);
@@ -142,10 +144,11 @@ class RuntimeDriver final : public Driver {
     return copy(to, from, bytes, cudaMemcpyDeviceToDevice);
   }
   Status wait() override {
+    TENON_RETURN_IF_ERROR(enter());
     return failure(cudaStreamSynchronize(stream_), "what was put on the queue");
   }
   Result<uint64_t> mark() override {
-    enter();
+    TENON_RETURN_IF_ERROR(enter());
     const uint64_t ticket = marks_ + 1;
     TENON_RETURN_IF_ERROR(failure(cudaEventRecord(events_[ticket % kEvents], stream_), "a mark"));
     return marks_ = ticket;
@@ -156,12 +159,12 @@ class RuntimeDriver final : public Driver {
     return failure(cudaEventSynchronize(events_[ticket % kEvents]), "a step");
   }
   void* stream() const override {
-    enter();
+    (void)enter();  // what was wrong is said by whatever waits
     return stream_;
   }
 
   Status begin_capture() override {
-    enter();
+    TENON_RETURN_IF_ERROR(enter());
     return failure(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal),
                    "beginning to capture a step");
   }
@@ -184,7 +187,7 @@ class RuntimeDriver final : public Driver {
     return DeviceGraph{graph, graph_bytes(launches, before > after ? before - after : 0)};
   }
   Status replay(void* graph) override {
-    enter();
+    TENON_RETURN_IF_ERROR(enter());
     return failure(cudaGraphLaunch(static_cast<cudaGraphExec_t>(graph), stream_),
                    "replaying a step");
   }
@@ -199,10 +202,22 @@ class RuntimeDriver final : public Driver {
  private:
   // A thread's first call is of device 0 until it says otherwise; who loads a model is not always
   // who runs its steps.
-  void enter() const {
-    static thread_local int entered = 0;
-    if (entered == device_) return;
-    if (cudaSetDevice(device_) == cudaSuccess) entered = device_;
+  Status enter() const {
+    static thread_local int entered = -1;
+    if (entered != device_) {
+      TENON_RETURN_IF_ERROR(
+          failure(cudaSetDevice(device_), "choosing device " + std::to_string(device_)));
+      entered = device_;
+    }
+    if (!opened_) opened_ = open();
+    return tenon::copy(*opened_);
+  }
+  Status open() const {
+    for (cudaEvent_t& event : events_) {
+      TENON_RETURN_IF_ERROR(
+          failure(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "making an event"));
+    }
+    return failure(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a stream");
   }
 
   // CUDA does not say what a graph takes. What is missing afterwards is taken for it, as far as a
@@ -215,7 +230,7 @@ class RuntimeDriver final : public Driver {
   }
   Status copy(void* to, const void* from, uint64_t bytes, cudaMemcpyKind kind) {
     if (bytes == 0) return {};
-    enter();
+    TENON_RETURN_IF_ERROR(enter());
     return failure(cudaMemcpyAsync(to, from, bytes, kind, stream_), "a copy");
   }
 
@@ -223,8 +238,10 @@ class RuntimeDriver final : public Driver {
   const uint32_t devices_;
   int device_ = 0;
   std::string name_;
-  cudaStream_t stream_ = nullptr;
-  cudaEvent_t events_[kEvents] = {};
+  // Made by the first call that needs the device.
+  mutable std::optional<Status> opened_;
+  mutable cudaStream_t stream_ = nullptr;
+  mutable cudaEvent_t events_[kEvents] = {};
   uint64_t marks_ = 0;
 };
 
