@@ -57,11 +57,12 @@ void expect_bits(const RankCase& c, const Logits& expected) {
 }
 
 bool runs_alone(const std::string& path) {
-  const auto model = opens(path)();
+  auto opened = open_model(path);
   // Rows that see what is behind them, and zero points that are fractions, are refused.
-  if (model == nullptr || model->plan.mask_token || path.find("hqq") != std::string::npos) {
+  if (!opened.ok() || (*opened)->plan.mask_token || path.find("hqq") != std::string::npos) {
     return false;
   }
+  const std::unique_ptr<Model> model = *std::move(opened);
   const ModelShapeStorage shape(model->plan, 64);
   const auto executor = make_cuda_executor(std::make_shared<EmulatedDriver>());
   return StepDriver(*executor, *model, shape.shape(), few_rows()).load_status().ok();
