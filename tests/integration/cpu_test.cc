@@ -79,7 +79,7 @@ TEST_F(CpuTest, kernels_of_several_kinds_compose_in_one_layer) {
   EXPECT_GT(counting_.runs, 0);
   const Logits expected = Loaded({}, *model_, shape_.shape())->feed(tokens, {20});
   EXPECT_LE(largest_difference(actual, expected), 1e-5);
-  EXPECT_EQ(executor_->numerics(), "cpu/counting+plain+plain");
+  EXPECT_EQ(executor_->numerics(), "cpu.2/counting+plain+plain");
 }
 
 TEST_F(CpuTest, a_step_runs_five_products_a_layer_fused) {

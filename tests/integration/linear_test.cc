@@ -118,7 +118,7 @@ class LinearTest : public testing::Test {
 TEST_F(LinearTest, epilogues_that_a_kernel_lacks_are_made_of_stored_products) {
   StoringLinear storing(plain_);
   const Logits composed = logits(storing);
-  EXPECT_EQ(composed, logits(plain_)) << "whose epilogues are the same loops";
+  EXPECT_LE(largest_difference(composed, logits(plain_)), 1e-5) << "silu is libm's in one alone";
 }
 
 TEST_F(LinearTest, a_bias_is_added_before_what_the_executor_composes) {
@@ -142,7 +142,7 @@ TEST_F(LinearTest, experts_are_multiplied_by_kernels_that_can_do_less) {
     model_ = *open_model(golden_models() + name);
     const Logits expected = logits(plain_);
     StoringLinear storing(plain_);
-    EXPECT_EQ(logits(storing), expected);
+    EXPECT_LE(largest_difference(logits(storing), expected), 1e-5);
     UnpreparedLinear unprepared(plain_);
     EXPECT_EQ(logits(unprepared), expected);
   }
@@ -164,7 +164,7 @@ TEST_F(LinearTest, experts_of_a_layer_may_have_several_kernels) {
   };
   StepDriver driver(*executor_, *model_, shape_->shape(), options);
   ASSERT_TRUE(driver.load_status().ok()) << driver.load_status().message();
-  EXPECT_EQ(driver.feed(some_tokens(20, 61), {9, 1}), expected);
+  EXPECT_LE(largest_difference(driver.feed(some_tokens(20, 61), {9, 1}), expected), 1e-5);
 }
 
 // A permutation of `count` columns.

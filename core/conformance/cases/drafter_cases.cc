@@ -219,21 +219,21 @@ Finding proposes_as_a_fresh_one_would(Subject& subject) {
   return problem.empty() ? Finding() : broke(problem);
 }
 
-// Sequences do not hear of each other.
+// Sequences do not hear of each other. How many drafts there are may follow what other steps took,
+// and what is asked for next follows that: only equal histories are compared.
 Finding keeps_sequences_apart(Subject& subject) {
   auto alone = Bench::make(subject), busy = Bench::make(subject);
   if (!alone.ok() || !busy.ok()) return broke("an instance cannot be created or bound");
-  std::map<size_t, std::vector<TokenId>> heard;
-  Status status = tell(**alone, 1, story_of(subject), [&](const auto& known, const auto& drafts) {
-    heard[known.size()] = drafts;
-  });
+  std::map<std::vector<TokenId>, std::vector<TokenId>> heard;
+  Status status = tell(**alone, 1, story_of(subject),
+                       [&](const auto& known, const auto& drafts) { heard[known] = drafts; });
   if (!status.ok()) return broke(message_of(status));
   if (!(*busy)->drafter().begin(2, kNoSeq).ok()) return broke("begin fails");
   std::string problem;
   Text other(subject.scene(), subject.seed() + 31);
   status = tell(**busy, 1, story_of(subject), [&](const auto& known, const auto& drafts) {
-    if (!heard.contains(known.size()) || !problem.empty()) return;
-    const std::vector<TokenId>& before = heard[known.size()];
+    if (!heard.contains(known) || !problem.empty()) return;
+    const std::vector<TokenId>& before = heard[known];
     const size_t both = std::min(before.size(), drafts.size());
     if (!std::equal(drafts.begin(), drafts.begin() + static_cast<ptrdiff_t>(both),
                     before.begin())) {

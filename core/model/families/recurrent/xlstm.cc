@@ -31,7 +31,7 @@ constexpr TensorName kNames[] = {
 // The whole part of hidden · the factor at `key`.
 double read_width(const JsonFields& config, const char* key, double fallback, uint32_t hidden) {
   const double width = std::trunc(hidden * bounded_number(config, key, fallback));
-  if (width >= 1 && width <= kMaxWidth / 4) return width;
+  if (width >= 1 && width * 4 <= kMaxWidth) return width;
   config.faults().invalid(config.name(key) + " times 'hidden_size' is " + std::to_string(width) +
                           "; expected from 1 to " + std::to_string(kMaxWidth / 4));
   return 1;
@@ -73,7 +73,7 @@ uint32_t read_mlp_width(const JsonFields& config, uint32_t hidden) {
   const double multiple = config.count("ffn_round_up_to_multiple_of", 64, 1, 1u << 20);
   const double width = hidden * bounded_number(config, "ffn_proj_factor", 2.667) + multiple - 1;
   const double rounded = width - std::fmod(width, multiple);
-  if (rounded >= 1 && rounded <= kMaxWidth / 4) return static_cast<uint32_t>(rounded);
+  if (rounded >= 1 && rounded * 4 <= kMaxWidth) return static_cast<uint32_t>(rounded);
   config.faults().invalid("'ffn_proj_factor' times 'hidden_size' is " + std::to_string(rounded) +
                           "; expected from 1 to " + std::to_string(kMaxWidth / 4));
   return 1;

@@ -44,6 +44,7 @@ TEST(Families, each_reads_a_config_that_says_little_but_its_name) {
 
 TEST(Families, names_of_tensors_in_gguf_files_can_be_undone_for_each) {
   for (const Family* family : families()) {
+    if (family->architecture.empty()) continue;  // refused as a GGUF file
     SCOPED_TRACE(family->model_type);
     const TensorNames names(*family);
     const ModelPlan plan =
