@@ -101,8 +101,8 @@ bool is_pooled(size_t bytes) {
 }  // namespace
 
 void* take_blob_memory(size_t bytes) {
+  if (bytes > SIZE_MAX / 4) throw std::bad_alloc();  // AddressSanitizer's new would end the program
   if (!is_pooled(bytes)) return ::operator new(bytes);
-  if (bytes > SIZE_MAX / 4) throw std::bad_alloc();
   return pool().take(rounded_up(bytes, kPage));
 }
 
