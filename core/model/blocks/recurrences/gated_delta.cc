@@ -5,6 +5,7 @@
 #include "core/model/blocks/block.h"
 #include "core/model/blocks/recurrence.h"
 #include "core/model/blocks/recurrences/formula.h"
+#include "core/model/blocks/recurrences/tensors.h"
 
 namespace tenon {
 namespace {
@@ -227,9 +228,7 @@ constexpr BlockTensor kTensors[] = {
      .stored = "ssm_norm",
      .extent = [](const ModelPlan&,
                   const LayerPlan& l) { return Extent{.rows = l.recurrent.head_dim}; },
-     .norm = [](const ModelPlan&, const LayerPlan& l) -> const NormPlan& {
-       return l.recurrent.gate_norm;
-     },
+     .norm = gate_norm_of,
      .in_layer = {.vector = &LayerWeights::ssm_norm}},
     {.role = Role::ssm_out,
      .stored = "ssm_out",

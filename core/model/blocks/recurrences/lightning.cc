@@ -4,6 +4,7 @@
 // are a group, with B = k, C = q and x = v, so its state kernel is Mamba-2's.
 #include "core/model/blocks/block.h"
 #include "core/model/blocks/recurrence.h"
+#include "core/model/blocks/recurrences/tensors.h"
 
 namespace tenon {
 namespace {
@@ -48,20 +49,8 @@ constexpr BlockTensor kTensors[] = {
          },
      .in_layer = {.vector = &LayerWeights::ssm_a},
      .draw = {.mean = 0.3, .deviation = 0.05}},
-    {.role = Role::ssm_norm,
-     .extent =
-         [](const ModelPlan&, const LayerPlan& l) {
-           return of_norm(l.recurrent.gate_norm, l.recurrent.inner());
-         },
-     .norm = [](const ModelPlan&, const LayerPlan& l) -> const NormPlan& {
-       return l.recurrent.gate_norm;
-     },
-     .in_layer = {.vector = &LayerWeights::ssm_norm}},
-    {.role = Role::ssm_out,
-     .extent = recurrence_out_extent,
-     .in_layer = {.matrix = &LayerWeights::ssm_out},
-     .reads = Reads::mixed,
-     .adapters = true},
+    kInnerNorm,
+    kPlainOut,
 };
 
 std::array<uint32_t, 8> dims(const RecurrentPlan& r) {

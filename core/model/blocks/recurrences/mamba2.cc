@@ -3,6 +3,7 @@
 #include "core/model/blocks/block.h"
 #include "core/model/blocks/recurrence.h"
 #include "core/model/blocks/recurrences/formula.h"
+#include "core/model/blocks/recurrences/tensors.h"
 
 namespace tenon {
 namespace {
@@ -75,9 +76,7 @@ constexpr BlockTensor kTensors[] = {
            if (!r.gate_norm) return Extent{};
            return of_numbers({r.inner()}, {r.groups, r.inner() / r.groups});
          },
-     .norm = [](const ModelPlan&, const LayerPlan& l) -> const NormPlan& {
-       return l.recurrent.gate_norm;
-     },
+     .norm = gate_norm_of,
      .in_layer = {.vector = &LayerWeights::ssm_norm}},
     {.role = Role::ssm_out,
      .stored = "ssm_out",

@@ -6,6 +6,7 @@
 #include "core/model/blocks/block.h"
 #include "core/model/blocks/recurrence.h"
 #include "core/model/blocks/recurrences/formula.h"
+#include "core/model/blocks/recurrences/tensors.h"
 
 namespace tenon {
 namespace {
@@ -54,20 +55,8 @@ constexpr BlockTensor kTensors[] = {
      .reads = Reads::mixer_input,
      .adapters = true,
      .bias_draw = {.mean = 4.0, .deviation = 0.7}},
-    {.role = Role::ssm_norm,
-     .extent =
-         [](const ModelPlan&, const LayerPlan& l) {
-           return of_norm(l.recurrent.gate_norm, l.recurrent.inner());
-         },
-     .norm = [](const ModelPlan&, const LayerPlan& l) -> const NormPlan& {
-       return l.recurrent.gate_norm;
-     },
-     .in_layer = {.vector = &LayerWeights::ssm_norm}},
-    {.role = Role::ssm_out,
-     .extent = recurrence_out_extent,
-     .in_layer = {.matrix = &LayerWeights::ssm_out},
-     .reads = Reads::mixed,
-     .adapters = true},
+    kInnerNorm,
+    kPlainOut,
 };
 
 std::array<uint32_t, 8> dims(const RecurrentPlan& r) {
