@@ -127,7 +127,13 @@ TEST(CudaRankFaults, a_rank_that_cannot_gather_ends_the_run_for_all) {
     const RankCase c{.model = tiny, .ranks = 2, .options = {}};
     RankDevice device(c, all, world);
     ASSERT_TRUE(device.met.ok()) << device.met.message();
-    ASSERT_TRUE(gather_texts(all, "all have met").ok());
+    // The other rank may be done with its failing step before this one has read that all have met,
+    // and hears of it here already.
+    const auto met = gather_texts(all, "all have met");
+    if (!met.ok()) {
+      said[all.rank()] = std::string(met.status().message());
+      return;
+    }
     if (all.rank() == 1) device.nccl->fail_gather(3);
     const size_t sequence = device.steps->begin();
     (void)device.steps->try_step({{sequence, some_tokens(3, 61, 1)}});
