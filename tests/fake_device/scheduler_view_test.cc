@@ -1,6 +1,7 @@
 // The engine's data for a scheduler in addition to its sequences.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <string>
 #include <vector>
@@ -136,6 +137,18 @@ class PostponedWork : public testing::Test {
   Postponer postponer_;
   Rig rig_;
 };
+
+TEST_F(PostponedWork, is_not_slept_for_once_it_is_due) {
+  rig_.submit(greedy_request({1, 2, 3}, 2));
+  ASSERT_TRUE(rig_.engine().step().ok());
+  rig_.clock().advance_to(rig_.engine().wake_ns());
+  rusage before{}, after{};
+  ASSERT_EQ(::getrusage(RUSAGE_THREAD, &before), 0);
+  for (int i = 0; i < 200; ++i) ASSERT_TRUE(has_work(std::chrono::milliseconds(1)));
+  ASSERT_EQ(::getrusage(RUSAGE_THREAD, &after), 0);
+  EXPECT_LT(after.ru_nvcsw - before.ru_nvcsw, 10) << "times that the thread gave its core away";
+  rig_.run();
+}
 
 TEST_F(PostponedWork, is_not_asked_for_before_its_time) {
   EXPECT_EQ(rig_.engine().wake_ns(), 0);
