@@ -285,12 +285,19 @@ void Experiment::look_at_machine() {
   looked_ns_ += host_.now_ns() - now;
 }
 
+// Times of one arm that have them say nothing next to those of another that have not.
+bool Experiment::counts_waits() const {
+  return comparison_.count_waits ||
+         !std::ranges::all_of(measured_.arms, &MeasuredArm::leaves_waits_out);
+}
+
 ArmOrder Experiment::order_to(const Piece& order) {
   const bool first = order.kind == PieceKind::warm_up && order.block == 0;
   return {.digests = first && !options_.simulated,  // every logit is 0
           .salt = ++pieces_,
           .warm = comparison_.cache == CacheState::warm,
           .keep = comparison_.cache == CacheState::steady && !first,
+          .count_waits = counts_waits(),
           .arrivals_ns = order.arrivals_ns == nullptr && !block_arrivals_ns_.empty()
                              ? &block_arrivals_ns_
                              : order.arrivals_ns};

@@ -20,14 +20,14 @@ namespace {
 
 constexpr size_t kLargestComparisonBytes = size_t{1} << 20;
 constexpr uint32_t kUsualProbes = 8;  // of a search of a rate
-constexpr std::array<std::string_view, 39> kKeys = {
+constexpr std::array<std::string_view, 40> kKeys = {
     "format",     "title",       "claim",       "loses",      "base",     "base_name",
     "model",      "set",         "arm",         "several",    "workload", "same_answers",
     "max_tokens", "in_flight",   "rate",        "cache",      "metric",   "margin",
     "confidence", "pairs",       "budget",      "seed",       "unlike",   "noise_pairs",
     "slo",        "expect",      "trace",       "burstiness", "scale",    "goodput",
     "text",       "text_tokens", "text_window", "url",        "answers",  "authorities",
-    "restart",    "machine",     "cluster"};
+    "restart",    "machine",     "cluster",     "count_waits"};
 constexpr std::array<std::string_view, 4> kTraceKeys = {"limit", "skip", "length_scale", "context"};
 constexpr std::array<std::string_view, 6> kArmKeys = {"name",    "set",     "model",
                                                       "weights", "program", "url"};
@@ -75,6 +75,7 @@ class ComparisonReader {
                     "answers is " + in_quotes(answers) + "; expected \"equal\" or \"may differ\"");
     }
     reader_.flag(table, "several", out_.several);
+    reader_.flag(table, "count_waits", out_.count_waits);
     reader_.flag(table, "same_answers", out_.same_answers);
     for (const toml::table* arm : tables(table, "arm")) {
       reader_.expect_known(*arm, kArmKeys);

@@ -99,6 +99,8 @@ struct Comparison {
   // Ends sooner, at this, if it has the fewest pairs by then (kFewestPairs); 0 = never.
   int64_t share_ns = 0;
   uint64_t seed = 1;
+  // Whether times have what an arm waits for a processor that other programs have.
+  bool count_waits = false;
   double unlike = 0.15;     // machine states further apart make no pair
   int64_t slo_ttft_ns = 0;  // goodput: 0 = no bound
   int64_t slo_gap_ns = 0;

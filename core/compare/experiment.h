@@ -123,6 +123,7 @@ class Experiment {
   uint32_t turns_of(const std::vector<Runner>& runners) const;
   static double steps_of(const MeasuredPiece& piece);
   const MeasuredPiece* warm_up_of(const std::string& arm) const;
+  bool counts_waits() const;
   ArmOrder order_to(const Piece& order);
   Status keep(MeasuredPiece piece, const Piece& order);
   void look_at_machine();

@@ -190,6 +190,7 @@ Json piece_json(const MeasuredPiece& piece) {
               {"process", piece.process},
               {"rate", piece.rate},
               {"seconds", piece.seconds},
+              {"waited_seconds", piece.waited_seconds},
               {"generated_tokens", piece.generated_tokens},
               {"turns", std::move(turns)},
               {"processor_share", piece.processor_share},
@@ -213,6 +214,7 @@ Result<MeasuredPiece> piece_of(const Json& json) {
     out.process = json.value("process", 0u);
     out.rate = json.value("rate", 0.0);
     get(json, "seconds", out.seconds);
+    out.waited_seconds = json.value("waited_seconds", 0.0);
     get(json, "generated_tokens", out.generated_tokens);
     get(json, "processor_share", out.processor_share);
     read_state(json.at("machine_before"), out.before);
@@ -262,6 +264,7 @@ Json arm_json(const MeasuredArm& arm) {
   Json out = {{"name", arm.name}, {"differences", arm.differences}, {"numerics", arm.numerics},
               {"hash", arm.hash}, {"plugins", arm.plugins},         {"resolved", arm.resolved}};
   if (arm.is_server) out["is_server"] = true;
+  if (arm.leaves_waits_out) out["leaves_waits_out"] = true;
   if (!arm.model.empty()) out["model"] = arm.model;
   if (!arm.formats.empty()) out["formats"] = arm.formats;
   if (arm.fidelity.tokens > 0 || !arm.fidelity.fault.empty()) {
@@ -279,6 +282,7 @@ Result<MeasuredArm> arm_of(const Json& json) {
     get(json, "plugins", out.plugins);
     get(json, "resolved", out.resolved);
     out.is_server = json.value("is_server", false);
+    out.leaves_waits_out = json.value("leaves_waits_out", false);
     out.model = json.value("model", "");
     out.formats = json.value("formats", "");
     if (const auto found = json.find("fidelity"); found != json.end()) {

@@ -167,6 +167,10 @@ class Executor {
   // The one that was invited; empty: none was.
   virtual std::string_view guest() const { return {}; }
   virtual uint32_t workers() const = 0;
+  // How long the thread that launches steps has slept while a worker that it waited for was ready
+  // to run and other programs had the processors, in nanoseconds. Counted from the first call on,
+  // which that thread makes, between steps; then any thread asks.
+  virtual int64_t held_up_ns() { return 0; }
   // Bytes that are free now in the memory where it keeps K and V; null: that is the host's.
   virtual std::optional<uint64_t> device_bytes() const { return std::nullopt; }
   // Whether ExecutorSetup::adapters may have any.

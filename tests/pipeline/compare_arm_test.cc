@@ -1,7 +1,14 @@
 // A pipeline as an arm of a comparison: replays of a workload, and predictions held against each
 // other.
-#include <fstream>
+#include <sched.h>
+#include <unistd.h>
 
+#include <chrono>
+#include <fstream>
+#include <stop_token>
+#include <thread>
+
+#include "core/base/machine/cpu_cores.h"
 #include "core/compare/arms/pipeline_arm.h"
 #include "tests/pipeline/pipeline_fixture.h"
 #include "tests/support/temporary_folder.h"
@@ -112,6 +119,45 @@ TEST_F(CompareArmTest, a_replay_in_turns_gives_the_answers_of_a_whole_one) {
   for (size_t i = 0; i < whole.requests.size(); ++i) {
     EXPECT_EQ(cut.requests[i].digest, whole.requests[i].digest);
   }
+}
+
+TEST_F(CompareArmTest, waits_for_a_processor_are_left_out_where_the_order_says_so) {
+  ASSERT_NE(pipeline_, nullptr);
+  if (::access("/proc/thread-self/schedstat", R_OK) != 0) GTEST_SKIP() << "no schedstat";
+  cpu_set_t before, one;
+  ASSERT_EQ(::sched_getaffinity(0, sizeof(before), &before), 0);
+  CPU_ZERO(&one);
+  CPU_SET(usable_cores().front(), &one);
+  if (::sched_setaffinity(0, sizeof(one), &one) != 0) GTEST_SKIP() << "no thread can be pinned";
+  PipelineArm arm(*pipeline_, [](const std::string&) {});
+  ASSERT_TRUE(arm.answer(load_order()).ok());
+  const MeasuredPiece whole = piece_of_run(arm, run_order());
+  EXPECT_EQ(whole.waited_seconds, 0) << "they count unless somebody says that they do not";
+  std::vector<std::jthread> hogs;  // on the same core, as they are this thread's
+  for (int i = 0; i < 3; ++i) {
+    hogs.emplace_back([](const std::stop_token& stop) {
+      while (!stop.stop_requested()) {
+      }
+    });
+  }
+  Json order = run_order();
+  order["count_waits"] = false;
+  double waited = 0, counted = 0;
+  const auto begin = std::chrono::steady_clock::now();
+  for (int run = 0; run < 200 && waited < 0.05; ++run) {
+    const MeasuredPiece piece = piece_of_run(arm, order);
+    ASSERT_EQ(piece.requests.size(), whole.requests.size());
+    for (size_t i = 0; i < whole.requests.size(); ++i) {
+      EXPECT_EQ(piece.requests[i].digest, whole.requests[i].digest);
+    }
+    waited += piece.waited_seconds;
+    counted += piece.seconds;
+  }
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+  ::sched_setaffinity(0, sizeof(before), &before);
+  EXPECT_GE(waited, 0.05);
+  EXPECT_LE(counted + waited, took.count());
+  EXPECT_GT(counted, 0);
 }
 
 TEST_F(CompareArmTest, arrivals_are_one_for_each_request) {

@@ -23,6 +23,20 @@ double run_queue_seconds(const std::string& tasks) {
   return static_cast<double>(sum_ns) * 1e-9;
 }
 
+ThreadWait::ThreadWait(const std::string& path)
+    : file_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {}
+
+ThreadWait::~ThreadWait() {
+  if (file_ >= 0) ::close(file_);
+}
+
+int64_t ThreadWait::now_ns() const {
+  char text[96] = {};
+  const ssize_t length = ::pread(file_, text, sizeof(text) - 1, 0);
+  long long waiting = 0;
+  return length > 0 && std::sscanf(text, "%*u %lld", &waiting) == 1 ? waiting : 0;
+}
+
 LoadAverages::LoadAverages(const std::string& path)
     : file_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {}
 

@@ -10,6 +10,23 @@ namespace tenon {
 // `tasks` is a folder like /proc/self/task.
 double run_queue_seconds(const std::string& tasks = "/proc/self/task");
 
+// How long one thread was ready to run while others had the processors.
+class ThreadWait {
+ public:
+  // Of the calling thread, unless another file like /proc/thread-self/schedstat is named. The file
+  // stays open, and any thread may ask.
+  explicit ThreadWait(const std::string& path = "/proc/thread-self/schedstat");
+  ~ThreadWait();
+  ThreadWait(const ThreadWait&) = delete;
+  ThreadWait& operator=(const ThreadWait&) = delete;
+
+  // Since the thread began; 0 where the system does not say.
+  int64_t now_ns() const;
+
+ private:
+  const int file_;  // -1 = there is none
+};
+
 // The file /proc/loadavg, or one like it. It stays open, since opening it takes ten times as long
 // as reading it.
 class LoadAverages {

@@ -216,6 +216,7 @@ RunCost WorkerPool::cost_of_run(uint64_t wall_ns, uint32_t barriers) const noexc
 void WorkerPool::serve(uint32_t worker) noexcept {
   const SignalStack stack;
   const SharedFloatingPointState state;
+  locals_[worker].thread.store(static_cast<int>(::syscall(SYS_gettid)), std::memory_order_relaxed);
   for (uint32_t seen = 0;;) {
     seen = wait_for_start(worker, seen);
     if (call_ == nullptr) return;
@@ -272,7 +273,7 @@ void WorkerPool::barrier(uint32_t worker) noexcept {
 // Looks, then yields while that costs nothing, then sleeps: a yield that lets somebody else run
 // says that others want this processor, and perhaps the one that is waited for is among those who
 // wait for it.
-void WorkerPool::wait_for(Flag& flag, uint32_t value, Local& me) const noexcept {
+void WorkerPool::wait_for(Flag& flag, uint32_t value, Local& me) noexcept {
   const auto reached = [&] {
     return static_cast<int32_t>(flag.value.load(std::memory_order_acquire) - value) >= 0;
   };
@@ -290,8 +291,42 @@ void WorkerPool::wait_for(Flag& flag, uint32_t value, Local& me) const noexcept 
     me.crowded = now_ns(CLOCK_MONOTONIC) - before > kLongYieldNs;
   }
   const uint64_t before = now_ns(CLOCK_MONOTONIC);
-  sleep_until(flag, value);
+  if (waits_.empty() || &me != locals_.get()) {
+    sleep_until(flag, value);
+  } else {
+    sleep_and_watch(flag, value);
+  }
   me.slept_ns += now_ns(CLOCK_MONOTONIC) - before;
+}
+
+// What worker 0 itself waits for a processor after it was woken is not counted.
+void WorkerPool::sleep_and_watch(Flag& flag, uint32_t value) noexcept {
+  for (uint32_t worker = 0; worker < size_; ++worker) {
+    waited_ns_[worker] = waits_[worker]->now_ns();
+  }
+  const uint64_t before = now_ns(CLOCK_MONOTONIC);
+  sleep_until(flag, value);
+  const auto slept_ns = static_cast<int64_t>(now_ns(CLOCK_MONOTONIC) - before);
+  int64_t longest_ns = 0;
+  for (uint32_t worker = 1; worker < size_; ++worker) {
+    longest_ns = std::max(longest_ns, waits_[worker]->now_ns() - waited_ns_[worker]);
+  }
+  const int64_t own_ns = waits_[0]->now_ns() - waited_ns_[0];
+  held_up_ns_.fetch_add(std::clamp<int64_t>(slept_ns - own_ns, 0, longest_ns),
+                        std::memory_order_relaxed);
+}
+
+int64_t WorkerPool::held_up_ns() {
+  if (!waits_.empty()) return held_up_ns_.load(std::memory_order_relaxed);
+  for (uint32_t worker = 0; worker < size_; ++worker) {
+    waits_.push_back(worker == 0
+                         ? std::make_unique<ThreadWait>()
+                         : std::make_unique<ThreadWait>(
+                               "/proc/self/task/" + std::to_string(locals_[worker].thread.load()) +
+                               "/schedstat"));
+  }
+  waited_ns_.resize(size_);
+  return 0;
 }
 
 void WorkerPool::sleep_until(Flag& flag, uint32_t value) const noexcept {

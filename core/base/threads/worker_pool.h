@@ -17,6 +17,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/base/machine/run_queue.h"
 #include "core/base/result.h"
 #include "core/base/threads/worker_governor.h"
 
@@ -59,6 +60,11 @@ class WorkerPool {
                governor.workers(), &governor);
   }
 
+  // How long worker 0 has slept at barriers while another worker was ready to run and other
+  // programs had its processor, in nanoseconds. Counted from the first call on, which worker 0
+  // makes, between runs; then any thread asks.
+  int64_t held_up_ns();
+
   // Within `run`: returns when all workers that entered have called it as often as this one.
   void barrier(uint32_t worker) noexcept;
 
@@ -79,6 +85,7 @@ class WorkerPool {
     uint64_t refused_ns = 0;
     bool crowded = false;           // who waits sleeps
     std::atomic<uint32_t> left{0};  // the last run that this worker has left
+    std::atomic<int> thread{0};     // as the system numbers it; 0 = it has not begun
   };
 
   WorkerPool(uint32_t size, uint32_t cores);
@@ -90,8 +97,9 @@ class WorkerPool {
   void serve(uint32_t worker) noexcept;
   uint32_t wait_for_start(uint32_t worker, uint32_t seen) noexcept;
   void sleep_until_start(uint32_t worker, uint32_t seen) noexcept;
-  void wait_for(Flag& flag, uint32_t value, Local& me) const noexcept;
+  void wait_for(Flag& flag, uint32_t value, Local& me) noexcept;
   void sleep_until(Flag& flag, uint32_t value) const noexcept;
+  void sleep_and_watch(Flag& flag, uint32_t value) noexcept;
 
   const uint32_t size_;
   const uint32_t cores_;
@@ -109,6 +117,10 @@ class WorkerPool {
   uint32_t first_barrier_ = 0;  // barriers that all of them count from
   bool measured_ = false;
   bool crowded_ = false;
+  // What each worker has waited for a processor, worker 0 first; empty: nobody has asked.
+  std::vector<std::unique_ptr<ThreadWait>> waits_;
+  std::vector<int64_t> waited_ns_;  // [workers], before worker 0 fell asleep
+  std::atomic<int64_t> held_up_ns_ = 0;
   std::vector<std::thread> threads_;
 };
 

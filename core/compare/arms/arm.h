@@ -20,6 +20,7 @@ struct ArmOrder {
   uint64_t salt = 0;  // replays of other salts share no K/V
   bool warm = false;
   bool keep = false;        // in one engine with all others that are kept
+  bool count_waits = true;  // for a processor that other programs have
   std::string record = {};  // a file for the scheduler's views; empty = none
   const std::vector<int64_t>* arrivals_ns = nullptr;  // null: those of load()
   uint32_t turn_steps = 0;  // of the engine, after which others have their turn; 0 = none do

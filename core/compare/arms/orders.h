@@ -5,8 +5,9 @@
 //   {"do": "load", "workload": PATH, "max_tokens": n,
 //    "in_flight": n, "vocabulary": n, "arrivals_ns": […]} {"requests": n, "arrivals_ns": […]}
 //   {"do": "run", "digests": true, "salt": n, "warm": b,
-//    "keep": b, "record": PATH, "arrivals_ns": […],
-//    "turn_steps": n, "row_lines": b}                    a piece, with its "requests"
+//    "keep": b, "count_waits": b, "record": PATH,
+//    "arrivals_ns": […], "turn_steps": n,
+//    "row_lines": b}                                     a piece, with its "requests"
 //   {"do": "go_on"}                                     the same, see below
 //   {"do": "predict", "text": PATH, "tokens": n,
 //    "window": n, "out": PATH}                           {"ids": …}: the base's predictions

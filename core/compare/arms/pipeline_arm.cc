@@ -49,6 +49,7 @@ Result<Json> PipelineArm::describe() const {
   arm.model = model_words(pipeline_);
   arm.formats = format_words(pipeline_);
   arm.plugins["executor"] = pipeline_.executor->name();
+  arm.leaves_waits_out = pipeline_.virtual_clock == nullptr;
   for (const auto& [word, object] : pipeline_.plugins()) {
     arm.plugins[word] = object->descriptor().id;
   }
@@ -81,6 +82,7 @@ Result<Json> PipelineArm::run(const Json& order) {
   const ReplayOptions options{.digests = order.at("digests").get<bool>(),
                               .salt = order.at("salt").get<uint64_t>(),
                               .warm = order.at("warm").get<bool>(),
+                              .count_waits = order.value("count_waits", true),
                               .record = order.value("record", ""),
                               .turns = {wait_ ? order.value("turn_steps", 0u) : 0, wait_}};
   std::vector<RequestRow>* const rows = order.value("row_lines", false) ? &rows_ : nullptr;

@@ -77,6 +77,7 @@ Result<std::vector<int64_t>> RemoteArm::load(const std::string& workload,
 Result<ArmTurn> RemoteArm::begin(const ArmOrder& order) {
   Json json = {{"do", "run"},        {"digests", order.digests}, {"salt", order.salt},
                {"warm", order.warm}, {"keep", order.keep},       {"row_lines", true}};
+  if (!order.count_waits) json["count_waits"] = false;
   if (!order.record.empty()) json["record"] = order.record;
   if (order.arrivals_ns != nullptr) json["arrivals_ns"] = *order.arrivals_ns;
   if (order.turn_steps > 0) json["turn_steps"] = order.turn_steps;

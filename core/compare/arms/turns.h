@@ -13,19 +13,37 @@
 
 namespace tenon::compare {
 
-// The clock of an arm: it stands still while others have their turn.
+// The clock of an arm: it stands still while others have their turn, and while the thread that
+// takes the arm's steps is ready to run and other programs have the processors.
 class TurnClock final : public Clock {
  public:
+  // How long a thread has waited for a processor, in nanoseconds.
+  using Waited = std::function<int64_t()>;
+
   // Borrows the clock.
   explicit TurnClock(const Clock& clock) : clock_(clock) {}
   int64_t now_ns() const noexcept override;
   void stop() noexcept;
   void go_on() noexcept;
+  // What is waited from now on is left out, to a tenth of a millisecond. An empty function ends it.
+  // While no other thread asks for the time.
+  void leave_out(Waited waited);
+  // What has been left out so far.
+  int64_t left_out_ns() const noexcept { return left_out_ns_.load(std::memory_order_relaxed); }
 
  private:
+  // Of a clock that goes.
+  int64_t time_at(int64_t wall_ns) const noexcept;
+  void look() const noexcept;
+
   const Clock& clock_;
-  std::atomic<int64_t> stopped_ns_ = 0;   // in all, so far
-  std::atomic<int64_t> stopped_at_ = -1;  // what it shows while it stands still; -1 = it goes
+  std::atomic<int64_t> stopped_ns_ = 0;        // in all, so far
+  std::atomic<int64_t> stopped_at_ = -1;       // what it shows while it stands still; -1 = it goes
+  Waited waited_;                              // empty = nothing is left out
+  std::atomic<int64_t> waited_before_ns_ = 0;  // what waited_ said when nothing was left out
+  mutable std::atomic<int64_t> looked_at_ns_ = 0;
+  mutable std::atomic<int64_t> left_out_ns_ = 0;
+  mutable std::atomic<int64_t> shown_ns_ = 0;  // it never goes back
 };
 
 // How a replay takes its turns.

@@ -99,7 +99,8 @@ Result<MeasuredPiece> measured_run(ReplayRun& run, const Pipeline& pipeline,
   TENON_ASSIGN_OR_RETURN(MeasuredPiece piece, run.piece());
   if (pipeline.virtual_clock != nullptr) return piece;
   // Threads other than the workers wait as well.
-  piece.processor_share = std::max(0.0, 1 - lost / (piece.seconds * pipeline.executor->workers()));
+  const double seconds = piece.seconds + piece.waited_seconds;
+  piece.processor_share = std::max(0.0, 1 - lost / (seconds * pipeline.executor->workers()));
   return piece;
 }
 

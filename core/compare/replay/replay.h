@@ -42,8 +42,11 @@ Result<ReplayWork> read_replay_work(const Pipeline& pipeline, const std::string&
 
 struct ReplayOptions {
   bool digests = false;
-  uint64_t salt = 0;        // requests of replays with other salts share no K/V
-  bool warm = false;        // the same requests run once before, not measured
+  uint64_t salt = 0;  // requests of replays with other salts share no K/V
+  bool warm = false;  // the same requests run once before, not measured
+  // Whether times have what the thread that takes the steps, and workers that it sleeps for, wait
+  // for a processor that other programs have.
+  bool count_waits = true;
   std::string record = {};  // a file for what the scheduler sees and decides; empty = none
   TurnOrder turns = {};
 };

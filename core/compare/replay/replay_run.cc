@@ -9,6 +9,7 @@
 
 #include "core/base/digest/sha256.h"
 #include "core/base/files/new_file.h"
+#include "core/base/machine/run_queue.h"
 #include "core/compare/json.h"
 #include "core/report/pages/answer_text.h"
 #include "core/report/statistics/goodput.h"
@@ -56,8 +57,10 @@ ReplayRun::ReplayRun(Pipeline& pipeline, const ReplayWork& work, const ReplayOpt
     : virtual_(pipeline.virtual_clock),
       clock_(*pipeline.clock),
       turns_(clock_),
+      executor_(*pipeline.executor),
       work_(work),
       salt_(options.salt),
+      counts_waits_(options.count_waits || virtual_ != nullptr),
       keeps_answers_(!options.record.empty()),
       needed_(work_of(pipeline)),
       memory_(memory_of(pipeline)),
@@ -82,6 +85,12 @@ void ReplayRun::begin(const TurnOrder& turns) {
   next_ = 0;
   submitted_ = before_.samples_ended;
   turns_.begin(turns);
+  if (!counts_waits_) {
+    clock_.leave_out([wait = std::make_shared<ThreadWait>(), &executor = executor_] {
+      return wait->now_ns() + executor.held_up_ns();
+    });
+  }
+  left_out_before_ns_ = clock_.left_out_ns();
   start_ns_ = clock_.now_ns();
   sinks_.clear();
   open_.clear();
@@ -139,6 +148,7 @@ Result<MeasuredPiece> ReplayRun::piece() {
   if (!fault_.empty()) return failed(fault_);
   MeasuredPiece out;
   out.seconds = static_cast<double>(end_ns_ - start_ns_) * 1e-9;
+  out.waited_seconds = static_cast<double>(clock_.left_out_ns() - left_out_before_ns_) * 1e-9;
   out.generated_tokens = engine_.totals().generated_tokens - before_.generated_tokens;
   out.turns = turns_.taken();
   out.requests = std::exchange(rows_, {});

@@ -114,6 +114,7 @@ class ReplayRun {
   VirtualClock* virtual_;  // null: time goes by itself
   TurnClock clock_;
   Turns turns_;
+  Executor& executor_;
   const ReplayWork& work_;
   uint64_t salt_;
   std::function<void(size_t, const ReplaySink&)> take_;
@@ -127,6 +128,7 @@ class ReplayRun {
   std::deque<Awaited> awaited_;  // in order of arrival, those that may yet be late
   std::set<size_t> late_;        // open, and counted already
   uint32_t broken_ = 0;
+  const bool counts_waits_;
   const bool keeps_answers_;  // for write_answers
   const StepWork needed_;
   const KvMemory memory_;
@@ -143,6 +145,7 @@ class ReplayRun {
   uint64_t submitted_ = 0;  // samples
   EngineTotals before_;     // this run
   int64_t start_ns_ = 0, end_ns_ = 0;
+  int64_t left_out_before_ns_ = 0;
 };
 
 }  // namespace tenon::compare

@@ -52,6 +52,7 @@ class CpuExecutor final : public Executor, public HeadHost, public RankHost, pub
   std::span<const Fact> requirements() const override { return {}; }
   bool uses_kernels() const override { return true; }
   uint32_t workers() const override { return pool_->size(); }
+  int64_t held_up_ns() override { return pool_->held_up_ns(); }
   bool takes_adapters() const override { return true; }
   bool scores_entries() const override { return true; }
   void share_out(uint32_t parts, const std::function<void(uint32_t part)>& function) override {

@@ -22,6 +22,7 @@ class ExecutorAround : public Executor {
   bool uses_kernels() const override { return inner_->uses_kernels(); }
   bool is_exact() const override { return inner_->is_exact(); }
   uint32_t workers() const override { return inner_->workers(); }
+  int64_t held_up_ns() override { return inner_->held_up_ns(); }
   bool takes_adapters() const override { return inner_->takes_adapters(); }
   bool scores_entries() const override { return inner_->scores_entries(); }
   Status load(const ExecutorSetup&) override {

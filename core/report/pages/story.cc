@@ -27,6 +27,7 @@ std::string owner_of(const std::string& difference) {
   return at == key.npos ? std::string() : key.substr(0, at);
 }
 
+constexpr double kShownPercent = 1;  // of an arm's time, waits for a processor
 constexpr std::string_view kPlugin = ".plugin";
 
 // The interface whose plugin is another: "scheduler" of "scheduler.plugin: …". Else empty.
@@ -146,6 +147,27 @@ std::string memory_text(const MeasuredComparison& measured, const std::string& a
                 bytes_text(most["kv_pool_bytes"]).c_str());
 }
 
+std::string busy_text(const MeasuredComparison& measured) {
+  std::vector<std::string> shares;
+  bool some = false;
+  for (const MeasuredArm& arm : measured.arms) {
+    double waited = 0, all = 0;
+    for (const MeasuredPiece& piece : measured.pieces) {
+      if (!counts(piece) || piece.arm != arm.name) continue;
+      waited += piece.waited_seconds;
+      all += piece.waited_seconds + piece.seconds;
+    }
+    if (all <= 0) continue;
+    const double percent = 100 * waited / all;
+    some = some || percent >= kShownPercent;
+    shares.push_back(format("%s %.0f %%", arm.name.c_str(), percent));
+  }
+  if (!some) return measured.plan.others;
+  return measured.plan.others + (measured.plan.others.empty() ? "" : "; ") +
+         "the share of its time that an arm waited for a processor (" + join(shares) +
+         ") is left out of all times";
+}
+
 std::vector<std::pair<std::string, std::string>> facts_of(const MeasuredComparison& measured) {
   std::vector<std::pair<std::string, std::string>> out;
   const auto add = [&out](const char* name, std::string value) {
@@ -163,7 +185,7 @@ std::vector<std::pair<std::string, std::string>> facts_of(const MeasuredComparis
   }
   add("errors", errors_text(measured));
   add("machine", plan.machine);
-  add("busy", plan.others);
+  add("busy", busy_text(measured));
   add("date", plan.date);
   add("tenon", plan.version);
   return out;

@@ -103,7 +103,8 @@ struct MeasuredPiece {
   double rate = 0;       // probe: requests that arrived a second
   MachineState before = {}, after = {};
   double processor_share = 1;  // that the arm was given while it worked
-  double seconds = 0;          // turns of others left out
+  double seconds = 0;          // turns of others left out, and `waited_seconds`
+  double waited_seconds = 0;   // for a processor that other programs had
   uint64_t generated_tokens = 0;
   std::vector<PieceTurn> turns = {};            // none where the piece ran without a break
   Quantiles gap_ms = {};                        // over all gaps between tokens
@@ -137,6 +138,7 @@ struct MeasuredArm {
   std::string resolved = {};
   std::map<std::string, std::string> plugins = {};  // interface → id
   Fidelity fidelity = {};
+  bool leaves_waits_out = false;  // MeasuredPiece::waited_seconds, where it is told to
   bool is_server = false;  // asked over HTTP: answers are texts, and nothing is known of its parts
   // "tale, 6 layers of 64", "weights bf16; K/V bf16", in words; empty where nothing is known.
   std::string model = {}, formats = {};

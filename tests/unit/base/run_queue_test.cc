@@ -21,6 +21,18 @@ TEST(RunQueue, a_system_that_says_nothing_is_no_waiting) {
   EXPECT_EQ(LoadAverages("/nowhere").runnable_threads(), 0u);
 }
 
+TEST(RunQueue, what_one_thread_has_waited_is_read_each_time) {
+  const TemporaryFolder folder;
+  folder.write_file("schedstat", "9000000000 1500000000 7\n");
+  const ThreadWait wait(folder.path("schedstat"));
+  EXPECT_EQ(wait.now_ns(), 1'500'000'000);
+  folder.write_file("schedstat", "9000000001 1500000250 8\n");
+  EXPECT_EQ(wait.now_ns(), 1'500'000'250);
+  EXPECT_EQ(ThreadWait("/nowhere").now_ns(), 0);
+  folder.write_file("cut", "9000000000");
+  EXPECT_EQ(ThreadWait(folder.path("cut")).now_ns(), 0);
+}
+
 TEST(RunQueue, threads_that_run_or_are_ready_to_are_read_from_the_averages_file) {
   const TemporaryFolder folder;
   folder.write_file("loadavg", "0.20 0.18 0.12 7/80 11206\n");

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <pthread.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -19,6 +20,7 @@
 #include <iterator>
 #include <limits>
 #include <numeric>
+#include <stop_token>
 #include <thread>
 #include <vector>
 
@@ -139,6 +141,72 @@ TEST(WorkerPool, who_waits_long_for_a_worker_that_is_late_uses_no_processor_on_a
     if (worker == 1) std::this_thread::sleep_for(std::chrono::milliseconds(50));
   });
   EXPECT_LT(cpu_ns() - before, 10'000'000);
+}
+
+TEST(WorkerPool, a_worker_that_sleeps_by_itself_holds_nobody_up) {
+  auto pool = pool_of(2);
+  WorkerGovernor governor(2);
+  governor.add({2, 1, 10'000'000, 10'000'000, 10'000'000});
+  EXPECT_EQ(pool->held_up_ns(), 0);
+  const auto begin = std::chrono::steady_clock::now();
+  pool->run(governor, [](uint32_t worker) {
+    if (worker == 1) std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  });
+  const std::chrono::nanoseconds took = std::chrono::steady_clock::now() - begin;
+  EXPECT_LT(pool->held_up_ns(), took.count() / 2);
+}
+
+// So many threads that compute on one core until the end of the block.
+class Hogs {
+ public:
+  Hogs(int count, int core) {
+    for (int i = 0; i < count; ++i) {
+      threads_.emplace_back([](const std::stop_token& stop) {
+        while (!stop.stop_requested()) {
+        }
+      });
+      cpu_set_t set;
+      CPU_ZERO(&set);
+      CPU_SET(core, &set);
+      pinned_ = ::pthread_setaffinity_np(threads_.back().native_handle(), sizeof(set), &set) == 0 &&
+                pinned_;
+    }
+  }
+  bool pinned() const { return pinned_; }
+
+ private:
+  bool pinned_ = true;
+  std::vector<std::jthread> threads_;
+};
+
+TEST(WorkerPool, a_worker_whose_processor_others_have_holds_the_caller_up) {
+  if (usable_cores().size() < 2) GTEST_SKIP() << "one core";
+  auto pool = pool_of(2);
+  const Hogs hogs(3, usable_cores()[1]);  // worker 1 is pinned there
+  if (!hogs.pinned()) GTEST_SKIP() << "threads cannot be pinned here";
+  if (::access("/proc/thread-self/schedstat", R_OK) != 0) GTEST_SKIP() << "no schedstat";
+  EXPECT_EQ(pool->held_up_ns(), 0);
+  const auto cpu_ns = [] {
+    timespec time{};
+    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return time.tv_sec * 1'000'000'000 + time.tv_nsec;
+  };
+  const auto begin = std::chrono::steady_clock::now();
+  for (int run = 0; run < 20; ++run) {
+    WorkerGovernor governor(2);
+    governor.add({2, 1, 10'000'000, 10'000'000, 10'000'000});
+    ASSERT_EQ(governor.workers(), 2u);
+    pool->run(governor, [&](uint32_t worker) {
+      if (worker == 0) return;
+      const auto end = cpu_ns() + 10'000'000;
+      while (cpu_ns() < end) {
+      }
+    });
+  }
+  const std::chrono::nanoseconds took = std::chrono::steady_clock::now() - begin;
+  // Three others have three quarters of that core: 200 ms of work take 800.
+  EXPECT_GT(pool->held_up_ns(), 100'000'000);
+  EXPECT_LT(pool->held_up_ns(), took.count() - 150'000'000);
 }
 
 // As in containers whose filter of system calls is strict.

@@ -27,6 +27,24 @@ ExperimentOptions of_rows(size_t most) {
   return options;
 }
 
+TEST_F(ExperimentTest, waits_for_a_processor_count_for_all_arms_or_for_none) {
+  comparison_.pairs = 5;
+  const auto counted = [this] {
+    lab_.orders.clear();
+    static int number = 0;
+    EXPECT_TRUE(run_in(parent_.path("waits" + std::to_string(++number))).ok());
+    std::set<bool> out;
+    for (const ArmOrder& order : lab_.orders) out.insert(order.count_waits);
+    return out;
+  };
+  EXPECT_EQ(counted(), std::set<bool>{false});
+  lab_.behaviours["b"].leaves_waits_out = false;  // an arm of an older build
+  EXPECT_EQ(counted(), std::set<bool>{true});
+  lab_.behaviours["b"].leaves_waits_out = true;
+  comparison_.count_waits = true;
+  EXPECT_EQ(counted(), std::set<bool>{true});
+}
+
 TEST_F(ExperimentTest, it_ends_once_the_verdict_is_in) {
   lab_.behaviours["b"].seconds = 0.5;
   lab_.behaviours["a"].spread = lab_.behaviours["b"].spread = 0.01;

@@ -34,6 +34,7 @@ MeasuredPiece some_piece() {
   piece.after = {31, 101, 401, 801, 0.8};
   piece.processor_share = 0.95;
   piece.seconds = 2.25;
+  piece.waited_seconds = 1.125;
   piece.generated_tokens = 77;
   piece.gap_ms = {1, 2, 3, 4, 5, 6};
   piece.prefill = {1, 2, 3, 4, 5, 6};
@@ -63,7 +64,7 @@ TEST(CompareJson, a_row_comes_back_as_it_was) {
 }
 
 TEST(CompareJson, a_piece_comes_back_as_it_was) {
-  expect_same_again(some_piece(), 17, piece_json, piece_of);
+  expect_same_again(some_piece(), 18, piece_json, piece_of);
   const auto again = piece_of(piece_json(some_piece()));
   ASSERT_TRUE(again.ok());
   EXPECT_EQ(again->kind, PieceKind::probe);
@@ -94,6 +95,7 @@ TEST(CompareJson, an_arm_comes_back_with_its_fidelity) {
                   .resolved = "format = 1\n",
                   .plugins = {{"scheduler", "fair"}}};
   arm.is_server = true;
+  arm.leaves_waits_out = true;
   arm.model = "tale, 6 layers of 64";
   arm.formats = "weights bf16; K/V i8";
   arm.fidelity = {.text = "valid.txt",
@@ -104,7 +106,7 @@ TEST(CompareJson, an_arm_comes_back_with_its_fidelity) {
                   .kl_p99_nats = 0.25,
                   .window_kl_nats = {0.5, 0.75},
                   .window_nats_more = {0.125}};
-  expect_same_again(arm, 10, arm_json, arm_of);
+  expect_same_again(arm, 11, arm_json, arm_of);
   arm.fidelity = {.fault = "another tokenizer"};
   const auto again = arm_of(arm_json(arm));
   ASSERT_TRUE(again.ok());

@@ -26,6 +26,7 @@ struct Behaviour {
   int fails_after = 1000;        // pieces of one process
   bool model_changes = false;
   uint32_t steps = 1;  // of a piece; arms of one step take no turns
+  bool leaves_waits_out = true;
 };
 
 struct Lab {
@@ -49,6 +50,7 @@ class LabArm final : public Arm {
       : lab_(lab), is_(lab.behaviours[name]), go_on_(std::move(go_on)) {
     described_.name = std::move(name);
     described_.numerics = is_.numerics;
+    described_.leaves_waits_out = is_.leaves_waits_out;
     described_.resolved = "[scheduler]\nplugin = \"" + described_.name + "\"\n";
   }
 

@@ -112,6 +112,7 @@ TEST_F(RemoteArmTest, a_run_carries_its_order_and_brings_the_piece_with_its_requ
   EXPECT_EQ(order["arrivals_ns"], Json({0, 7}));
   EXPECT_FALSE(order.contains("record"));
   EXPECT_FALSE(order.contains("turn_steps"));
+  EXPECT_FALSE(order.contains("count_waits")) << "an arm counts them by itself";
 }
 
 TEST_F(RemoteArmTest, a_run_in_turns_waits_until_it_is_told_to_go_on) {
@@ -119,10 +120,11 @@ TEST_F(RemoteArmTest, a_run_in_turns_waits_until_it_is_told_to_go_on) {
   MeasuredPiece piece{.arm = "b"};
   piece.turns = {{.seconds = 0.5, .cpu_seconds = 0.25}, {.seconds = 1, .cpu_seconds = 0.75}};
   script_.answers = {waits_line(), run_answer(piece).dump()};
-  auto turn = arm->begin({.turn_steps = 3});
+  auto turn = arm->begin({.count_waits = false, .turn_steps = 3});
   ASSERT_TRUE(turn.ok()) << turn.status().message();
   EXPECT_EQ(turn->end, ArmTurn::End::waits);
   EXPECT_EQ(script_.asked.back()["turn_steps"], 3);
+  EXPECT_EQ(script_.asked.back()["count_waits"], false);
   turn = arm->go_on();
   ASSERT_TRUE(turn.ok()) << turn.status().message();
   ASSERT_EQ(turn->end, ArmTurn::End::done);

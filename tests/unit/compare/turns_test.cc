@@ -129,6 +129,66 @@ TEST(TurnClock, stands_still_while_others_have_their_turn) {
   EXPECT_EQ(clock.now_ns(), 116);
 }
 
+TEST(TurnClock, stands_still_while_its_thread_waits_for_a_processor) {
+  VirtualClock wall(1'000'000);
+  int64_t waited_ns = 70;  // before anything is left out
+  TurnClock clock(wall);
+  clock.leave_out([&] { return waited_ns; });
+  const int64_t start_ns = clock.now_ns();
+  wall.advance(5'000'000);
+  waited_ns += 3'000'000;
+  EXPECT_EQ(clock.now_ns() - start_ns, 2'000'000);
+  EXPECT_EQ(clock.left_out_ns(), 3'000'000);
+  // Waits for its turn, and while it stands still, are no waits of its steps.
+  clock.stop();
+  wall.advance(9'000'000);
+  waited_ns += 8'000'000;
+  EXPECT_EQ(clock.now_ns() - start_ns, 2'000'000);
+  clock.go_on();
+  EXPECT_EQ(clock.now_ns() - start_ns, 2'000'000);
+  wall.advance(1'000'000);
+  EXPECT_EQ(clock.now_ns() - start_ns, 3'000'000);
+  EXPECT_EQ(clock.left_out_ns(), 3'000'000);
+}
+
+TEST(TurnClock, never_goes_back_where_a_wait_is_known_late) {
+  VirtualClock wall(1'000'000);
+  int64_t waited_ns = 0;
+  TurnClock clock(wall);
+  clock.leave_out([&] { return waited_ns; });
+  const int64_t start_ns = clock.now_ns();
+  waited_ns += 60'000;
+  wall.advance(60'000);
+  EXPECT_EQ(clock.now_ns() - start_ns, 60'000) << "not looked for within a tenth of a millisecond";
+  wall.advance(50'000);
+  EXPECT_EQ(clock.now_ns() - start_ns, 60'000) << "50 µs were its own: it stands until then";
+  wall.advance(40'000);
+  EXPECT_EQ(clock.now_ns() - start_ns, 90'000);
+  waited_ns += 30'000;
+  wall.advance(30'000);
+  clock.stop();
+  EXPECT_EQ(clock.now_ns() - start_ns, 90'000) << "the end of a turn always looks";
+}
+
+TEST(TurnClock, leaves_nothing_out_any_more_once_it_is_told_so) {
+  VirtualClock wall(1'000'000);
+  int64_t waited_ns = 0;
+  TurnClock clock(wall);
+  clock.leave_out([&] { return waited_ns; });
+  const int64_t start_ns = clock.now_ns();
+  waited_ns += 1'000'000;
+  wall.advance(1'000'000);
+  EXPECT_EQ(clock.now_ns(), start_ns);
+  clock.leave_out({});
+  waited_ns += 1'000'000;
+  wall.advance(1'000'000);
+  EXPECT_EQ(clock.now_ns() - start_ns, 1'000'000);
+  // What comes later begins from what was left out so far.
+  clock.leave_out([&] { return waited_ns; });
+  wall.advance(1'000'000);
+  EXPECT_EQ(clock.now_ns() - start_ns, 2'000'000);
+}
+
 TEST(Turns, cut_a_replay_after_so_many_steps_and_leave_the_pauses_out) {
   VirtualClock wall;
   TurnClock clock(wall);

@@ -190,6 +190,26 @@ TEST(Facts, say_lengths_errors_and_memory_of_each_arm) {
   EXPECT_THAT(facts, Not(Contains(Pair("K/V memory", StartsWith("a:")))));
 }
 
+TEST(Facts, say_what_arms_waited_for_a_processor) {
+  using testing::Contains;
+  using testing::Pair;
+  World world;
+  world.pairs(2, 1);
+  world.measured.plan.others = "other programs used 1.2 of 2 processors";
+  for (MeasuredPiece& piece : world.measured.pieces) {
+    piece.seconds = 1;
+    piece.waited_seconds = piece.arm == "b" ? 3 : 0.001;
+  }
+  EXPECT_THAT(facts_of(world.measured),
+              Contains(Pair("busy",
+                            "other programs used 1.2 of 2 processors; the share of its time that "
+                            "an arm waited for a processor (a 0 %, b 75 %) is left out of all "
+                            "times")));
+  for (MeasuredPiece& piece : world.measured.pieces) piece.waited_seconds = 0;
+  EXPECT_THAT(facts_of(world.measured),
+              Contains(Pair("busy", "other programs used 1.2 of 2 processors")));
+}
+
 // Every text of a picture lies between its edges, as wide as letters are at most.
 void expect_whole_labels(const Picture& picture) {
   for (size_t at = 0; (at = picture.body.find("<text x=\"", at)) != std::string::npos; ++at) {

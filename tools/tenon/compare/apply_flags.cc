@@ -65,6 +65,7 @@ Status apply(const CompareFlags& flags, Comparison& out) {
   number(flags.unlike, out.unlike);
   if (flags.may_differ) out.same_answers = false;
   if (flags.several) out.several = true;
+  if (flags.count_waits) out.count_waits = true;
   if (!flags.cache.empty()) out.cache = *compare::parse_cache_state(flags.cache);
   if (!flags.budget.empty()) out.budget_ns = *parse_duration_ns(flags.budget);
   for (const std::string& arm : flags.arms) TENON_RETURN_IF_ERROR(compare::add_arm(arm, out));

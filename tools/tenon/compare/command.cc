@@ -93,6 +93,8 @@ void add_statistics_flags(Command command, CompareFlags& flags) {
              "of arrivals and of the order (default: 1)");
   add_number(command, real_number("--unlike", 0.001, 100), flags.unlike,
              "machine states further apart make no pair (default: 0.15)");
+  command.add_flag("--count-waits", flags.count_waits,
+                   "times include what arms wait for processors that other programs have");
   command.add_option(
       "--budget",
       [&flags](const std::string& text) {

@@ -23,7 +23,7 @@ struct CompareFlags {
   std::optional<double> rate, burstiness, scale, margin, confidence, unlike;
   bool record = false;
   bool simulated = false;  // `tenon simulate`: arms run on the executor "sim"
-  bool several = false, may_differ = false, all = false, quick = false;
+  bool several = false, may_differ = false, count_waits = false, all = false, quick = false;
   bool json = false, csv = false, markdown = false, quiet = false;
 };
 
