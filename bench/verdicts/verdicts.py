@@ -6,13 +6,14 @@ with status 1 where a verdict is not what it must be.
     bench/verdicts/verdicts.py [--tenon build/dev/bin/tenon] [--planted build/dev/tests/planted]
                                [--only itself,slow,slips] [--itself 20] [--slow 5] [--budget 90s]
                                [--pairs 40] [--model FOLDER] [--burnt 1,3,10] [--metric throughput]
-                               [--save FILE.json] [--busy N] [--judged]
+                               [--save FILE.json] [--busy N] [--judged [--part N]]
 
 --judged is the procedure that decides whether verdicts are good enough on a machine that others use:
 beside 8 busy processes, 3 minutes a comparison, 20 comparisons with 10 % burnt (worse in at least 19),
 20 with 5 % (in at least 12), 40 of A with itself (better or worse in none). Nothing else may run then. It
 takes 4 hours at most: every comparison that is not certain uses its budget, and those of 10 % end
-earlier. --save keeps what was measured after each comparison.
+earlier. --save keeps what was measured after each comparison, and a later call with the same file goes on
+after it: --part 4 makes four comparisons at most, and says what all of them together found.
 
 The planted plugins are built with the tests. Nothing else should run on the machine: what does makes
 the intervals wider, and fewer differences visible. Steps of the bundled model take a fraction of a
@@ -51,7 +52,8 @@ ALWAYS_FOUND = 10  # per cent of a step, and more
 # --judged: how many of 20 comparisons find so many per cent, beside so many busy processes.
 JUDGED = {10: 19, 5: 12}
 JUDGED_COMPARISONS = 20
-JUDGED_ITSELF = 40
+# What is compared in turns, in per cent burnt: A against A twice as often as each slowdown.
+JUDGED_TURN = (10, 5, 0, 0)
 JUDGED_BUSY = 8
 
 
@@ -153,30 +155,29 @@ def slow(options, folder, results):
 
 
 def judged(options, folder, results):
-    """The known slowdowns and A against A, counted as the procedure says."""
+    """The known slowdowns and A against A, in turns, counted as the procedure says."""
+    if options.save and options.save.exists():
+        results += json.loads(options.save.read_text())
+    begun = len(results)
+    for number in range(begun, JUDGED_COMPARISONS * len(JUDGED_TURN))[:options.part]:
+        burnt = JUDGED_TURN[number % len(JUDGED_TURN)]
+        report, _ = compared(options, folder / f"judged{number}", WORK,
+                             "--set", "scheduler.plugin=test.burning",
+                             "--arm", f"slow:scheduler.options.permille={10 * burnt}" if burnt else "b:",
+                             "--seed", number + 1)
+        results.append({"case": "judged", "burnt": burnt, **row(report, options.metric)})
+        save(options, results)
+        show(f"{burnt} % slower" if burnt else "A against A", results[-1], f"  ({number + 1})")
     claims = []
     for burnt, least in JUDGED.items():
-        found = 0
-        for number in range(JUDGED_COMPARISONS):
-            report, _ = compared(options, folder / f"judged{burnt}-{number}", WORK,
-                                 "--set", "scheduler.plugin=test.burning",
-                                 "--arm", f"slow:scheduler.options.permille={10 * burnt}",
-                                 "--seed", number + 1)
-            results.append({"case": "judged", "burnt": burnt, **row(report, options.metric)})
-            save(options, results)
-            found += results[-1]["verdict"] == "worse"
-            show(f"{burnt} % slower {number + 1}", results[-1])
-        claims.append((f"{burnt} %: {found} of {JUDGED_COMPARISONS} found (at least {least})", found >= least))
-    told = 0
-    for number in range(JUDGED_ITSELF):
-        report, _ = compared(options, folder / f"judged-itself{number}", WORK,
-                             "--set", "scheduler.plugin=test.burning", "--arm", "b:", "--seed", number + 1)
-        results.append({"case": "judged", "burnt": 0, **row(report, options.metric)})
-        save(options, results)
-        told += results[-1]["verdict"] in ("better", "worse")
-        show(f"A against A {number + 1}", results[-1])
-    claims.append((f"{told} of {JUDGED_ITSELF} differ from themselves (none may)", told == 0))
-    return claims
+        mine = [entry["verdict"] for entry in results if entry["burnt"] == burnt]
+        found = mine.count("worse")
+        missed = len(mine) - found
+        claims.append((f"{burnt} %: {found} of {len(mine)} found (at least {least} of {JUDGED_COMPARISONS})",
+                       missed <= JUDGED_COMPARISONS - least))
+    mine = [entry["verdict"] for entry in results if entry["burnt"] == 0]
+    told = mine.count("better") + mine.count("worse")
+    return claims + [(f"{told} of {len(mine)} differ from themselves (none may)", told == 0)]
 
 
 def save(options, results):
@@ -208,6 +209,7 @@ def main():
     parser.add_argument("--metric", default="throughput", help="that verdicts are about")
     parser.add_argument("--save", type=pathlib.Path)
     parser.add_argument("--busy", type=int, default=0, help="processes that compute beside it")
+    parser.add_argument("--part", type=int, help="of --judged: at most so many comparisons now")
     parser.add_argument("--judged", action="store_true", help="the whole procedure, 4 hours at most")
     options = parser.parse_args()
     if options.judged:
