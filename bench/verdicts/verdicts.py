@@ -4,7 +4,7 @@
 with status 1 where a verdict is not what it must be.
 
     bench/verdicts/verdicts.py [--tenon build/dev/bin/tenon] [--planted build/dev/tests/planted]
-                               [--only itself,slow,slips] [--itself 20] [--slow 5] [--budget 90s]
+                               [--only itself,slow,slips,strategies] [--itself 20] [--slow 5] [--budget 90s]
                                [--pairs 40] [--model FOLDER] [--burnt 1,3,10] [--metric throughput]
                                [--save FILE.json] [--busy N] [--judged [--part N]]
 
@@ -31,6 +31,7 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+COMPARISONS = ROOT / "configs/comparisons"
 WORK = """format = 1
 title = "eight answers at once"
 [[request]]
@@ -195,6 +196,25 @@ def slips(options, folder, results):
     return [("one token in 10,000 is different answers", arm["different_answers"] and status == 4)]
 
 
+def strategies(options, folder, results):
+    """Strategies that differ by much: certain in two minutes."""
+    claims = []
+    for name in ("batching", "prefix"):
+        done = subprocess.run(
+            [str(options.tenon), "compare", str(COMPARISONS / f"{name}.toml"), "--out", str(folder / name),
+             "--quiet", "--json", "--budget", "2m"], capture_output=True, text=True, check=False)
+        report = json.loads(done.stdout) if done.returncode in (0, 4, 5) else None
+        if report is None:
+            raise SystemExit(f"tenon compare ended with {done.returncode}: {done.stderr.strip()}")
+        arm = report["arms"][0]
+        found = next(each for each in arm["metrics"] if each["metric"] == report["plan"]["primary"])
+        results.append({"case": "strategies", "comparison": name, **row(report, found["metric"])})
+        show(name, results[-1])
+        certain = results[-1]["verdict"] in ("better", "worse")
+        claims.append((f"{name}: {results[-1]['verdict']} in {results[-1]['pairs']} pairs", certain))
+    return claims
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tenon", type=pathlib.Path, default=ROOT / "build/dev/bin/tenon")
@@ -216,7 +236,7 @@ def main():
         # As many pairs as the budget allows.
         options.only, options.busy, options.budget, options.pairs = "judged", JUDGED_BUSY, "3m", 100000
     options.burnt = [int(burnt) for burnt in options.burnt.split(",")]
-    known = {"itself": itself, "slow": slow, "slips": slips, "judged": judged}
+    known = {"itself": itself, "slow": slow, "slips": slips, "strategies": strategies, "judged": judged}
     parts = options.only.split(",")
     if set(parts) - set(known):
         parser.error(f"--only takes some of {', '.join(known)}")
