@@ -29,6 +29,8 @@ constexpr OtherWord kWords[] = {
     {"lora_modules", "adapters.NAME"},
     {"device", "executor.plugin"},
     {"quantization", "linear.plugin"},
+    {"kv_offloading_size", "kv_cache.tiers"},
+    {"enable_hierarchical_cache", "kv_cache.tiers"},
     // Of llama.cpp.
     {"ctx_size", "limits.context_tokens"},
     {"n_ctx", "limits.context_tokens"},
@@ -49,6 +51,8 @@ constexpr OtherWord kWords[] = {
     // Tables.
     {"cache", "kv_cache"},
     {"kv", "kv_cache"},
+    {"kv_store", "kv_cache.tiers"},
+    {"tiers", "kv_cache.tiers"},
     {"batching", "scheduler"},
     {"sampling", "generation"},
     {"draft", "drafter"},

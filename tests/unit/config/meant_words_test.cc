@@ -36,6 +36,11 @@ TEST(MeantWords, knows_what_other_programs_call_its_keys) {
               StartsWith("--set: unknown key 'max_model_len'; here that is limits.context_tokens"));
   EXPECT_THAT(error_of("[kv_cache]\nblock_size = 3\n"),
               HasSubstr("'kv_cache.block_size'; here that is kv_cache.block_tokens ([kv_cache]"));
+  for (const char* table : {"kv_store", "tiers"}) {
+    EXPECT_THAT(error_of("[" + std::string(table) + "]\nplugin = 'x'\n"),
+                HasSubstr("'; here that is kv_cache.tiers (known: "));
+  }
+  EXPECT_THAT(error_of("", {"kv_store.plugin=x"}), HasSubstr("'; here that is kv_cache.tiers ("));
   for (const OtherWord& word : other_words()) {
     const std::string key(word.here.substr(0, word.here.find('=')));
     EXPECT_TRUE(known_table(key) || find_config_key(key) != nullptr || !adapter_name(key).empty())
