@@ -316,6 +316,30 @@ Status check_arm(const ComparisonArm& arm, const std::string& base_url, bool sev
                           "take all but one away, or write several = true (--several)");
 }
 
+// An arm's one difference, as it is written: "scheduler.plugin=chunked". Empty: there are more.
+std::string only_setting(const ComparisonArm& arm) {
+  if (arm.keys().size() != 1 || arm.set.size() > 1) return "";
+  if (!arm.set.empty()) return arm.set.front();
+  for (const auto& [key, value] :
+       {std::pair{"model=", &arm.model}, {"weights=", &arm.weights}, {"program=", &arm.program}}) {
+    if (!value->empty()) return key + *value;
+  }
+  return "url=" + arm.url;
+}
+
+// Arms that nobody has named are called after their values; those of one value, after keys and it.
+std::string name_of_difference(std::string_view setting, Comparison& comparison) {
+  const std::string value(setting.substr(setting.find('=') + 1));
+  bool is_alone = true;
+  for (ComparisonArm& arm : comparison.arms) {
+    const std::string other = arm.is_named ? "" : only_setting(arm);
+    const bool is_alike = !other.empty() && other.substr(other.find('=') + 1) == value;
+    if (is_alike || arm.name == value) is_alone = false;
+    if (is_alike) arm.name = other;
+  }
+  return is_alone ? value : std::string(setting);
+}
+
 }  // namespace
 
 std::vector<std::string> ComparisonArm::keys() const {
@@ -358,17 +382,20 @@ Status add_arm(std::string_view text, Comparison& comparison) {
   const bool named = colon < equals;  // npos is the largest number
   const std::string_view setting = named ? text.substr(colon + 1) : text;
   const std::string_view value = equals == text.npos ? "" : text.substr(equals + 1);
-  const std::string name(named ? text.substr(0, colon) : value);
-  if (name.empty() || (!setting.empty() && (setting.front() == '=' || value.empty()))) {
+  const bool is_difference = setting.empty() || (setting.front() != '=' && !value.empty());
+  if (!is_difference || (named ? colon == 0 : value.empty())) {
     return invalid_argument("--arm " + in_quotes(text) +
                             " is no difference – expected KEY=VALUE or NAME:KEY=VALUE, for example "
                             "chunked:scheduler.plugin=chunked – write it so");
   }
+  const std::string name(named ? std::string(text.substr(0, colon))
+                               : name_of_difference(setting, comparison));
   auto arm = std::find_if(comparison.arms.begin(), comparison.arms.end(),
-                          [&](const ComparisonArm& each) { return each.name == name; });
+                          [&](const ComparisonArm& each) { return named && each.name == name; });
   if (arm == comparison.arms.end()) {
     arm = comparison.arms.insert(arm, ComparisonArm{.name = name});
   }
+  arm->is_named = named;
   if (setting.starts_with("model=")) {
     arm->model = value;
   } else if (setting.starts_with("weights=")) {

@@ -41,6 +41,7 @@ struct ComparisonArm {
   std::string weights = {};           // "q8_0": its matrices in another type; empty = as they are
   std::string program = {};           // another build of this program; empty = this one
   std::string url = {};               // a running server with OpenAI's API
+  bool is_named = true;               // else its name follows from its difference
   // Of a simulation: what "cluster.…" of both lists of settings says, once it is taken out of them.
   ClusterOf cluster = {};
 
@@ -114,9 +115,10 @@ struct Comparison {
 Result<Comparison> read_comparison(const std::string& path);
 Result<Comparison> parse_comparison(std::string_view text, const std::string& name,
                                     const std::string& folder);
-// "scheduler.plugin=chunked", or "fast:scheduler.plugin=chunked", added to the arm of that name; an
-// arm without a name is called after the value. Key `model` names another model, `weights` another
-// type of the same model's matrices.
+// "scheduler.plugin=chunked", or "fast:scheduler.plugin=chunked", added to the arm of that name.
+// What has no name is an arm of its own, called after the value, or after key and value where
+// another arm has that value. Key `model` names another model, `weights` another type of the same
+// model's matrices.
 Status add_arm(std::string_view text, Comparison& comparison);
 // "ttft=500ms,gap=50ms,share=0.99,probes=8": the search of the highest rate that keeps the bounds.
 Status set_goodput(std::string_view text, Comparison& comparison);

@@ -124,6 +124,24 @@ TEST(Arms, of_a_command_line_are_named_after_their_value_or_as_is_said) {
   EXPECT_TRUE(c.arms[2].keys().empty());
 }
 
+std::vector<std::string> names_of(const std::vector<std::string>& arms) {
+  Comparison c;
+  for (const std::string& arm : arms) EXPECT_TRUE(add_arm(arm, c).ok()) << arm;
+  std::vector<std::string> names;
+  for (const ComparisonArm& arm : c.arms) names.push_back(arm.name);
+  return names;
+}
+
+TEST(Arms, of_one_value_are_told_apart_by_their_keys) {
+  EXPECT_THAT(names_of({"limits.max_sequences=8", "executor.threads=8", "executor.isa=avx2"}),
+              ElementsAre("limits.max_sequences=8", "executor.threads=8", "avx2"));
+  EXPECT_THAT(names_of({"a.b=8", "c.d=8", "e.f=8"}), ElementsAre("a.b=8", "c.d=8", "e.f=8"));
+  EXPECT_THAT(names_of({"model=q8_0", "weights=q8_0"}), ElementsAre("model=q8_0", "weights=q8_0"));
+  EXPECT_THAT(names_of({"8:a.b=1", "c.d=8"}), ElementsAre("8", "c.d=8"));
+  EXPECT_THAT(names_of({"eight:a.b=8", "c.d=8"}), ElementsAre("eight", "8"));
+  EXPECT_THAT(names_of({"a.b=8", "8:c.d=1", "e.f=8"}), ElementsAre("8", "e.f=8"));
+}
+
 TEST(Arms, may_have_weights_of_another_type) {
   Comparison c;
   EXPECT_TRUE(add_arm("weights=q8_0", c).ok());
@@ -227,6 +245,9 @@ TEST(CheckComparison, refuses_what_cannot_be_compared) {
   c = complete();
   c.base_name = "chunked";
   EXPECT_THAT(fault_of(c), HasSubstr("two arms are called 'chunked'"));
+  c = complete();
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(add_arm("scheduler.plugin=static", c).ok());
+  EXPECT_THAT(fault_of(c), HasSubstr("two arms are called 'scheduler.plugin=static'"));
   c = complete();
   c.budget_ns = 0;
   EXPECT_THAT(fault_of(c), HasSubstr("in which nothing can be measured"));
