@@ -116,6 +116,13 @@ class Starts(unittest.TestCase):
         self.assertEqual(status, 0)
         self.assertEqual(errors.splitlines()[0], self.LINE)
 
+    def test_a_server_with_replicas_says_it_once(self):
+        with Server(*settings(kv_cache__memory="13MiB", parallel__data=2)) as server:
+            status, errors = server.end()
+        self.assertEqual(status, 0)
+        self.assertEqual([line for line in errors.splitlines() if "memory:" in line],
+                         [self.LINE + "; 2 replicas have the weights once and such K/V each"])
+
     def test_run_says_it_on_a_terminal_alone(self):
         command = [BINARY, "run", "Once", "--max-tokens", "1", *settings(kv_cache__memory="13MiB")]
         self.assertNotIn("memory:", subprocess.run(command, capture_output=True, text=True, check=True,

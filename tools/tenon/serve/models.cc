@@ -162,11 +162,19 @@ ModelResult load(const Spec& spec, const std::shared_ptr<SharedWeights>& weights
                  uint64_t free_bytes) {
   auto held = std::make_shared<Held>();
   held->weights = weights;
-  const auto tell = [&](const PlannedMemory& planned) {
-    say((spec.keep ? "" : spec.name + ": ") + memory_line(planned));
-  };
   TENON_ASSIGN_OR_RETURN(const PipelineConfig config, load_config(spec.flags));
   const uint32_t engines = config.engines();
+  std::string told;  // what has been said of a replica is not said again of the next
+  const auto tell = [&](const PlannedMemory& planned) {
+    const std::string line = memory_line(planned);
+    if (line == told) return;
+    const bool is_first = told.empty();
+    told = line;
+    say((spec.keep ? "" : spec.name + ": ") + (is_first ? "" : "another replica: ") + line +
+        (is_first && engines > 1
+             ? "; " + std::to_string(engines) + " replicas have the weights once and such K/V each"
+             : ""));
+  };
   // Engines of one process take turns on its cores only where they are one pipeline's.
   const bool cores_apart = config.processes() == 1;
   std::unique_ptr<server::ServedModel> model;
