@@ -71,10 +71,10 @@ std::string text_of(const Json& choice, bool chat) {
   const Json* message = member(choice, "delta");
   if (message == nullptr) message = member(choice, "message");
   if (message == nullptr) return "";
-  std::string text;
-  for (const char* name : {"reasoning_content", "reasoning", "content"}) {
-    text += text_member(*message, name);
-  }
+  // Servers give reasoning one of two names, or both.
+  std::string text = text_member(*message, "reasoning_content");
+  if (text.empty()) text = text_member(*message, "reasoning");
+  text += text_member(*message, "content");
   const Json* calls = member(*message, "tool_calls");
   for (size_t i = 0; i < length_of(calls); ++i) {
     const Json* function = member((*calls)[i], "function");

@@ -42,7 +42,8 @@ Service::Service(std::vector<ModelSource> models, ServiceOptions options,
       on_broken_(std::move(on_broken)),
       generation_{.queue_bytes = options_.queue_bytes,
                   .constrain = options_.constrain,
-                  .running = &running_},
+                  .running = &running_,
+                  .reasoning_field = options_.reasoning_field},
       pool_(options_.threads, std::max<size_t>(kWaitingJobs, options_.requests)),
       models_(std::move(models), pool_options()) {}
 

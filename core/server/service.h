@@ -32,6 +32,7 @@ struct ServiceOptions {
   KvEventPublisher* kv_events = nullptr;
   // What holds answers to forms (structured output).
   FormConstrainer constrain = {};
+  api::ReasoningField reasoning_field = api::ReasoningField::both;  // of answers of chat
   // Of models that are loaded on demand; `begin` and `post` are the service's own.
   ModelPoolOptions models = {};
 };

@@ -246,7 +246,8 @@ api::WriterContext Generation::writer_context() const {
           .reader = model_.reader,
           .prompt_texts = prompt_texts_,
           .prompt_ids = prompt_ids_,
-          .kv_transfer = kv_transfer_};
+          .kv_transfer = kv_transfer_,
+          .reasoning_field = setting_.reasoning_field};
 }
 
 void Generation::start() {

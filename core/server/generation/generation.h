@@ -41,6 +41,7 @@ struct GenerationSetting {
   size_t queue_bytes = size_t{1} << 20;  // of events that a stream's reader has not taken
   FormConstrainer constrain = {};        // empty: no forms
   RunningRequests* running = nullptr;    // borrowed; null: none can be aborted by name
+  api::ReasoningField reasoning_field = api::ReasoningField::both;
 };
 
 class Generation final : public http::BodyStream, public std::enable_shared_from_this<Generation> {

@@ -54,7 +54,7 @@ class Side {
         if (data.error) throw new Error(data.error.message);
         usage = data.usage ?? usage;
         for (const choice of data.choices ?? []) {
-          if (!time.first && (choice.text || choice.delta?.content || choice.delta?.reasoning_content)) time.first = performance.now();
+          if (!time.first && (choice.text || choice.delta?.content || thoughtOfChoice(choice))) time.first = performance.now();
           of(choice.index).take(choice);
         }
       });

@@ -25,6 +25,11 @@ class Log {
 const log = new Log($("log"));
 const secondLog = new Log($("second-log"));
 
+// What the model thought: the server names it as its owner wants.
+function thoughtOfChoice(choice) {
+  return choice.delta?.reasoning_content ?? choice.delta?.reasoning ?? "";
+}
+
 // One answer while it comes.
 class Answer {
   constructor(log, who, given = "", note = "") {
@@ -41,7 +46,7 @@ class Answer {
 
   take(choice) {
     const delta = choice.delta?.content ?? choice.text ?? "";
-    const thought = choice.delta?.reasoning_content ?? "";
+    const thought = thoughtOfChoice(choice);
     const tokens = tokensOfChoice(choice);
     if (choice.finish_reason) this.finish = choice.finish_reason;
     this.note?.remove();

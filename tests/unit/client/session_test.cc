@@ -123,6 +123,18 @@ TEST(Session, gathers_all_parts_of_a_message) {
   EXPECT_EQ(answer.samples[0].token_ns.size(), 2u);
 }
 
+TEST(Session, counts_reasoning_that_has_both_of_its_names_once) {
+  for (const char* delta : {R"("reasoning": "so ")", R"("reasoning_content": "so ")",
+                            R"("reasoning": "so ", "reasoning_content": "so ")"}) {
+    const Answer answer =
+        ask_events({R"({"choices": [{"index": 0, "delta": {)" + std::string(delta) +
+                        R"(, "content": "it is"}, "finish_reason": "stop"}]})",
+                    "[DONE]"},
+                   true);
+    EXPECT_EQ(answer.samples[0].text, "so it is") << delta;
+  }
+}
+
 TEST(Session, takes_an_answer_in_one_piece) {
   const Answer answer = ask_script(
       [](Wire& wire) {

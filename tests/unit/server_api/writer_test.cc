@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace tenon::api {
 namespace {
 
@@ -49,14 +51,17 @@ TEST(Writer, who_is_to_blame_for_an_error_decides_its_status) {
 }
 
 struct Written {
-  explicit Written(GenerationCall made, AnswerReaderFactory reader = {}) : call(std::move(made)) {
+  explicit Written(GenerationCall made, AnswerReaderFactory reader = {},
+                   ReasoningField reasoning = ReasoningField::both)
+      : call(std::move(made)) {
     WriterContext context{.call = &call,
                           .id = "chatcmpl-1",
                           .model = "m",
                           .fingerprint = "f",
                           .created = 5,
                           .token_text = token_text,
-                          .reader = std::move(reader)};
+                          .reader = std::move(reader),
+                          .reasoning_field = reasoning};
     writer = make_writer(std::move(context));
   }
   void take(const AnswerEvent& event) { writer->take(event, text); }
@@ -195,6 +200,28 @@ TEST(ChatWriter, gives_thoughts_and_calls_of_tools_their_places) {
     EXPECT_EQ(events[5]["choices"][0]["delta"]["tool_calls"][0]["index"], 1);
     EXPECT_EQ(events.back()["choices"][0]["finish_reason"], "tool_calls");
   }
+}
+
+TEST(ChatWriter, calls_reasoning_what_the_operator_says) {
+  using Names = std::vector<std::string>;
+  const std::vector<std::pair<std::string, Names>> fields = {
+      {"both", {"reasoning", "reasoning_content"}},
+      {"reasoning", {"reasoning"}},
+      {"reasoning_content", {"reasoning_content"}}};
+  for (const auto& [field, names] : fields) {
+    for (const bool stream : {false, true}) {
+      Written written(call_of(Dialect::chat, stream), toy_reader, *parse_reasoning_field(field));
+      written.take(delta(0, "think:hm"));
+      written.take(end(0, FinishReason::eos, 1));
+      const Json message = stream ? written.events()[1]["choices"][0]["delta"]
+                                  : written.finish()["choices"][0]["message"];
+      for (const char* name : {"reasoning", "reasoning_content"}) {
+        const bool is_there = std::ranges::find(names, name) != names.end();
+        EXPECT_EQ(message.value(name, ""), is_there ? "hm" : "") << field << " " << stream;
+      }
+    }
+  }
+  EXPECT_EQ(parse_reasoning_field("thinking"), std::nullopt);
 }
 
 TEST(CompletionWriter, numbers_choices_by_prompt_and_sample) {

@@ -24,7 +24,7 @@ struct ServeFlags {
   std::optional<uint16_t> port, grpc_port;
   std::string max_body;
   uint32_t drain_s = 30;
-  std::string keys, request_log;
+  std::string keys, request_log, reasoning_field;
   std::string traces_endpoint;
   trace::TracerOptions traces;
   server::ServiceOptions service;
@@ -178,6 +178,8 @@ Result<int> serve(ServeFlags flags) {
   TENON_ASSIGN_OR_RETURN(const std::unique_ptr<trace::Tracer> tracer, make_tracer(flags));
   flags.service.tracer = tracer.get();
   flags.service.constrain = server::make_form_constrainer();
+  flags.service.reasoning_field =
+      api::parse_reasoning_field(flags.reasoning_field).value_or(api::ReasoningField::both);
   allow_connections(flags.http);
   // An address that cannot be had, or a certificate, is told before models are loaded for minutes.
   TENON_RETURN_IF_ERROR(http::Server::open(flags.http, {}).take_status());
@@ -357,6 +359,9 @@ void add_serve_command(Command app, Action& action) {
            "a template for conversations, in place of the models' own");
   command.add_flag("--random-seeds", flags->models.random_seeds,
                    "requests without a seed get one by chance, not 0");
+  add_text(command, "--reasoning-field", flags->reasoning_field,
+           "where clients find the reasoning of an answer of chat (default: both)")
+      .one_of({"reasoning", "reasoning_content", "both"});
   flags->models.pipeline.add_to(command);
   add_launch(command);
   command.get_option("--config").excludes(listed);

@@ -85,10 +85,20 @@ class ChatWriter final : public AnswerWriter {
     return static_cast<size_t>(&choice - choices_.data());
   }
 
+  void put_reasoning(const std::string& text, Json& message) const {
+    const ReasoningField field = context_.reasoning_field;
+    if (field != ReasoningField::reasoning) message["reasoning_content"] = text;
+    if (field != ReasoningField::reasoning_content) message["reasoning"] = text;
+  }
+
   // What one part adds to a message in a stream.
   Json delta_of(const AnswerPart& part, Choice& choice) const {
     if (part.kind == Kind::content) return {{"content", part.text}};
-    if (part.kind == Kind::reasoning) return {{"reasoning_content", part.text}};
+    if (part.kind == Kind::reasoning) {
+      Json thought = Json::object();
+      put_reasoning(part.text, thought);
+      return thought;
+    }
     Json entry = {{"index", choice.call_count}};
     if (part.kind == Kind::tool_call) {
       ++choice.call_count;
@@ -165,7 +175,7 @@ class ChatWriter final : public AnswerWriter {
     const bool only_calls = choice.content.empty() && choice.call_count > 0;
     message["content"] = only_calls ? Json() : Json(choice.content);
     message["refusal"] = nullptr;
-    if (!choice.reasoning.empty()) message["reasoning_content"] = choice.reasoning;
+    if (!choice.reasoning.empty()) put_reasoning(choice.reasoning, message);
     if (choice.call_count > 0) message["tool_calls"] = choice.calls;
     Json shown = {{"index", index}, {"message", std::move(message)}, {"logprobs", nullptr}};
     put_tokens(choice.tokens, shown);
@@ -180,6 +190,13 @@ class ChatWriter final : public AnswerWriter {
 };
 
 }  // namespace
+
+std::optional<ReasoningField> parse_reasoning_field(std::string_view name) {
+  if (name == "both") return ReasoningField::both;
+  if (name == "reasoning") return ReasoningField::reasoning;
+  if (name == "reasoning_content") return ReasoningField::reasoning_content;
+  return std::nullopt;
+}
 
 std::unique_ptr<AnswerWriter> make_chat_writer(WriterContext context) {
   return std::make_unique<ChatWriter>(std::move(context));

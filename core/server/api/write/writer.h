@@ -10,6 +10,10 @@
 
 namespace tenon::api {
 
+// The members of a message of chat that have what the model thought.
+enum class ReasoningField : uint8_t { both, reasoning, reasoning_content };
+std::optional<ReasoningField> parse_reasoning_field(std::string_view name);
+
 // What the writers of all dialects are given.
 struct WriterContext {
   const GenerationCall* call = nullptr;  // outlives the writer
@@ -22,6 +26,7 @@ struct WriterContext {
   std::vector<std::string> prompt_texts = {};  // completions with `echo`, and conversations
   std::vector<TokenId> prompt_ids = {};        // where there is one prompt
   Json kv_transfer = {};  // where another worker finds the prompt's K/V; null: nobody is to
+  ReasoningField reasoning_field = ReasoningField::both;
 };
 
 class AnswerWriter {
