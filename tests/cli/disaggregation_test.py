@@ -125,6 +125,15 @@ class Apart(unittest.TestCase):
             "model": "tale", "max_tokens": 1, "stream": True, "kv_transfer_params": HAND_OVER})
         self.assertIn("remote_request_id", json.loads(events[-2])["kv_transfer_params"])
 
+    def test_a_port_may_be_a_text(self):
+        """Dynamo's sidecar makes one of it."""
+        prefill, decode = self.worker("prefill"), self.worker("decode")
+        path, body = REQUESTS[0]
+        params = ask(prefill, path, body, max_tokens=1, kv_transfer_params=HAND_OVER)[2]["kv_transfer_params"]
+        params["remote_port"] = str(params["remote_port"])
+        self.assertEqual(said(ask(decode, path, body, kv_transfer_params=params)), self.expected[0])
+        self.assertGreater(decode.figure("found_tokens_total"), 0)
+
     def test_only_what_the_decode_worker_lacks_is_sent(self):
         prefill, decode = self.worker("prefill"), self.worker("decode")
         turn = {"prompt": STORY * 2, "max_tokens": 16, "temperature": 0, "logprobs": 1}
@@ -313,6 +322,9 @@ class Apart(unittest.TestCase):
         for change, words in (({"remote_host": None}, "without a \"remote_host\""),
                               ({"remote_port": 70000}, "must be a number up to 65535"),
                               ({"remote_port": None}, "must be a number up to 65535"),
+                              ({"remote_port": "70000"}, "must be a number up to 65535"),
+                              ({"remote_port": "5600x"}, "must be a number up to 65535"),
+                              ({"remote_port": ""}, "must be a number up to 65535"),
                               ({"remote_request_id": "cmpl-1"}, "that no Tenon gave"),
                               ({"do_remote_decode": True}, "asks for both"),
                               ({"do_remote_prefill": 1}, "which must be true or false"),

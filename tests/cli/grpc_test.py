@@ -306,6 +306,16 @@ class Inference(unittest.TestCase):
         self.assertEqual(len(self.control("GetKvEventSources").sources), 0)
         self.assertFalse(self.control("IsPaused").paused or self.control("IsSleeping").sleeping)
 
+    def test_health_knows_both_services_by_name(self):
+        self.served()
+        check = self.channel.unary_unary("/grpc.health.v1.Health/Check")
+        for name in (b"", b"vllm.Inference", b"vllm.Control"):
+            # A HealthCheckRequest of that service; its answer is SERVING.
+            self.assertEqual(check(b"\x0a" + bytes([len(name)]) + name, timeout=PATIENCE), b"\x08\x01")
+        with self.assertRaises(self.grpc.RpcError) as caught:
+            check(b"\x0a\x04none", timeout=PATIENCE)
+        self.assertEqual(caught.exception.code(), self.grpc.StatusCode.NOT_FOUND)
+
     def test_control_refuses_what_it_cannot_do(self):
         self.served()
         codes = self.grpc.StatusCode

@@ -120,12 +120,13 @@ Answered adapter_answer(Service& service, const api::Outcome<AdapterPlaces::Held
 
 Answered load_lora(Service& service, const vllm::LoadLoraRequest& request, const Key*) {
   return adapter_answer<vllm::LoadLoraResponse>(
-      service, service.load_adapter({.name = request.lora_name(), .path = request.source_path()}));
+      service, service.load_adapter(
+                   {.model = "", .name = request.lora_name(), .path = request.source_path()}));
 }
 
 Answered unload_lora(Service& service, const vllm::UnloadLoraRequest& request, const Key*) {
   return adapter_answer<vllm::UnloadLoraResponse>(
-      service, service.unload_adapter({.name = request.lora_name()}));
+      service, service.unload_adapter({.model = "", .name = request.lora_name(), .path = ""}));
 }
 
 Answered kv_event_sources(Service& service, const vllm::GetKvEventSourcesRequest&, const Key*) {

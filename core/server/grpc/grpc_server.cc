@@ -310,7 +310,13 @@ class GrpcServer::State {
     builder.RegisterCallbackGenericService(&calls_);
     server_ = builder.BuildAndStart();
     address_ = host + ":" + std::to_string(port);
-    if (server_ != nullptr && port != 0) return {};
+    if (server_ != nullptr && port != 0) {
+      // It knows no names of a generic service's, and callers ask for these.
+      for (const char* name : {"vllm.Inference", "vllm.Control"}) {
+        server_->GetHealthCheckService()->SetServingStatus(name, true);
+      }
+      return {};
+    }
     return failed("gRPC cannot listen on " + in_quotes(host + ":" + std::to_string(options.port)) +
                   " – the address is in use, not allowed or none of this machine");
   }

@@ -1,6 +1,7 @@
 #include "core/server/api/read/transfer_fields.h"
 
 #include <algorithm>
+#include <charconv>
 
 #include "core/base/digest/hex.h"
 #include "core/base/quote.h"
@@ -33,6 +34,19 @@ const Json& member(const Json& object, std::string_view name) {
   return found == object.end() ? kNone : *found;
 }
 
+// A number, or its digits as a text, which Dynamo's sidecar makes of it.
+std::optional<uint16_t> port_of(const Json& value) {
+  uint16_t port = 0;
+  if (value.is_string()) {
+    const auto& digits = value.get_ref<const std::string&>();
+    const char* const end = digits.data() + digits.size();
+    const auto read = std::from_chars(digits.data(), end, port);
+    return read.ec == std::errc() && read.ptr == end ? std::optional(port) : std::nullopt;
+  }
+  if (!value.is_number_integer() || value < 0 || value > kMostPort) return std::nullopt;
+  return value.get<uint16_t>();
+}
+
 bool flag_of(const Json& transfer, std::string_view name, Fields& fields) {
   const Json& value = member(transfer, name);
   if (!value.is_null() && !value.is_boolean()) {
@@ -44,18 +58,17 @@ bool flag_of(const Json& transfer, std::string_view name, Fields& fields) {
 // Where the prefill worker said that its K/V is.
 void read_place(const Json& transfer, Fields& fields, TransferCall& out) {
   const Json& host = member(transfer, "remote_host");
-  const Json& port = member(transfer, "remote_port");
+  const auto port = port_of(member(transfer, "remote_port"));
   const Json& name = member(transfer, "remote_request_id");
   if (!host.is_string() || host.get_ref<const std::string&>().empty()) {
     return fields.refuse(kParams, "asks for \"do_remote_prefill\" without a \"remote_host\"");
   }
   TransferCall::Place place;
   place.host = host.get<std::string>();
-  const bool has_port = port.is_number_integer() && port >= 0 && port <= kMostPort;
-  if (!has_port) {
+  if (!port) {
     return fields.refuse(kParams, "has no \"remote_port\" – it must be a number up to 65535");
   }
-  place.port = port.get<uint16_t>();
+  place.port = *port;
   const auto id =
       name.is_string() ? parse_transfer_name(name.get_ref<const std::string&>()) : std::nullopt;
   if (!id) {
@@ -135,10 +148,11 @@ void read_bootstrap(Fields& fields, GenerationCall& call) {
     }
     if (name.is_string()) place.host = name.get<std::string>();
     const Json at = port == nullptr ? Json() : nth(*port, i);
-    if (!at.is_null() && !(at.is_number_integer() && at >= 0 && at <= kMostPort)) {
+    const auto own_port = port_of(at);
+    if (!at.is_null() && !own_port) {
       return fields.refuse("bootstrap_port", "must be a number up to 65535");
     }
-    if (!at.is_null()) place.port = at.get<uint16_t>();
+    if (own_port) place.port = *own_port;
     out.places.push_back(std::move(place));
   }
   if (call.transfer) {
