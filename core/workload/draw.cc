@@ -1,12 +1,25 @@
 #include "core/workload/draw.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numbers>
 
 #include "core/workload/workload.h"
 
 namespace tenon {
+namespace {
+
+// Frequent enough that most vocabularies have a token for each.
+constexpr std::array<std::string_view, 64> kWords = {
+    "the",  "of",   "and",  "a",     "to",    "in",   "he",    "have",  "it",   "that",  "for",
+    "they", "with", "as",   "not",   "on",    "she",  "at",    "by",    "this", "we",    "you",
+    "do",   "but",  "from", "or",    "which", "one",  "would", "all",   "will", "there", "say",
+    "who",  "make", "when", "can",   "more",  "if",   "no",    "man",   "out",  "other", "so",
+    "what", "time", "up",   "go",    "about", "than", "into",  "could", "only", "new",   "some",
+    "them", "take", "come", "these", "know",  "see",  "then",  "first", "any"};
+
+}  // namespace
 
 double WorkloadDraw::uniform() {
   return (static_cast<double>(engine_() >> 11) + 1) * 0x1p-53;
@@ -61,6 +74,15 @@ std::vector<int32_t> drawn_prompt(std::span<const DrawnTokens> parts, uint32_t v
     }
   }
   return ids;
+}
+
+std::string drawn_text(std::span<const DrawnTokens> parts) {
+  std::string text;
+  for (const int32_t word : drawn_prompt(parts, kWords.size())) {
+    if (!text.empty()) text += ' ';
+    text += kWords[static_cast<size_t>(word)];
+  }
+  return text;
 }
 
 }  // namespace tenon

@@ -85,6 +85,10 @@ WorkloadRequest RequestList::at(size_t index) const {
     }
     if (at < index) out.drawn.push_back({stream_of("answer " + number, seed_), answer_tokens_[at]});
   }
+  if (as_words_ && !out.drawn.empty()) {
+    out.prompt = drawn_text(out.drawn);
+    out.drawn.clear();
+  }
   return out;
 }
 

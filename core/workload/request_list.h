@@ -13,8 +13,10 @@ namespace tenon {
 
 class RequestList {
  public:
-  // `draw_seed`: the workload file's own, from which streams of drawn tokens follow.
-  explicit RequestList(uint64_t draw_seed = 0) : seed_(draw_seed) {}
+  // `draw_seed`: the workload file's own, from which streams of drawn tokens follow; `as_words`:
+  // drawn prompts are texts.
+  explicit RequestList(uint64_t draw_seed = 0, bool as_words = false)
+      : seed_(draw_seed), as_words_(as_words) {}
 
   size_t size() const { return arrivals_ns_.size(); }
   const std::vector<int64_t>& arrivals_ns() const { return arrivals_ns_; }
@@ -43,6 +45,7 @@ class RequestList {
   void add_blocks(size_t index, const RequestTable& table, std::vector<DrawnTokens>& out) const;
 
   uint64_t seed_;
+  bool as_words_;
   std::vector<Table> tables_;
   std::vector<int64_t> arrivals_ns_;
   std::vector<uint32_t> own_tokens_, answer_tokens_;

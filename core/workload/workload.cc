@@ -21,8 +21,8 @@ namespace {
 
 constexpr int64_t kMaxRequests = 1'000'000;
 constexpr double kLatestSeconds = 1e8;  // three years; whole nanoseconds then cannot overflow
-constexpr std::array<std::string_view, 5> kFileKeys = {"format", "title", "ignore_eos", "draw_seed",
-                                                       "request"};
+constexpr std::array<std::string_view, 6> kFileKeys = {"format",    "title",       "ignore_eos",
+                                                       "draw_seed", "drawn_words", "request"};
 // In addition to the names of parameters().
 constexpr std::array<std::string_view, 21> kRequestKeys = {"prompt",
                                                            "prompt_tokens",
@@ -259,16 +259,17 @@ Result<RequestList> read_table(const toml::table& table, const std::string& name
   TableReader reader(name, "a workload", errors);
   reader.expect_known(table, kFileKeys);
   std::string title;
-  bool ignore_eos = true;
+  bool ignore_eos = true, drawn_words = false;
   if (table.get("format") == nullptr) {
     reader.error(table.source(), "'format' is missing – write format = 1");
   }
   (void)reader.integer(table, whole_number("format", 1, 1));
   reader.text(table, "title", title);
   reader.flag(table, "ignore_eos", ignore_eos);
+  reader.flag(table, "drawn_words", drawn_words);
   const auto seed = static_cast<uint64_t>(reader.integer(table, number("draw_seed")).value_or(0));
   RequestExpansion expansion(seed);
-  RequestList list(seed);
+  RequestList list(seed, drawn_words);
   uint64_t bytes = 0;
   const toml::node* given = table.get("request");
   const toml::array* requests = given == nullptr ? nullptr : given->as_array();

@@ -21,7 +21,7 @@ struct DrawnTokens {
 };
 
 struct WorkloadRequest {
-  std::string prompt;              // text; or, where it is drawn, empty
+  std::string prompt;              // text; or, where it is drawn as tokens, empty
   std::vector<DrawnTokens> drawn;  // the parts of a drawn prompt: shared ones first
   uint32_t max_tokens = 0;
   bool ignore_eos = true;  // an answer then has exactly max_tokens tokens
@@ -62,5 +62,7 @@ Result<RequestList> parse_request_list(std::string_view text, const std::string&
 // The token ids of a drawn prompt, each at least 0 and less than `vocabulary` (> 0).
 std::vector<int32_t> drawn_prompt(std::span<const DrawnTokens> parts, uint32_t vocabulary);
 uint64_t tokens_of(std::span<const DrawnTokens> parts);
+// The same as a text: as many words as there would be ids. Equal first parts begin equal texts.
+std::string drawn_text(std::span<const DrawnTokens> parts);
 
 }  // namespace tenon

@@ -2,6 +2,8 @@
 `compare_verdicts_test.py`."""
 import json
 import os
+import pathlib
+import re
 import shutil
 import tempfile
 import unittest
@@ -406,6 +408,21 @@ class Files(unittest.TestCase):
                 report = json.loads(done.stdout)
                 self.assertTrue(report["plan"]["claim"])
                 self.assertTrue(report["plan"]["expect"])
+
+    def test_every_comparison_of_servers_composes(self):
+        with Server("--threads", 1) as server, tempfile.TemporaryDirectory() as folder:
+            for path in sorted((SOURCE / "configs/comparisons/servers").glob("*.toml")):
+                with self.subTest(path.stem):
+                    # Both servers are the same one here.
+                    text = re.sub(r"127\.0\.0\.1:\d+", f"127.0.0.1:{server.port}", path.read_text())
+                    file = pathlib.Path(folder) / path.name
+                    file.write_text(text.replace("../../", f"{SOURCE}/configs/"))
+                    done = run("compare", file, "--budget", "1ms", "--noise-pairs", 0, "--quiet", "--out",
+                               f"{folder}/{path.stem}", "--json")
+                    self.assertEqual(done.returncode, 5, done.stderr)
+                    report = json.loads(done.stdout)
+                    self.assertTrue(report["plan"]["claim"])
+                    self.assertTrue(report["plan"]["expect"])
 
 
 if __name__ == "__main__":

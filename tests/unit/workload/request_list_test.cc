@@ -52,6 +52,19 @@ last_block_tokens = 3
 max_tokens = 2
 )";
 
+TEST(RequestList, drawn_words_are_those_of_the_workload) {
+  const std::string text = "drawn_words = true\n" + std::string(kAllKinds);
+  const auto list = parse_request_list(text, "w.toml");
+  const auto workload = parse_workload(text, "w.toml");
+  ASSERT_TRUE(list.ok()) << list.status().message();
+  ASSERT_TRUE(workload.ok()) << workload.status().message();
+  for (size_t i = 0; i < list->size(); ++i) {
+    expect_same(list->at(i), workload->requests[i]);
+    EXPECT_FALSE(list->at(i).prompt.empty()) << i;
+    EXPECT_TRUE(list->at(i).drawn.empty()) << i;
+  }
+}
+
 TEST(RequestList, a_request_is_what_the_workload_has_there) {
   const auto list = parse_request_list(kAllKinds, "w.toml");
   const auto workload = parse_workload(kAllKinds, "w.toml");

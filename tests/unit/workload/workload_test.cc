@@ -232,6 +232,39 @@ max_tokens = 1
   EXPECT_FALSE(std::equal(one.begin(), one.begin() + 16, one.begin() + 16));
 }
 
+TEST(Workload, drawn_words_are_texts_that_begin_alike_where_ids_would) {
+  const std::string requests = R"(
+[[request]]
+count = 2
+prefix = "system"
+prefix_tokens = 10
+prompt_tokens = 20
+max_tokens = 1
+[[request]]
+prompt = "Once"
+max_tokens = 1
+)";
+  Result<Workload> read = parse_workload("format = 1\ndrawn_words = true" + requests, "w.toml");
+  ASSERT_TRUE(read.ok()) << read.status().message();
+  const std::string& one = read->requests[0].prompt;
+  const std::string& other = read->requests[1].prompt;
+  EXPECT_TRUE(read->requests[0].drawn.empty());
+  EXPECT_EQ(std::ranges::count(one, ' '), 29);
+  EXPECT_EQ(std::ranges::count(other, ' '), 29);
+  size_t equal_words = 0;
+  for (size_t i = 0; i < std::min(one.size(), other.size()) && one[i] == other[i]; ++i) {
+    equal_words += one[i] == ' ' ? 1 : 0;
+  }
+  EXPECT_GE(equal_words, 10u);
+  EXPECT_LT(equal_words, 15u);
+  EXPECT_EQ(read->requests[2].prompt, "Once");
+  // Without it they are ids.
+  read = parse_workload("format = 1" + requests, "w.toml");
+  ASSERT_TRUE(read.ok()) << read.status().message();
+  EXPECT_EQ(read->requests[0].prompt, "");
+  EXPECT_EQ(tokens_of(read->requests[0].drawn), 30u);
+}
+
 TEST(Workload, turns_of_a_conversation_begin_with_all_before_them) {
   Result<Workload> read = parse_workload(R"(
 format = 1
