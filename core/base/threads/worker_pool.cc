@@ -11,6 +11,7 @@
 #include <cfenv>
 #include <climits>
 #include <ctime>
+#include <span>
 #include <string>
 #include <system_error>
 
@@ -116,7 +117,7 @@ Result<std::unique_ptr<WorkerPool>> WorkerPool::start(const WorkerPoolOptions& o
   const auto all = static_cast<uint32_t>(std::min<size_t>(cores.size(), kMaxThreads));
   const uint32_t size = options.threads == 0 ? all : options.threads;
   std::unique_ptr<WorkerPool> pool(new WorkerPool(size, static_cast<uint32_t>(cores.size())));
-  const bool pin = options.pin && size <= cores.size();
+  const bool pin = options.pin && size > 1 && size <= cores.size();
   TENON_RETURN_IF_ERROR(pool->start_threads(pin ? cores : std::vector<int>()));
   return pool;
 }
@@ -140,7 +141,22 @@ Status WorkerPool::start_threads(const std::vector<int>& cores) {
     }
     if (!cores.empty()) stay_on(threads_.back(), cores[worker]);
   }
+  pinned_ = cores;
   return {};
+}
+
+// A thread that never sleeps stays next to a worker for seconds while another core is idle: the
+// system looks for a better place when a thread wakes, and seldom besides.
+void WorkerPool::leave_workers_core(uint32_t workers) const noexcept {
+  if (pinned_.empty() || workers < 2) return;
+  const auto others = std::span(pinned_).subspan(1, workers - 1);
+  if (std::ranges::find(others, ::sched_getcpu()) == others.end()) return;
+  cpu_set_t all, free;
+  if (::sched_getaffinity(0, sizeof(all), &all) != 0) return;
+  free = all;
+  for (const int core : others) CPU_CLR(core, &free);
+  if (CPU_COUNT(&free) == 0 || ::sched_setaffinity(0, sizeof(free), &free) != 0) return;
+  (void)::sched_setaffinity(0, sizeof(all), &all);
 }
 
 WorkerPool::~WorkerPool() {
@@ -152,6 +168,7 @@ WorkerPool::~WorkerPool() {
 void WorkerPool::run_erased(Erased call, void* function, uint32_t workers,
                             WorkerGovernor* governor) noexcept {
   const SharedFloatingPointState state;
+  leave_workers_core(workers);
   const uint64_t start = governor == nullptr ? 0 : now_ns(CLOCK_MONOTONIC);
   call_ = call;
   function_ = function;

@@ -26,7 +26,8 @@ namespace tenon {
 struct WorkerPoolOptions {
   uint32_t threads = 0;  // 0 = one for each core this process may use
   // Workers other than 0 stay on one core each, where there are enough. Worker 0 is the caller's
-  // thread and moves as it did before.
+  // thread and moves as it did before, but for the start of a run: it then leaves a core that one
+  // of the workers has to stay on.
   bool pin = true;
 };
 
@@ -90,6 +91,7 @@ class WorkerPool {
 
   WorkerPool(uint32_t size, uint32_t cores);
   Status start_threads(const std::vector<int>& cores);
+  void leave_workers_core(uint32_t workers) const noexcept;
   void run_erased(Erased call, void* function, uint32_t workers, WorkerGovernor* governor) noexcept;
   void open_run(uint32_t workers) noexcept;
   void enter(uint32_t worker) noexcept;
@@ -103,10 +105,11 @@ class WorkerPool {
 
   const uint32_t size_;
   const uint32_t cores_;
-  const uint32_t rounds_;            // ⌈log₂ size⌉
-  const bool sleepers_fence_;        // who falls asleep at a barrier fences for its writer too
-  const uint32_t spin_limit_;        // pauses before a waiting worker gives its core away
-  std::unique_ptr<Flag[]> flags_;    // [size][rounds]
+  std::vector<int> pinned_;        // where each worker stays, worker 0 but in name; empty: nowhere
+  const uint32_t rounds_;          // ⌈log₂ size⌉
+  const bool sleepers_fence_;      // who falls asleep at a barrier fences for its writer too
+  const uint32_t spin_limit_;      // pauses before a waiting worker gives its core away
+  std::unique_ptr<Flag[]> flags_;  // [size][rounds]
   std::unique_ptr<Local[]> locals_;  // [size]
   Flag start_;                       // {number of the run, workers that enter it}
   Flag sleepers_;                    // workers that sleep until the next run

@@ -2,6 +2,7 @@
 
 #include <cstdio>
 
+#include "core/base/machine/cpu_cores.h"
 #include "core/base/text.h"
 #include "core/hub/cache.h"
 #include "core/model/stored_formats.h"
@@ -49,7 +50,9 @@ Result<Json> PipelineArm::describe() const {
   arm.model = model_words(pipeline_);
   arm.formats = format_words(pipeline_);
   arm.plugins["executor"] = pipeline_.executor->name();
-  arm.leaves_waits_out = pipeline_.virtual_clock == nullptr;
+  // Where threads of its own are more than there are cores, they wait for each other.
+  arm.leaves_waits_out = pipeline_.virtual_clock == nullptr && pipeline_.ranks == nullptr &&
+                         pipeline_.executor->workers() <= usable_cores().size();
   for (const auto& [word, object] : pipeline_.plugins()) {
     arm.plugins[word] = object->descriptor().id;
   }
