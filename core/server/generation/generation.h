@@ -65,6 +65,7 @@ class Generation final : public http::BodyStream, public std::enable_shared_from
     std::shared_ptr<void> slot;
   };
 
+  // From the call to requests (generation_requests.cc).
   api::Outcome<std::vector<Request>> make_requests();
   api::Outcome<std::vector<std::vector<TokenId>>> encode();
   std::optional<api::ApiError> fault_of(const Request& request) const;
@@ -80,11 +81,14 @@ class Generation final : public http::BodyStream, public std::enable_shared_from
   bool make_again(uint32_t attempt, const std::string& problem, bool is_lost);
   void begin_again(uint32_t attempt, const std::string& problem, bool is_lost);
   void fail_rest(uint32_t attempt, const std::string& problem, bool is_lost);
+  void lose_reader();
+  void cancel();
+  // From what the engine says to the response (generation_events.cc).
+  std::shared_ptr<RequestSink> make_sink(const Place& place, uint32_t prompt,
+                                         const Request& request);
   api::WriterContext writer_context() const;
   void push(api::AnswerEvent event, uint32_t attempt);
   void complete();
-  void lose_reader();
-  void cancel();
   void write_down(std::deque<api::AnswerEvent>& events, std::string& out);
   void note_usage();
 
