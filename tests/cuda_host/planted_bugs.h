@@ -47,6 +47,18 @@ __global__ void two_writers(Global<float> out) {
   out[bug ? t / 2 : t] = static_cast<float>(t);  // bug: two_writers
 }
 
+// One block writes rows of four as one, and another one single numbers.
+template <bool bug>
+__global__ void part_of_a_row(Global<float> out) {
+  const int t = static_cast<int>(threadIdx.x);
+  const auto x = static_cast<float>(t);
+  if (blockIdx.x > 0) {
+    out[bug ? t : kThreads + t] = x;  // bug: part_of_a_row
+  } else if (t < kThreads / 4) {
+    store_pack(out + 4 * t, Pack<float, 4>{x, x, x, x});  // bug: part_of_a_row
+  }
+}
+
 // Rows of 16 bytes come to shared memory asynchronously.
 template <bool bug>
 __global__ void late_copy(Global<const float> in, Global<float> out) {

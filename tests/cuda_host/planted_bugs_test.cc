@@ -67,6 +67,7 @@ const Planted kPlanted[] = {
     {"missing_warp_barrier", {race}, TENON_PLANTED(missing_warp_barrier, arrays.out)},
     {"tail", {out_of_bounds}, TENON_PLANTED(tail, arrays.in, arrays.out + 8, int{kOut - 8}), 1},
     {"two_writers", {race}, TENON_PLANTED(two_writers, arrays.out)},
+    {"part_of_a_row", {race}, TENON_PLANTED(part_of_a_row, arrays.out), 2},
     {"late_copy", {not_landed}, TENON_PLANTED(late_copy, arrays.in, arrays.out)},
     {"wrong_group", {not_landed}, TENON_PLANTED(wrong_group, arrays.in, arrays.out)},
     {"copy_without_barrier",

@@ -13,7 +13,6 @@
 #include <atomic>
 #include <boost/context/fiber.hpp>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <string>
@@ -100,10 +99,10 @@ class Block {
     const char* waits = nullptr;  // for what
     Line waits_at;
     uint32_t stamp = 0;
-    uint64_t looked = 0;                   // at flags, when so many had been stored
-    SeenBlocks acquired;                   // since the last __syncthreads
-    std::vector<Copy> open;                // cp.async that no group has yet
-    std::deque<std::vector<Copy>> groups;  // that were not waited for
+    uint64_t looked = 0;                    // at flags, when so many had been stored
+    SeenBlocks acquired;                    // since the last __syncthreads
+    std::vector<Copy> open;                 // cp.async that no group has yet
+    std::vector<std::vector<Copy>> groups;  // that were not waited for
   };
   struct Meeting {
     const char* what = nullptr;  // null: free
@@ -136,6 +135,7 @@ class Block {
   bool earlier(uint32_t epoch, bool shared, bool& ordered) const;
   void note_read(LastReads& read, Line line) const;
   void check_range(Region* region, int64_t offset, uint32_t bytes, Line line, const char* verb);
+  void check_landed(const Region& region, uint64_t byte, Line line);
   void check_early_read(Region* region, int64_t offset, uint32_t bytes, Line line);
   void land(const Copy& copy);
   [[noreturn]] void fail_race(const Region& region, uint64_t byte, Line line, const char* verb,
@@ -155,7 +155,6 @@ class Block {
   uint32_t at_barrier_ = 0;
   Line barrier_line_;
   Line earlier_line_;  // of a wait_for_earlier
-  uint32_t shared_used_ = 0;
   bool stopped_ = false;
 };
 

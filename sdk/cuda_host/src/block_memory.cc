@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <utility>
 
 #include "sdk/cuda_host/src/block.h"
 
@@ -10,6 +11,20 @@ namespace {
 
 std::string in_quotes(const std::string& name) {
   return "'" + name + "'";
+}
+
+bool all_written(const Region& region, uint64_t first, uint64_t count) {
+  static_assert(sizeof(ByteState) == 1 && ByteState::written == ByteState{1});
+  constexpr uint64_t kEach = 0x0101010101010101;
+  const ByteState* states = region.states.data() + first;
+  uint64_t differs = 0;
+  for (; count >= 8; count -= 8, states += 8) {
+    uint64_t word = 0;
+    std::memcpy(&word, states, 8);
+    differs |= word ^ kEach;
+  }
+  for (; count > 0; --count, ++states) differs |= *states != ByteState::written ? 1 : 0;
+  return differs == 0;
 }
 
 }  // namespace
@@ -157,8 +172,9 @@ void Block::read(Region* region, int64_t offset, uint32_t bytes, Line line) {
 void Block::check_early_read(Region* region, int64_t offset, uint32_t bytes, Line line) {
   if (region->shared || region->constant || threads_[running_].in_order) return;
   const auto first = static_cast<uint64_t>(offset);
-  for (uint64_t byte = first; byte < first + bytes; ++byte) {
-    const LastWrite& written = region->cell(byte).written;
+  const uint64_t most = Region::most_together(first, bytes);
+  for (uint64_t byte = first, together = 0; byte < first + bytes; byte += together) {
+    const LastWrite& written = region->cell(byte, most, together).written;
     if (written.epoch == 0) continue;
     fail(FindingKind::too_early, line,
          "reads byte " + std::to_string(byte) + " of " + in_quotes(region->name) + ", which line " +
@@ -166,36 +182,34 @@ void Block::check_early_read(Region* region, int64_t offset, uint32_t bytes, Lin
   }
 }
 
+void Block::check_landed(const Region& region, uint64_t byte, Line line) {
+  if (region.states[byte] == ByteState::written) return;
+  if (region.states[byte] == ByteState::nothing) {
+    fail(FindingKind::not_written, line,
+         "reads byte " + std::to_string(byte) + " of " + in_quotes(region.name) +
+             ", which nobody wrote; write it first");
+  }
+  fail(FindingKind::not_landed, line,
+       "reads byte " + std::to_string(byte) + " of " + in_quotes(region.name) +
+           ", where a cp.async has not landed; wait for its group, and then for the block");
+}
+
 // The same without a rule for alignment.
 void Block::read_allowed(Region* region, int64_t offset, uint32_t bytes, Line line) {
   check_early_read(region, offset, bytes, line);
   const auto first = static_cast<uint64_t>(offset);
-  // Bytes of a word were mostly touched together, and what is so for one is for those like it.
-  Cell before;
-  Cell after;
-  for (uint64_t byte = first; byte < first + bytes; ++byte) {
-    if (region->states[byte] == ByteState::nothing) {
-      fail(FindingKind::not_written, line,
-           "reads byte " + std::to_string(byte) + " of " + in_quotes(region->name) +
-               ", which nobody wrote; write it first");
-    }
-    if (region->states[byte] == ByteState::landing) {
-      fail(FindingKind::not_landed, line,
-           "reads byte " + std::to_string(byte) + " of " + in_quotes(region->name) +
-               ", where a cp.async has not landed; wait for its group, and then for the block");
-    }
-    if (region->constant) continue;
-    Cell& cell = region->cell(byte);
-    if (byte > first && cell == before) {
-      cell = after;
-      continue;
-    }
-    before = cell;
+  const bool written = all_written(*region, first, bytes);
+  if (written && region->constant) return;
+  const uint64_t most = Region::most_together(first, bytes);
+  for (uint64_t byte = first, together = 0; byte < first + bytes; byte += together) {
+    together = most;
+    Cell* const cell = region->constant ? nullptr : &region->cell(byte, most, together);
+    for (uint64_t i = byte; !written && i < byte + together; ++i) check_landed(*region, i, line);
+    if (cell == nullptr) continue;
     bool ordered = true;
-    if (!earlier(cell.written.epoch, region->shared, ordered)) ordered = in_order(cell.written);
-    if (!ordered) fail_race(*region, byte, line, "reads", cell, true);
-    note_read(cell.read, line);
-    after = cell;
+    if (!earlier(cell->written.epoch, region->shared, ordered)) ordered = in_order(cell->written);
+    if (!ordered) fail_race(*region, byte, line, "reads", *cell, true);
+    note_read(cell->read, line);
   }
 }
 
@@ -213,14 +227,15 @@ void Block::write(Region* region, int64_t offset, uint32_t bytes, Line line, Wri
          "writes to " + in_quotes(region->name) +
              " before wait_for_earlier, while earlier kernels may use it; wait first");
   }
-  for (uint64_t byte = first; byte < first + bytes; ++byte) {
-    ByteState& state = region->states[byte];
-    if (state == ByteState::landing) {
+  const uint64_t most = Region::most_together(first, bytes);
+  for (uint64_t byte = first, together = 0; byte < first + bytes; byte += together) {
+    Cell& cell = region->cell(byte, most, together);
+    for (uint64_t i = byte; i < byte + together; ++i) {
+      if (region->states[i] != ByteState::landing) continue;
       fail(FindingKind::not_landed, line,
-           "writes byte " + std::to_string(byte) + " of " + in_quotes(region->name) +
+           "writes byte " + std::to_string(i) + " of " + in_quotes(region->name) +
                ", where a cp.async has not landed; wait for its group first");
     }
-    Cell& cell = region->cell(byte);
     bool ordered = true;
     if (!earlier(cell.written.epoch, region->shared, ordered)) ordered = in_order(cell.written);
     if (!ordered && !(cell.written.atomic && how == Write::atomic)) {
@@ -231,8 +246,9 @@ void Block::write(Region* region, int64_t offset, uint32_t bytes, Line line, Wri
     if (!ordered) fail_race(*region, byte, line, "writes", cell, false);
     cell.written = {epoch_, own.stamp, line.number, static_cast<uint16_t>(running_),
                     how == Write::atomic};
-    state = how == Write::landing ? ByteState::landing : ByteState::written;
   }
+  std::fill_n(region->states.begin() + offset, bytes,
+              how == Write::landing ? ByteState::landing : ByteState::written);
   if (how == Write::landing) return;  // counts when it has landed
   (region->shared ? counts().shared_written_bytes : counts().written_bytes) += bytes;
   launch_.emulator->touch(*region, offset, bytes, Emulator::Touch::write);
@@ -246,18 +262,19 @@ Region* Block::take_shared(uint32_t& used, uint64_t bytes, Line line) {
              std::to_string(launch_.config->shared_bytes) + "; launch with more");
   }
   // Arrays are found again by where they begin: every thread of the block takes the same ones.
-  const std::string name =
-      "shared memory at " + std::to_string(used) + ", taken in line " + std::to_string(line.number);
+  const uint32_t at = std::exchange(used, static_cast<uint32_t>((end + 15) / 16 * 16));
   auto& regions = *launch_.shared;
-  const auto found =
-      std::ranges::find_if(regions, [&](const auto& region) { return region->name == name; });
-  used = static_cast<uint32_t>((end + 15) / 16 * 16);
-  if (found == regions.end()) {
-    regions.push_back(std::make_unique<Region>(name, bytes, true));
-    shared_used_ = std::max(shared_used_, used);
-    return regions.back().get();
-  }
-  return found->get();
+  const auto found = std::ranges::find_if(regions, [&](const auto& region) {
+    return region->taken_at == at && region->taken_in == line.number;
+  });
+  if (found != regions.end()) return found->get();
+  auto region = std::make_unique<Region>(
+      "shared memory at " + std::to_string(at) + ", taken in line " + std::to_string(line.number),
+      bytes, true);
+  region->taken_at = at;
+  region->taken_in = line.number;
+  regions.push_back(std::move(region));
+  return regions.back().get();
 }
 
 void Block::copy_async(Region* to, int64_t to_offset, Region* from, int64_t from_offset,
@@ -287,10 +304,12 @@ void Block::commit_async() {
 
 void Block::wait_async(uint32_t groups_left) {
   Thread& own = threads_[running_];
-  while (own.groups.size() > groups_left) {
-    for (const Copy& copy : own.groups.front()) land(copy);
-    own.groups.pop_front();
+  if (own.groups.size() <= groups_left) return;
+  const auto left = own.groups.end() - groups_left;
+  for (auto group = own.groups.begin(); group != left; ++group) {
+    for (const Copy& copy : *group) land(copy);
   }
+  own.groups.erase(own.groups.begin(), left);
 }
 
 void Block::land(const Copy& copy) {

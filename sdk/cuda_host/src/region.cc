@@ -1,7 +1,9 @@
 #include "sdk/cuda_host/src/region.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
+#include <utility>
 
 namespace tenon::cuda {
 namespace {
@@ -29,9 +31,21 @@ void Region::forget() {
   std::ranges::fill(states, ByteState::nothing);
 }
 
+void Region::tell_apart(Page& page, uint64_t together) {
+  const int shift = std::countr_zero(together);
+  auto cells = std::make_unique<Cell[]>(kPage >> shift);
+  if (page.cells != nullptr) {
+    const int finer = page.shift - shift;
+    for (uint64_t i = 0; i < kPage >> shift; ++i) cells[i] = page.cells[i >> finer];
+  }
+  page = {std::move(cells), shift};
+}
+
 void Region::forget_writers(uint64_t first, uint64_t count) {
-  for (uint64_t byte = first; byte < first + count; ++byte) {
-    if (const auto& page = pages_[byte / kPage]; page != nullptr) page[byte % kPage].written = {};
+  const uint64_t most = most_together(first, count);
+  for (uint64_t byte = first, together = 0; byte < first + count; byte += together) {
+    together = most;
+    if (pages_[byte / kPage].cells != nullptr) cell(byte, most, together).written = {};
   }
 }
 

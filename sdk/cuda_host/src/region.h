@@ -1,6 +1,9 @@
 // An array that is watched: its bytes, whether they hold anything, and who touched each of them
 // last. Epochs rise with every barrier of a block and never fall, so a record of an earlier launch
 // says so by its number.
+//
+// Bytes of a page that were only ever touched together share a record, as many as the first access
+// lets them, and are told apart as soon as another one begins or ends between them.
 #pragma once
 
 #include <tenon/cuda/machine.h>
@@ -46,15 +49,25 @@ struct Region {
   bool holds(int64_t offset, uint64_t count) const {
     return offset >= 0 && static_cast<uint64_t>(offset) + count <= bytes;
   }
-  Cell& cell(uint64_t byte) {
-    auto& page = pages_[byte / kPage];
-    if (page == nullptr) page = std::make_unique<Cell[]>(kPage);
-    return page[byte % kPage];
+  // The record of this byte and of those after it, `together` of them: at most `most`, a power of
+  // two that divides `byte`.
+  Cell& cell(uint64_t byte, uint64_t most, uint64_t& together) {
+    Page& page = pages_[byte / kPage];
+    if (page.cells == nullptr || uint64_t{1} << page.shift > most) tell_apart(page, most);
+    together = uint64_t{1} << page.shift;
+    return page.cells[byte % kPage >> page.shift];
+  }
+  // The most bytes that share a record once these were touched.
+  static uint64_t most_together(uint64_t first, uint64_t count) {
+    const uint64_t bits = first | count | kMostTogether;
+    return bits & (~bits + 1);
   }
   void forget_writers(uint64_t first, uint64_t count);  // these bytes are the host's
 
   std::string name;
   bool shared;
+  uint32_t taken_at = 0;  // a shared array: where it begins in the arena,
+  uint32_t taken_in = 0;  // and in which line it is taken
   bool constant = false;
   uint64_t bytes;
   std::unique_ptr<std::byte[]> memory;
@@ -67,7 +80,14 @@ struct Region {
 
  private:
   static constexpr uint64_t kPage = 512;
-  std::vector<std::unique_ptr<Cell[]>> pages_;
+  static constexpr uint64_t kMostTogether = 16;  // what one access touches at most
+  struct Page {
+    std::unique_ptr<Cell[]> cells;  // null: nothing was touched
+    int shift = 0;                  // 2^shift bytes share one
+  };
+  static void tell_apart(Page& page, uint64_t together);
+
+  std::vector<Page> pages_;
 };
 
 }  // namespace tenon::cuda
