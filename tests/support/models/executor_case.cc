@@ -2,6 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <utility>
+
 #include "core/base/clock.h"
 #include "core/base/machine/cpu_features.h"
 #include "core/exec/cpu/executor.h"
@@ -21,16 +26,11 @@ class Plugins {
     host_.cpu = executor.isa;
     host_.slow_bf16_dot = executor.isa != kCpuAvx512Bf16 && executor.isa != kCpuNeonBf16;
     host_.workers = executor.threads;
-    PluginSearch search;
-    search.folders.push_back({build_folder() + "/plugins", "tests", true});
-    auto registry = PluginRegistry::open(std::move(search));
-    EXPECT_TRUE(registry.ok()) << registry.status().message();
-    registry_ = std::make_unique<PluginRegistry>(*std::move(registry));
   }
 
   template <typename T>
   void create(std::string_view id, PluginInstance<T>& instance) {
-    const auto found = registry_->find(kInterfaceOf<T>, id);
+    const auto found = find(kInterfaceOf<T>, id);
     ASSERT_TRUE(found.ok()) << found.status().message();
     auto options = fill_options(*found->descriptor, {});
     ASSERT_TRUE(options.ok()) << options.status().message();
@@ -41,10 +41,23 @@ class Plugins {
   }
 
  private:
+  // The registry is opened once: it looks into every library of the folder, which takes longer than
+  // a small model does.
+  static Result<PluginRef> find(std::string_view interface, std::string_view id) {
+    static std::mutex mutex;
+    static Result<PluginRegistry> registry = [] {
+      PluginSearch search;
+      search.folders.push_back({build_folder() + "/plugins", "tests", true});
+      return PluginRegistry::open(std::move(search));
+    }();
+    const std::lock_guard lock(mutex);
+    if (!registry.ok()) return not_found(std::string(registry.status().message()));
+    return registry->find(interface, id);
+  }
+
   HostFacts host_;
   VirtualClock clock_;
   PipelineFacts facts_;
-  std::unique_ptr<PluginRegistry> registry_;
 };
 
 // Plain attention and products; recurrences by the plugin, since there is no plainer one than the
