@@ -27,6 +27,7 @@ constexpr TagWords kSeedTags = [] {
   TagWords words = kQwenTags;
   words.call_open = "<seed:tool_call>";
   words.call_close = "</seed:tool_call>";
+  words.lines_in_pairs = true;
   return words;
 }();
 constexpr TagWords kMinimaxTags = {.call_open = "<minimax:tool_call>",

@@ -18,7 +18,8 @@ struct TagWords {
   // Attributes may come between the two of `key_end`: string="true" of a text, string="false" of
   // JSON.
   bool has_attributes = false;
-  bool in_lines = false;  // a line end at either side of a value belongs to the tags
+  bool in_lines = false;        // a line end at either side of a value belongs to the tags
+  bool lines_in_pairs = false;  // the last one does only if the value began with one
 
   // Whether it is one of the tags between a call's first and last.
   bool has(std::string_view tag) const {

@@ -170,10 +170,10 @@ class TaggedCallReader final : public CallReader {
 
   ReadStatus push_value(char c, AnswerOutput& out) {
     if (!value_end_) {
-      const bool in_lines = words_.in_lines && c == '\n';
-      value_end_.emplace(words_, rules(in_lines));
+      began_in_line_ = words_.in_lines && c == '\n';
+      value_end_.emplace(words_, rules(began_in_line_));
       // One line end on either side belongs to the tags.
-      if (in_lines) return ReadStatus::more;
+      if (began_in_line_) return ReadStatus::more;
     }
     const TaggedValue::Event event = value_end_->push(c, value_);
     if (event == TaggedValue::Event::call) {
@@ -227,7 +227,8 @@ class TaggedCallReader final : public CallReader {
   }
 
   void end_value(AnswerOutput& out) {
-    if (words_.in_lines && value_.ends_with('\n')) value_.pop_back();
+    const bool ends_in_line = words_.in_lines && (began_in_line_ || !words_.lines_in_pairs);
+    if (ends_in_line && value_.ends_with('\n')) value_.pop_back();
     if (is_streamed_) {
       out.arguments(escaped_json(value_));
       out.arguments("\"");
@@ -254,6 +255,7 @@ class TaggedCallReader final : public CallReader {
   const AllowedValues* allowed_ = nullptr;  // of the value that is being read
   AllowedValues said_;                      // the same, where attributes say more than the schema
   std::optional<TaggedValue> value_end_;
+  bool began_in_line_ = false;  // the value, which a line end came before
   bool is_streamed_ = false;
   uint32_t looks_ = 0;
 };

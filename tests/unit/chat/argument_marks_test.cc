@@ -373,7 +373,8 @@ TEST(ArgumentMarks, closers_of_other_words_within_a_text_belong_to_it) {
       {Calls::seed_oss,
        "<seed:tool_call>\n<function=write>\n<parameter=c>",
        "</parameter>\n</function>\n</seed:tool_call>",
-       {"a </parameter> b", "</tool_call>", "x </function> y", "</seed:tool_call>", "two\nlines"}},
+       {"a </parameter> b", "</tool_call>", "x </function> y", "</seed:tool_call>", "two\nlines",
+        "a line\n", "two\nlines\n\n", "{}\n"}},
   };
   for (const Written& known : cases) {
     const AnswerOptions options = writing_options(known.format);
