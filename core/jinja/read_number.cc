@@ -14,14 +14,6 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(range.begin, range.end - range.begin);
 }
 
-bool is_digit_of(char c, int base) {
-  const int letter = c | 0x20;
-  const int value = c >= '0' && c <= '9'             ? c - '0'
-                    : letter >= 'a' && letter <= 'z' ? letter - 'a' + 10
-                                                     : 99;
-  return value < base;
-}
-
 // Without underscores; null where one stands elsewhere than between digits.
 std::optional<std::string> without_underscores(std::string_view text, int base) {
   std::string plain;
@@ -39,6 +31,19 @@ std::optional<std::string> without_underscores(std::string_view text, int base) 
 
 }  // namespace
 
+int base_of_sign(char letter) {
+  const int small = letter | 0x20;
+  return small == 'x' ? 16 : small == 'o' ? 8 : small == 'b' ? 2 : 10;
+}
+
+bool is_digit_of(char c, int base) {
+  const int letter = c | 0x20;
+  const int value = c >= '0' && c <= '9'             ? c - '0'
+                    : letter >= 'a' && letter <= 'z' ? letter - 'a' + 10
+                                                     : 99;
+  return value < base;
+}
+
 Status beyond_integers() {
   return invalid_argument("a whole number grows beyond 128 bits");
 }
@@ -48,10 +53,10 @@ Result<std::optional<Integer>> read_whole(std::string_view text, int base) {
   text = trimmed(text);
   const bool is_negative = text.starts_with('-');
   if (is_negative || text.starts_with('+')) text.remove_prefix(1);
-  const char sign = text.size() > 1 && text[0] == '0' ? static_cast<char>(text[1] | 0x20) : '\0';
-  const bool has_sign =
-      (base == 16 && sign == 'x') || (base == 8 && sign == 'o') || (base == 2 && sign == 'b');
-  if (has_sign) text.remove_prefix(text.size() > 2 && text[2] == '_' ? 3 : 2);
+  const int signed_base = text.size() > 1 && text[0] == '0' ? base_of_sign(text[1]) : 10;
+  if (signed_base == base && base != 10) {
+    text.remove_prefix(text.size() > 2 && text[2] == '_' ? 3 : 2);
+  }
   const std::optional<std::string> digits = without_underscores(text, base);
   if (!digits || digits->empty()) return kNone;
   Integer value = 0;

@@ -68,6 +68,21 @@ Result<Value> rounded(double value, Integer precision) {
   return Value(std::nearbyint(value / unit) * unit);
 }
 
+// To tens, hundreds, …: whole numbers stay whole, and what is in the middle goes to the even one.
+Result<Value> rounded_whole(const Value& value, Integer precision) {
+  constexpr Integer kMostPlaces = 37;  // 10^38 is the largest power of ten of 127 bits
+  if (precision >= 0) return Value(value.whole());
+  if (-precision > kMostPlaces) return Value(Integer{0});
+  Integer unit = 1;
+  for (Integer i = 0; i < -precision; ++i) unit *= 10;
+  Integer units = value.whole() / unit;
+  const Integer rest = value.whole() % unit, size = rest < 0 ? -rest : rest;
+  if (size > unit - size || (size == unit - size && units % 2 != 0)) units += rest < 0 ? -1 : 1;
+  Integer result = 0;
+  if (__builtin_mul_overflow(units, unit, &result)) return beyond_integers();
+  return Value(result);
+}
+
 Result<Value> round(Interpreter&, const Value& value, const Arguments& arguments) {
   TENON_ASSIGN_OR_RETURN(const Bound bound, bind("round", arguments, {"precision", "method"}));
   TENON_ASSIGN_OR_RETURN(const Integer precision, whole_argument("round", bound[0], 0));
@@ -78,8 +93,7 @@ Result<Value> round(Interpreter&, const Value& value, const Arguments& arguments
   }
   const std::string_view way = method == nullptr ? "common" : method->bytes();
   if (way == "common") {
-    if (value.is_whole() && precision >= 0) return Value(value.whole());
-    return rounded(value.real(), precision);
+    return value.is_whole() ? rounded_whole(value, precision) : rounded(value.real(), precision);
   }
   if (way != "ceil" && way != "floor") {
     return invalid_argument("'round' takes the methods 'common', 'ceil' and 'floor'");

@@ -101,6 +101,19 @@ Result<Value> center(Interpreter& run, const Value& value, const Arguments& argu
   return centered(run, text, width, " ");
 }
 
+// Lists and dictionaries are measured too, and cannot be cut.
+bool is_short(const Value& value, Integer most) {
+  size_t items = 0;
+  if (const List* list = value.list(); list != nullptr && list->kind != ListKind::generator) {
+    items = list->items.size();
+  } else if (value.dict() != nullptr) {
+    items = value.dict()->items.size();
+  } else {
+    return false;
+  }
+  return static_cast<Integer>(items) <= most;
+}
+
 Result<Value> truncate(Interpreter& run, const Value& value, const Arguments& arguments) {
   TENON_ASSIGN_OR_RETURN(const Bound bound,
                          bind("truncate", arguments, {"length", "killwords", "end", "leeway"}));
@@ -109,6 +122,8 @@ Result<Value> truncate(Interpreter& run, const Value& value, const Arguments& ar
   TENON_ASSIGN_OR_RETURN(const MarkedText* end, text_argument("truncate", bound[2]));
   const Value* leeway_value = bound[3] != nullptr && bound[3]->is_none() ? nullptr : bound[3];
   TENON_ASSIGN_OR_RETURN(const Integer leeway, whole_argument("truncate", leeway_value, 5));
+  if (is_short(value, length + leeway)) return value;
+  if (!value.is_text() && !value.is_undefined()) return type_error("truncated", value);
   TENON_ASSIGN_OR_RETURN(const MarkedText text, to_text(value, run.budget()));
   const MarkedText dots("...", true);
   if (end == nullptr) end = &dots;

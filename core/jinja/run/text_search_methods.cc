@@ -99,8 +99,8 @@ Result<Value> count(Interpreter& run, const Value& self, const Arguments& argume
   return Value(times);
 }
 
-// Whether there are characters, and the condition holds for all of them.
-template <bool (*kHolds)(char32_t)>
+// Whether the condition holds for all characters, and there are some or need not be.
+template <bool (*kHolds)(char32_t), bool kMayBeEmpty = false>
 Result<Value> all_are(Interpreter& run, const Value& self, const Arguments& arguments) {
   TENON_RETURN_IF_ERROR(bind("the method", arguments, {}).take_status());
   run.budget().spend(self.bytes().size() / 16);
@@ -109,7 +109,7 @@ Result<Value> all_are(Interpreter& run, const Value& self, const Arguments& argu
     if (!kHolds(rune.code)) return Value(false);
     at += rune.bytes;
   }
-  return Value(!self.bytes().empty());
+  return Value(kMayBeEmpty || !self.bytes().empty());
 }
 
 bool is_letter_or_number(char32_t code) {
@@ -144,7 +144,7 @@ std::span<const MethodEntry> text_search_methods() {
                                              {"isdigit", all_are<tok::is_digit>},
                                              {"isdecimal", all_are<tok::is_digit>},
                                              {"isnumeric", all_are<tok::is_number>},
-                                             {"isascii", all_are<is_ascii>},
+                                             {"isascii", all_are<is_ascii, true>},
                                              {"isupper", has_case<true>},
                                              {"islower", has_case<false>}};
   return kMethods;

@@ -7,6 +7,7 @@
 #include "core/base/quote.h"
 #include "core/base/utf8.h"
 #include "core/jinja/marked_text.h"
+#include "core/jinja/read_number.h"
 #include "core/jinja/syntax/lexer_string.h"
 #include "core/unicode/unicode.h"
 #include "core/unicode/utf8.h"
@@ -274,11 +275,36 @@ class Lexer {
   }
   bool has_digit(size_t at) const { return at < source_.size() && is_digit(source_[at]); }
 
+  // Of a number such as 0x1F; 10 for all others.
+  int base_at(size_t at) const {
+    if (source_[at] != '0' || at + 1 >= source_.size()) return 10;
+    const int base = base_of_sign(source_[at + 1]);
+    const size_t first = at + 2 + (at + 2 < source_.size() && source_[at + 2] == '_' ? 1 : 0);
+    return first < source_.size() && is_digit_of(source_[first], base) ? base : 10;
+  }
+
+  void lex_based_number(int base) {
+    std::string number = source_.substr(at_, 2);
+    size_t end = at_ + 2;
+    for (; end < source_.size(); ++end) {
+      const bool is_joint =
+          source_[end] == '_' && end + 1 < source_.size() && is_digit_of(source_[end + 1], base);
+      if (!is_joint && !is_digit_of(source_[end], base)) break;
+      if (!is_joint) number += source_[end];
+    }
+    push(TokenKind::integer, std::move(number));
+    at_ = end;
+  }
+
   Status lex_number() {
     const size_t begin = at_;
+    const bool after_dot = begin > 0 && source_[begin - 1] == '.';
+    if (const int base = base_at(begin); base != 10 && !after_dot) {
+      lex_based_number(base);
+      return Status();
+    }
     size_t end = digits(at_);
     bool is_real = false;
-    const bool after_dot = begin > 0 && source_[begin - 1] == '.';
     if (!after_dot && end < source_.size() && source_[end] == '.' && has_digit(end + 1)) {
       is_real = true;
       end = digits(end + 1);

@@ -53,7 +53,8 @@ ParsedExpression Parser::parse_number() {
   const Token token = stream_.next();
   ExpressionPtr made = make(ExpressionKind::constant, token.at);
   if (token.kind == TokenKind::integer) {
-    const Result<std::optional<Integer>> number = read_whole(token.text, 10);
+    const int base = token.text.size() > 1 ? base_of_sign(token.text[1]) : 10;
+    const Result<std::optional<Integer>> number = read_whole(token.text, base);
     if (number.ok() && *number) {
       made->constant = **number;
       return made;

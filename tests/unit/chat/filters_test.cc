@@ -72,6 +72,40 @@ TEST(ChatNumbers, whole_numbers_of_the_conversation_keep_their_digits) {
   EXPECT_THAT(std::string(refused.status().message()), HasSubstr("beyond 128 bits"));
 }
 
+TEST(ChatNumbers, whole_numbers_are_rounded_to_whole_ones) {
+  EXPECT_EQ(text_of("{{ 7 | round(-1) }} {{ 25 | round(-1) }} {{ 35 | round(-1) }} "
+                    "{{ -1251 | round(-2) }} {{ 5 | round(-1) }} {{ 50 | round(-3) }}"),
+            "10 20 40 -1300 0 0");
+  EXPECT_EQ(text_of("{{ 123456789012345678901234567890 | round(-5) }}"),
+            "123456789012345678901234600000");
+  EXPECT_EQ(text_of("{{ 7.5 | round(-1) }} {{ 7 | round(-1, 'floor') }}"), "10.0 0.0");
+  EXPECT_THAT(fault_of("{{ 170141183460469231731687303715884105727 | round(-1) }}"),
+              HasSubstr("beyond 128 bits"));
+}
+
+TEST(ChatNumbers, are_written_in_other_bases_too) {
+  EXPECT_EQ(
+      text_of("{{ 0x1F }} {{ 0XfF }} {{ 0b101 }} {{ 0o17 }} {{ 0x_1_0 }} {{ [0b1, 2][0x0] }}"),
+      "31 255 5 15 16 1");
+  EXPECT_THAT(fault_of("{{ [1, 2].0b1 }}"), HasSubstr("unexpected 'b1'"));
+  EXPECT_THAT(fault_of("{{ 0b2 }}"), HasSubstr("unexpected 'b2'"));
+  EXPECT_THAT(fault_of("{{ 0x }}"), HasSubstr("unexpected 'x'"));
+  EXPECT_THAT(fault_of("{{ 0x1FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF }}"),
+              HasSubstr("1:4: the number '0x1FF"));
+}
+
+TEST(ChatFilters, truncate_measures_lists_and_cuts_texts_alone) {
+  EXPECT_EQ(text_of("{{ [5, 3, 9] | truncate(8) }}{{ {'a': 1} | truncate(8) }}"),
+            "[5, 3, 9]{'a': 1}");
+  EXPECT_THAT(fault_of("{{ ([1] * 20) | truncate(8) }}"), HasSubstr("truncated"));
+  EXPECT_THAT(fault_of("{{ 5 | truncate(8) }}"), HasSubstr("truncated"));
+}
+
+TEST(ChatFilters, an_empty_text_is_ascii) {
+  EXPECT_EQ(text_of("{{ ''.isascii() }} {{ ''.isdigit() }} {{ 'a'.isascii() }}"),
+            "True False True");
+}
+
 TEST(ChatNumbers, what_is_beyond_128_bits_is_refused_by_name) {
   EXPECT_THAT(fault_of("{{ 2 ** 127 }}"), HasSubstr("a whole number grows beyond 128 bits"));
   EXPECT_EQ(text_of("{{ 2 ** 126 - 1 + 2 ** 126 }}"), "170141183460469231731687303715884105727");
