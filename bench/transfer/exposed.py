@@ -41,10 +41,10 @@ class Worker:
         self.address = re.search(r":(\d+), as role", self.process.stdout.readline())[1]
 
     def ask(self, body):
-        """Seconds on the clock when the first token came."""
+        """Seconds on the clock when the first token came: without their ids, some would have no event."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=3600)
-        connection.request("POST", "/v1/completions", json.dumps(body | {"model": self.name, "stream": True}),
-                           {"Content-Type": "application/json"})
+        body = body | {"model": self.name, "stream": True, "return_token_ids": True}
+        connection.request("POST", "/v1/completions", json.dumps(body), {"Content-Type": "application/json"})
         answer = connection.getresponse()
         assert answer.status == 200, answer.read()
         answer.readline()
