@@ -7,9 +7,10 @@
 A world has a model, one or two prefill and one to three decode workers, each with a manager, block size, drafter,
 scheduler, thread count and memory of its own, now and then with another K/V type, another instruction set, another
 model's weights or a tier, and requests of every kind by either vocabulary of routers. Some clients leave, some routers
-give a prefill worker up and send the request on without it, some workers are killed or get another role. An answer is
-right if its text, log probabilities and token ids are those of one process with the decode worker's K/V type. At the
-end nothing may be held or awaited anywhere, and nothing run.
+give a prefill worker up and send the request on without it, some workers of either kind are killed or get another role;
+what a decode worker had is sent to another one. An answer is right if its text, log probabilities and token ids are
+those of one process with the decode worker's K/V type. At the end nothing may be held or awaited anywhere, and nothing
+run.
 """
 import argparse
 import http.client
@@ -34,12 +35,12 @@ PATIENCE = 120
 HAND_OVER = {"do_remote_decode": True, "do_remote_prefill": False, "remote_engine_id": None, "remote_block_ids": None,
              "remote_host": None, "remote_port": None}
 # What changes the numbers, and therefore what is exchanged.
-BITS = ("kv_cache.dtype", "linear.plugin", "isa", "model")
+BITS = ("kv_cache.dtype", "isa", "model")
 
 
 class Worker:
     def __init__(self, world, role, settings):
-        self.world, self.role, self.settings = world, role, dict(settings)
+        self.world, self.role, self.settings, self.killed = world, role, dict(settings), False
         words = {key: value for key, value in settings.items() if "." in key}
         if role:
             words |= {"disaggregation.role": role, "disaggregation.lease": "2s"}
@@ -83,6 +84,11 @@ class Worker:
         connection.close()
         return {name: float(value) for name, value in re.findall(r"^([\w:]+){[^}]*} (\S+)$", text, re.M)}
 
+    def kill(self):
+        self.killed = True
+        self.process.kill()
+        self.process.wait()
+
     def end(self):
         self.process.kill()
         self.process.communicate()
@@ -97,7 +103,7 @@ def said(answer):
 class World:
     def __init__(self, number, folder):
         self.draw = draw = random.Random(number)
-        self.folder, self.workers, self.found, self.answers = folder, [], 0, 0
+        self.folder, self.workers, self.found, self.answers, self.kills = folder, [], 0, 0, 0
         tale = SOURCE / "configs/models/tale"
         self.model = draw.choice([tale, tale, *(MADE / name for name in (
             "granite4", "deepseek_v2", "llama_gqa", "qwen3_next", "gemma2", "mixtral", "mamba2", "glm_moe_dsa", "phi3",
@@ -138,9 +144,7 @@ class World:
                     "kv_cache.tiers.1.memory": draw.choice(("256KiB", "16MiB"))}
         elif odd < 0.46:
             own["kv_cache.memory"] = "2MiB" if self.context == 512 else "400KiB"
-        elif odd < 0.5 and self.context == 512:
-            own["linear.plugin"] = "int8"
-        elif odd < 0.56 and self.context == 512:
+        elif odd < 0.52 and self.context == 512:
             own["model"] = SOURCE / "configs/models/tale-draft"
         return own
 
@@ -206,13 +210,20 @@ class World:
             requests.append((self.request(number), draw.choice(("room", "params")),
                              draw.choice(("plain", "plain", "plain", "leaves", "hasty", "alone")), draw.random() * 0.5,
                              draw.randrange(len(prefill)), draw.choice(decode)))
-        kill = draw.random() < 0.35, draw.random(), draw.randrange(len(prefill))
+        mortal = prefill + (decode if len(decode) > 1 else [])
+        kill = draw.random() < 0.5, draw.random(), draw.choice(mortal)
         turn = draw.random() < 0.2, draw.random(), draw.randrange(len(prefill))
 
         def one(body, way, kind, at, index, to):
             time.sleep(at)
             try:
-                answer = self.through(prefill[index], to, body, way, kind)
+                try:
+                    answer = self.through(prefill[index], to, body, way, kind)
+                except (OSError, http.client.HTTPException, json.JSONDecodeError):
+                    if not to.killed:
+                        raise
+                    to = next(worker for worker in decode if not worker.killed)
+                    answer = self.through(prefill[index], to, body, way, kind)
                 if answer is None:
                     return
                 self.answers += 1
@@ -231,8 +242,8 @@ class World:
             self.quietly_turn(prefill[turn[2]])
         if kill[0]:
             time.sleep(kill[1] * 0.6)
-            prefill[kill[2]].process.kill()
-            prefill[kill[2]].process.wait()
+            kill[2].kill()
+            self.kills += 1
         for thread in threads:
             thread.join()
         wrong += self.left([worker for worker in prefill + decode if worker.process.poll() is None])
@@ -278,7 +289,7 @@ def main():
     flags = flags.parse_args()
     first = flags.seed * 1_000_000
     numbers = [flags.world] if flags.world is not None else range(first, first + flags.worlds)
-    wrong = answers = found = 0
+    wrong = answers = found = killed = 0
     for number in numbers:
         with tempfile.TemporaryDirectory(prefix="tenon-workers-") as folder:
             world = World(number, pathlib.Path(folder))
@@ -291,9 +302,10 @@ def main():
             for problem in problems:
                 print(f"world {number}, {world.model.name}: {problem}", flush=True)
             wrong += bool(problems)
-            answers, found = answers + world.answers, found + world.found
+            answers, found, killed = answers + world.answers, found + world.found, killed + world.kills
             shutil.rmtree(pathlib.Path(folder) / "kv", ignore_errors=True)
-    print(f"{len(numbers)} worlds, {answers} answers, {int(found)} tokens that came from elsewhere; {wrong} worlds wrong")
+    print(f"{len(numbers)} worlds, {answers} answers, {int(found)} tokens that came from elsewhere, {killed} workers killed; "
+          f"{wrong} worlds wrong")
     return 1 if wrong else 0
 
 
