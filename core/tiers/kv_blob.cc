@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <mutex>
 #include <unordered_map>
 
@@ -109,6 +110,12 @@ void* take_blob_memory(size_t bytes) {
 void give_blob_memory(void* data, size_t bytes) {
   if (!is_pooled(bytes)) return ::operator delete(data);
   pool().give(static_cast<std::byte*>(data), rounded_up(bytes, kPage));
+}
+
+KvBlob blob_of(std::span<const std::byte> bytes) {
+  KvBlob copy(bytes.size());
+  if (!bytes.empty()) std::memcpy(copy.data(), bytes.data(), bytes.size());
+  return copy;
 }
 
 }  // namespace tenon

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <memory>
 #include <new>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -46,5 +47,8 @@ struct BlobAllocator {
 };
 
 using KvBlob = std::vector<std::byte, BlobAllocator<std::byte>>;
+
+// A copy, at the speed of memory: the vector's own goes byte by byte.
+KvBlob blob_of(std::span<const std::byte> bytes);
 
 }  // namespace tenon

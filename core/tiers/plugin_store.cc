@@ -214,7 +214,7 @@ std::optional<KvBlob> PluginStore::read(const KvKey& key, uint64_t bytes) {
   const auto payload = kv_payload(file, key, world_);
   if (fits && payload.ok() && payload->size() == bytes) {
     kept_.insert(key);
-    return KvBlob(payload->begin(), payload->end());
+    return blob_of(*payload);
   }
   kept_.erase(key);
   if (fits && !payload.ok() && payload.status().code() == StatusCode::unsupported) {

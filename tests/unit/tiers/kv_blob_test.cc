@@ -34,6 +34,8 @@ TEST(KvBlob, grows_and_is_copied_as_a_vector_is) {
   blob.shrink_to_fit();
   EXPECT_TRUE(is_all({copied.begin(), copied.begin() + 70'000}, std::byte{3}));
   EXPECT_TRUE(is_all({copied.begin() + 70'000, copied.end()}, std::byte{4}));
+  EXPECT_EQ(blob_of(copied), copied);
+  EXPECT_EQ(blob_of({}), KvBlob());
   EXPECT_THROW((void)KvBlob(SIZE_MAX / 2), std::exception);
 }
 
