@@ -250,14 +250,21 @@ TENON_DEVICE Half to_half(float x) {
   return {__half_as_ushort(__float2half_rn(x))};
 }
 
-// sm_90 and later.
-inline bool devices_overlap_kernels() {
-  static const bool they_do = [] {
+// Whether the device that is current overlaps kernels: sm_90 and later. A thread asks anew once it
+// has turned to another device.
+inline bool device_overlaps_kernels() {
+  thread_local int known_device = -1;
+  thread_local bool overlaps = false;
+  int device = 0;
+  if (cudaGetDevice(&device) != cudaSuccess) return false;
+  if (device != known_device) {
     int major = 0;
-    return cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0) == cudaSuccess &&
-           major >= 9;
-  }();
-  return they_do;
+    overlaps =
+        cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess &&
+        major >= 9;
+    known_device = device;
+  }
+  return overlaps;
 }
 
 // Of the device that is current.
@@ -278,7 +285,7 @@ int launch(const LaunchConfig& config, void (*kernel)(P...), A... arguments) {
                                                  static_cast<int>(config.shared_bytes));
     if (set != cudaSuccess) return static_cast<int>(set);
   }
-  if (config.shared_percent > 0 && devices_overlap_kernels()) {
+  if (config.shared_percent > 0 && device_overlaps_kernels()) {
     const cudaError_t set =
         cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
                              cudaFuncAttributePreferredSharedMemoryCarveout, config.shared_percent);
@@ -293,7 +300,7 @@ int launch(const LaunchConfig& config, void (*kernel)(P...), A... arguments) {
   own.dynamicSmemBytes = config.shared_bytes;
   own.stream = static_cast<cudaStream_t>(config.stream);
   own.attrs = &overlaps;
-  own.numAttrs = config.overlaps && devices_overlap_kernels() ? 1 : 0;
+  own.numAttrs = config.overlaps && device_overlaps_kernels() ? 1 : 0;
   const cudaError_t launched = cudaLaunchKernelEx(&own, kernel, P(arguments)...);
   (void)cudaGetLastError();
   return static_cast<int>(launched);
