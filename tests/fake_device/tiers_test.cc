@@ -143,32 +143,38 @@ TEST(KvTiers, cost_no_token_when_their_files_are_damaged) {
   EXPECT_EQ(run_with_tiers(options, {tier_prompt(1, 41)}), 40u) << "what was lost is written again";
 }
 
-// A store that answers only when it is let.
+// A store that answers only when it is let; nothing is in it, or what another one has.
 class SlowStore final : public TierStore {
  public:
   struct Gate {
     std::mutex mutex;
     std::condition_variable opened;
     bool open = false;
-    void let() {
+    void let(bool is_open = true) {
       const std::lock_guard lock(mutex);
-      open = true;
+      open = is_open;
       opened.notify_all();
     }
   };
-  explicit SlowStore(Gate& gate) : gate_(gate) {}
+  explicit SlowStore(Gate& gate, std::unique_ptr<TierStore> below = nullptr)
+      : gate_(gate), below_(std::move(below)) {}
   std::string_view kind() const override { return "slow"; }
-  bool has(const KvKey&) override {
+  bool has(const KvKey& key) override {
     std::unique_lock lock(gate_.mutex);
     gate_.opened.wait(lock, [this] { return gate_.open; });
-    return false;
+    return below_ != nullptr && below_->has(key);
   }
-  std::optional<KvBlob> read(const KvKey&, uint64_t) override { return std::nullopt; }
-  Status write(const KvKey&, const KvBlob&) override { return {}; }
+  std::optional<KvBlob> read(const KvKey& key, uint64_t bytes) override {
+    return below_ == nullptr ? std::nullopt : below_->read(key, bytes);
+  }
+  Status write(const KvKey& key, const KvBlob& blob) override {
+    return below_ == nullptr ? Status() : below_->write(key, blob);
+  }
   KvStoreTotals totals() const override { return {}; }
 
  private:
   Gate& gate_;
+  std::unique_ptr<TierStore> below_;
 };
 
 // However the test ends, its rig does not wait for ever.
@@ -196,6 +202,46 @@ TEST(KvTiers, are_not_waited_for_longer_than_computing_takes) {
   rig.run();
   EXPECT_EQ(rig.result(id).ids(), oracle(options.model(), request, 0, options.context_tokens).ids);
   EXPECT_EQ(rig.tiers().totals().late, 1u);
+}
+
+TEST(KvTiers, are_read_once_more_where_others_took_what_the_cache_had_of_a_prompt) {
+  SlowStore::Gate gate;
+  RigOptions options;
+  options.kv_cache = "prefix";
+  options.block_tokens = 4;
+  options.kv_tokens = 64;
+  options.context_tokens = 64;
+  options.tiers = [&gate](const std::string&) {
+    std::vector<std::unique_ptr<TierStore>> stores;
+    stores.push_back(
+        std::make_unique<SlowStore>(gate, std::make_unique<HostStore>(uint64_t{1} << 24)));
+    return stores;
+  };
+  Rig rig(options);
+  const OpenAtEnd at_end{gate};
+  gate.let();
+  // The cache has room for one of them and the beginning of the other.
+  const Request comes_back = greedy_request(tier_prompt(1, 41), 6);
+  for (const Request& request : {comes_back, greedy_request(tier_prompt(2, 33), 3)}) {
+    rig.submit(request);
+    rig.run();
+  }
+  rig.tiers().settle();
+  gate.let(false);
+  // It grows while the other is sought, so that the cache loses more of it.
+  const Request grows = greedy_request(tier_prompt(3, 3), 16);
+  const RequestId other = rig.submit(grows);
+  for (int step = 0; step < 2; ++step) ASSERT_TRUE(rig.engine().step().ok());
+  const RequestId id = rig.submit(comes_back);
+  for (int step = 0; step < 10; ++step) ASSERT_TRUE(rig.engine().step().ok());
+  EXPECT_EQ(rig.sink(id)->samples().size(), 0u);
+  gate.let();
+  rig.run();
+  EXPECT_EQ(rig.result(id).ids(),
+            oracle(options.model(), comes_back, 0, options.context_tokens).ids);
+  EXPECT_EQ(rig.result(other).ids(), oracle(options.model(), grows, 0, options.context_tokens).ids);
+  EXPECT_GT(rig.tiers().totals().found_tokens, 0u);
+  EXPECT_EQ(rig.tiers().totals().late, 0u);
 }
 
 TEST(KvTiers, let_others_run_while_one_is_waited_for_and_a_cancelled_one_go) {

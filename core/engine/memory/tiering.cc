@@ -110,6 +110,14 @@ void Tiering::seek(const Sequence& sequence) {
   context_.awaiting_kv.insert(sequence.id);
 }
 
+// Others took memory while the tiers were read. Half of what may be left is read as well, so that
+// a few blocks that go meanwhile do not do it again; the time that is waited goes on.
+void Tiering::seek_more(Entry& entry, uint32_t first) {
+  const uint32_t most = entry.found->end;
+  entry.found = nullptr;
+  entry.seek = tiers_->seek(first / 2, {entry.contents.begin(), entry.contents.begin() + most});
+}
+
 void Tiering::seek_waiting() {
   if (context_.alone) return;
   for (const Sequence* sequence : context_.table.waiting()) {
@@ -145,6 +153,10 @@ bool Tiering::bring_found(Sequence& sequence, Entry& entry, Planning planning) {
   if (entry.found->end <= entry.found->first) return true;
   if (planning == Planning::ahead) return false;
   const Brought brought = bring(sequence, *entry.found);
+  if (brought == Brought::torn && !entry.found->is_fetched && !too_late(entry)) {
+    seek_more(entry, entry.found->first);
+    return false;
+  }
   const bool room_to_come = brought == Brought::no_room && !context_.table.running().empty();
   return !room_to_come || too_late(entry);
 }
@@ -219,7 +231,8 @@ Tiering::Brought Tiering::bring(Sequence& sequence, const FoundKv& found) {
   {
     PluginCall call(*context_.parts.clock, context_.times.kv_cache_ns);
     if (!kv_cache.match(sequence.id, sequence.wanted_tokens(), 0, match).ok()) return Brought::no;
-    if (match.ready >= end || match.ready / block_tokens_ < found.first) return Brought::no;
+    if (match.ready >= end) return Brought::no;
+    if (match.ready / block_tokens_ < found.first) return Brought::torn;
     step_.begin(++last_id_, context_.parts.clock->now_ns());
     if (!kv_cache.step_begin(step_.id).ok()) return Brought::no;
     KvRequest request;
@@ -249,7 +262,8 @@ Tiering::Brought Tiering::fill(Sequence& sequence, const FoundKv& found, const K
   const uint32_t end_block = std::min((base + grant.granted) / block_tokens_, found.end);
   const uint32_t end = end_block * block_tokens_;
   const bool starts = !recurs_ || found.states.contains(end_block);
-  if (end <= base || base / block_tokens_ < found.first || !starts) return Brought::no;
+  if (base / block_tokens_ < found.first) return Brought::torn;
+  if (end <= base || !starts) return Brought::no;
   if (end < base + grant.granted) {
     PluginCall call(*context_.parts.clock, context_.times.kv_cache_ns);
     if (!kv_cache.trim(sequence.id, end - base).ok()) return Brought::no;

@@ -70,7 +70,8 @@ class Tiering : private KvWatch {
     bool was_fetched = false;  // … or was, or cannot be
     uint64_t fetch = 0;        // under way; 0 = not yet, for too much is
   };
-  enum class Brought : uint8_t { yes, no, no_room };
+  // `torn`: the cache has lost blocks that were to come before what was found.
+  enum class Brought : uint8_t { yes, no, no_room, torn };
   // A block of the step at hand that goes to another worker.
   struct Growing {
     std::shared_ptr<KvPart> part;
@@ -83,6 +84,7 @@ class Tiering : private KvWatch {
   void extend(Entry& entry, const Sequence& sequence, uint32_t blocks);
   bool may_seek(const Sequence& sequence) const;
   void seek(const Sequence& sequence);
+  void seek_more(Entry& entry, uint32_t first);
   void seek_waiting();
   bool may_fetch(const Sequence& sequence) const;
   bool fetch(const Sequence& sequence);
