@@ -143,7 +143,7 @@ class World:
             own |= {"kv_cache.tiers.1.kind": "disk", "kv_cache.tiers.1.path": self.folder / "kv",
                     "kv_cache.tiers.1.memory": draw.choice(("256KiB", "16MiB"))}
         elif odd < 0.46:
-            own["kv_cache.memory"] = "2MiB" if self.context == 512 else "400KiB"
+            own["kv_cache.memory"] = "4MiB" if self.context == 512 else "400KiB"
         elif odd < 0.52 and self.context == 512:
             own["model"] = SOURCE / "configs/models/tale-draft"
         return own
