@@ -2,7 +2,6 @@
 
 Needs a build with TENON_GRPC, and a python3 on PATH that has ai-dynamo and ai-dynamo-runtime.
 """
-import ctypes
 import json
 import os
 import pathlib
@@ -17,7 +16,7 @@ import urllib.request
 
 from program import run
 from serve_routers_test import free_port
-from server import PATIENCE, Server
+from server import PATIENCE, Server, has_zmq
 
 LONG = "Once upon a time there was a king who had a daughter in the wood, and the old witch saw her. " * 8
 
@@ -165,9 +164,7 @@ class ByEvents(Cluster, unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        try:
-            ctypes.CDLL("libzmq.so.5")
-        except OSError:
+        if not has_zmq():
             raise unittest.SkipTest("there is no ZeroMQ – install libzmq5")
         super().setUpClass()
 

@@ -2,12 +2,11 @@
 
 The subscriber needs pyzmq and msgspec (its classes are declared as vLLM's are); tests that need them skip without.
 """
-import ctypes
 import importlib
 import unittest
 
 from program import run
-from server import PATIENCE, Server
+from server import PATIENCE, Server, has_zmq
 
 PREFIX = ["--set", "kv_cache.plugin=prefix"]
 LONG = "Once upon a time there was a king who had a daughter, and the old witch lived in the wood. " * 6
@@ -18,14 +17,6 @@ def module(name):
         return importlib.import_module(name)
     except ImportError as error:
         raise unittest.SkipTest(f"{error} – install pyzmq and msgspec")
-
-
-def has_zmq():
-    try:
-        ctypes.CDLL("libzmq.so.5")
-        return True
-    except OSError:
-        return False
 
 
 def event_classes(msgspec, arrays):

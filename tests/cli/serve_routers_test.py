@@ -1,6 +1,5 @@
 """vllm-router and sglang-router in front of two workers: whatever clients ask comes through and is what a worker
 answers by itself; and a router that reads KV events sends a prompt to where its beginning is. Both routers write fields of SGLang's into every body. Skipped where they are not on PATH."""
-import ctypes
 import json
 import re
 import shutil
@@ -13,7 +12,7 @@ import urllib.error
 import urllib.request
 
 from program import MODEL
-from server import PATIENCE, Server
+from server import PATIENCE, Server, has_zmq
 
 MESSAGES = [{"role": "user", "content": "Once upon a time"}]
 SCHEMA = {"type": "object", "properties": {"age": {"type": "integer", "minimum": 0, "maximum": 99}},
@@ -222,9 +221,7 @@ class VllmRouterByEvents(Launched, unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        try:
-            ctypes.CDLL("libzmq.so.5")
-        except OSError:
+        if not has_zmq():
             raise unittest.SkipTest("there is no ZeroMQ – install libzmq5")
         super().setUpClass()
 

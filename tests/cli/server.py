@@ -1,4 +1,5 @@
 """A running `tenon serve` for tests."""
+import ctypes
 import http.client
 import json
 import pathlib
@@ -13,6 +14,14 @@ from program import BINARY, SANITIZED
 TEMPLATE = ("{% for message in messages %}{% if message.role not in ['system', 'user', 'assistant'] %}"
             "{{ raise_exception('no such role') }}{% endif %}{{ message.content }}\n{% endfor %}")
 PATIENCE = 300 if SANITIZED else 60
+
+
+def has_zmq():
+    try:
+        ctypes.CDLL("libzmq.so.5")
+        return True
+    except OSError:
+        return False
 
 
 class Server:

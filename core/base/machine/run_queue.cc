@@ -26,13 +26,9 @@ double run_queue_seconds(const std::string& tasks) {
 ThreadWait::ThreadWait(const std::string& path)
     : file_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {}
 
-ThreadWait::~ThreadWait() {
-  if (file_ >= 0) ::close(file_);
-}
-
 int64_t ThreadWait::now_ns() const {
   char text[96] = {};
-  const ssize_t length = ::pread(file_, text, sizeof(text) - 1, 0);
+  const ssize_t length = ::pread(file_.get(), text, sizeof(text) - 1, 0);
   long long waiting = 0;
   return length > 0 && std::sscanf(text, "%*u %lld", &waiting) == 1 ? waiting : 0;
 }
@@ -40,14 +36,10 @@ int64_t ThreadWait::now_ns() const {
 LoadAverages::LoadAverages(const std::string& path)
     : file_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {}
 
-LoadAverages::~LoadAverages() {
-  if (file_ >= 0) ::close(file_);
-}
-
 uint32_t LoadAverages::runnable_threads() const {
   // "0.20 0.18 0.12 2/80 11206": three averages, then runnable threads of all threads
   char text[128] = {};
-  const ssize_t length = ::pread(file_, text, sizeof(text) - 1, 0);
+  const ssize_t length = ::pread(file_.get(), text, sizeof(text) - 1, 0);
   uint32_t runnable = 0;
   const bool found = length > 0 && std::sscanf(text, "%*s %*s %*s %u/", &runnable) == 1;
   return found ? runnable : 0;

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <string>
 
+#include "core/base/files/descriptor.h"
+
 namespace tenon {
 
 // Seconds, of all threads together; 0 where the system does not say (Linux without schedstats).
@@ -16,15 +18,12 @@ class ThreadWait {
   // Of the calling thread, unless another file like /proc/thread-self/schedstat is named. The file
   // stays open, and any thread may ask.
   explicit ThreadWait(const std::string& path = "/proc/thread-self/schedstat");
-  ~ThreadWait();
-  ThreadWait(const ThreadWait&) = delete;
-  ThreadWait& operator=(const ThreadWait&) = delete;
 
   // Since the thread began; 0 where the system does not say.
   int64_t now_ns() const;
 
  private:
-  const int file_;  // -1 = there is none
+  Descriptor file_;
 };
 
 // The file /proc/loadavg, or one like it. It stays open, since opening it takes ten times as long
@@ -32,16 +31,13 @@ class ThreadWait {
 class LoadAverages {
  public:
   explicit LoadAverages(const std::string& path = "/proc/loadavg");
-  ~LoadAverages();
-  LoadAverages(const LoadAverages&) = delete;
-  LoadAverages& operator=(const LoadAverages&) = delete;
 
   // Threads of the whole machine that run or are ready to, the caller's included; 0 where the
   // system does not say.
   uint32_t runnable_threads() const;
 
  private:
-  const int file_;  // -1 = there is none
+  Descriptor file_;
 };
 
 }  // namespace tenon
