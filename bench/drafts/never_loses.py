@@ -90,7 +90,7 @@ def comparison(options, work, batch, prompts, folder):
     lines = ["format = 1", f'title = "{work}"', 'base_name = "none"', "several = true",
              f"in_flight = {batch}", f"set = {json.dumps(common)}",
              f'workload = "{folder / "work.toml"}"', 'metric = "throughput"',
-             f"restart = {options.restart}"]
+             *([] if options.restart is None else [f"restart = {options.restart}"])]
     for name, own in arms(options).items():
         lines += ["", "[[arm]]", f'name = "{name}"', f"set = {json.dumps(own)}"]
     (folder / "comparison.toml").write_text("\n".join(lines) + "\n")
@@ -149,7 +149,7 @@ def main():
     parser.add_argument("--prompts", type=listed, default=["whole", "chunks"])
     parser.add_argument("--budget", default="2m", help="of each comparison, for all drafters together")
     parser.add_argument("--confidence", default=0.99)
-    parser.add_argument("--restart", type=int, default=0)
+    parser.add_argument("--restart", type=int)
     parser.add_argument("--save", type=pathlib.Path)
     parser.add_argument("--table", action="store_true")
     options = parser.parse_args()

@@ -37,7 +37,9 @@ std::vector<size_t> order_of(uint32_t block, size_t arms, uint64_t seed) {
 
 Status Experiment::measure_blocks() {
   if (is_out(*arms_.front())) return {};
-  const double began = seconds_left();
+  const double began = pairs_seconds_left();
+  double in_pairs = 0, since_start = 0;
+  StartPlan starts;
   uint32_t next_look = kFewestPairs;
   for (uint32_t block = 0; !interrupted(); ++block) {
     if (block == comparison_.pairs) {
@@ -47,7 +49,7 @@ Status Experiment::measure_blocks() {
       return {};
     }
     // A block that is not done by then is given up, so the usual length is what counts.
-    const double usual = block == 0 ? 0 : (began - seconds_left()) / block;
+    const double usual = block == 0 ? 0 : in_pairs / block;
     if (!time_for(usual) || share_is_spent(block, usual)) {
       measured_.plan.at_end = true;
       measured_.plan.ended =
@@ -56,8 +58,18 @@ Status Experiment::measure_blocks() {
               : "the budget of " + format_duration(comparison_.budget_ns) + " is spent";
       return {};
     }
-    if (starts_anew(block)) TENON_RETURN_IF_ERROR(restart_arms());
+    if (block > 0 && (starts_anew(block) || starts.is_due(since_start, pairs_seconds_left()))) {
+      TENON_RETURN_IF_ERROR(restart_arms());
+      since_start = 0;
+    }
+    const double before = pairs_seconds_left();
     TENON_RETURN_IF_ERROR(measure_block(block));
+    in_pairs += before - pairs_seconds_left();
+    since_start += before - pairs_seconds_left();
+    measured_.plan.pairs_seconds = began - pairs_seconds_left();
+    if (measured_.plan.restart_affordable) {
+      starts.plan(start_seconds_, in_pairs / (block + 1), began, comparison_.pairs);
+    }
     if (block + 1 < next_look) continue;
     next_look = std::max(block + 2, static_cast<uint32_t>(kLookAgain * (block + 1)));
     if (decided(analyse(measured_))) {
@@ -207,7 +219,7 @@ Result<bool> Experiment::simulate_together(std::vector<Runner>& runners, PieceKi
 // Without arrivals of its own a block brings what the one before it brought, unless a plugin goes
 // on from what it has learnt.
 bool Experiment::can_repeat() const {
-  return options_.simulated && comparison_.rate == 0 && comparison_.restart == 0 &&
+  return options_.simulated && comparison_.rate == 0 && comparison_.restart.value_or(0) == 0 &&
          comparison_.cache != CacheState::steady;
 }
 

@@ -190,7 +190,9 @@ class ComparisonReader {
         reader_.real(table, real_number("confidence", 0.5, 0.9999)).value_or(out_.confidence);
     whole(table, whole_number("pairs", 4, 100000), out_.pairs);
     whole(table, whole_number("noise_pairs", 0, 100000), out_.noise_pairs);
-    whole(table, whole_number("restart", 0, 100000), out_.restart);
+    if (const auto restart = reader_.integer(table, whole_number("restart", 0, 100000))) {
+      out_.restart = static_cast<uint32_t>(*restart);
+    }
     reader_.duration(table, "budget", out_.budget_ns);
     if (const auto seed = reader_.integer(table, whole_number("seed", 0, INT64_MAX))) {
       out_.seed = static_cast<uint64_t>(*seed);

@@ -95,7 +95,8 @@ struct Comparison {
   double confidence = 0.99;
   uint32_t pairs = 10000;    // at most
   uint32_t noise_pairs = 5;  // of A against A
-  uint32_t restart = 0;      // pairs after which all arms are started anew; 0 = never
+  // Pairs after which all arms are started anew; 0 = never; none: as often as there is time.
+  std::optional<uint32_t> restart = {};
   int64_t budget_ns = 600'000'000'000;
   // Ends sooner, at this, if it has the fewest pairs by then (kFewestPairs); 0 = never.
   int64_t share_ns = 0;

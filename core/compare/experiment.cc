@@ -69,7 +69,7 @@ MeasuredPlan plan_of(const Comparison& comparison, const std::string& command) {
   plan.slo_share = comparison.slo_share;
   plan.probes = comparison.probes;
   plan.seed = comparison.seed;
-  plan.restart = comparison.restart;
+  plan.restart = comparison.restart.value_or(0);
   plan.looks = kLooks;
   plan.command = command;
   plan.version = TENON_SDK_VERSION;
@@ -120,9 +120,12 @@ Status Experiment::run() {
 }
 
 Status Experiment::start_arms() {
+  const double began = seconds_left();
   std::vector<ComparisonArm> arms = {base_arm(comparison_)};
   arms.insert(arms.end(), comparison_.arms.begin(), comparison_.arms.end());
   for (ComparisonArm& arm : arms) TENON_RETURN_IF_ERROR(start_arm(std::move(arm)));
+  start_seconds_ = began - seconds_left();
+  measured_.plan.restart_affordable = starts_as_affordable();
   for (size_t i = 1; i < measured_.arms.size(); ++i) {
     const MeasuredArm& arm = measured_.arms[i];
     say_line(arm.name + " differs from " + measured_.arms.front().name + " in " +
@@ -267,35 +270,46 @@ Status Experiment::measure_noise() {
              " are too short for it");
     return {};
   }
+  const double until =
+      seconds_left() - kNoiseShare * static_cast<double>(comparison_.budget_ns) * 1e-9;
   TENON_ASSIGN_OR_RETURN(auto twin, started_again(0));
   TENON_RETURN_IF_ERROR(warm_up(*twin, true));
-  const double budget = static_cast<double>(comparison_.budget_ns) * 1e-9;
-  const double began = seconds_left();
-  uint32_t pair = 0;
-  while (pair < comparison_.noise_pairs && !interrupted()) {
-    if (starts_anew(pair)) {
-      ++process_;
-      TENON_RETURN_IF_ERROR(restart_arm(0));
-      twin.reset();
-      TENON_ASSIGN_OR_RETURN(twin, started_again(0));
-      TENON_RETURN_IF_ERROR(warm_up(*twin, true));
-    }
+  double usual = 0;
+  bool each_anew = false;
+  for (uint32_t pair = 0; pair < comparison_.noise_pairs; ++pair) {
+    if (pair > 0 && (each_anew || starts_anew(pair))) TENON_RETURN_IF_ERROR(restart_twins(twin));
+    if (interrupted()) return {};
+    const double began = seconds_left();
     std::vector<Runner> runners = {{.arm = arms_.front().get()},
                                    {.arm = twin.get(), .again = true}};
     TENON_ASSIGN_OR_RETURN(const bool done, measure_together(runners, PieceKind::noise, pair));
     if (!done) return {};
-    ++pair;
-    const double usual = (began - seconds_left()) / pair;
-    if (seconds_left() - usual < (1 - kNoiseShare) * budget) break;
+    usual += (began - seconds_left() - usual) / (pair + 1);
+    if (seconds_left() - usual < until) break;
+    if (pair == 0 && measured_.plan.restart_affordable) {
+      const double start = 2 * start_seconds_ / static_cast<double>(arms_.size());
+      each_anew = (seconds_left() - until) > (comparison_.noise_pairs - 1) * (start + usual);
+    }
   }
-  // A pair with an arm takes as long as one of A against A, for each arm.
-  const double usual =
-      (began - seconds_left()) / std::max(pair, 1u) * static_cast<double>(comparison_.arms.size());
-  const double affordable = usual > 0 ? seconds_left() / usual : comparison_.pairs;
-  const auto planned = static_cast<uint32_t>(std::clamp<double>(affordable, 2, comparison_.pairs));
-  const NoiseFloor noise = analyse(measured_, planned).noise;
-  say_line("A against A: " + noise_text(comparison_.metric, noise, planned));
+  say_noise(usual);
   return {};
+}
+
+// What A against A came to, and what the pairs that there is time for can show. A pair with an arm
+// takes as long as one of A against A, for each arm.
+void Experiment::say_noise(double pair_seconds) {
+  const double block_seconds = pair_seconds * static_cast<double>(comparison_.arms.size());
+  const double left = pairs_seconds_left();
+  StartPlan starts;
+  if (measured_.plan.restart_affordable)
+    starts.plan(start_seconds_, block_seconds, left, comparison_.pairs);
+  const uint32_t of_starts = starts.starts_within(left);
+  const double affordable = block_seconds > 0 ? left / block_seconds : comparison_.pairs;
+  const auto pairs = static_cast<uint32_t>(std::clamp<double>(affordable, 2, comparison_.pairs));
+  const bool over_starts = of_starts > 1 || measured_.plan.restart > 0;
+  const uint32_t count = of_starts > 1 ? of_starts : pairs / std::max(measured_.plan.restart, 1u);
+  const NoiseFloor noise = analyse(measured_, {.count = count, .starts = over_starts}).noise;
+  say_line("A against A: " + noise_text(comparison_.metric, noise));
 }
 
 // What arms of other numerics predict of a text. That one cannot be judged ends nothing.
@@ -355,6 +369,7 @@ Status Experiment::warm_up(Arm& arm, bool again) {
 }
 
 Status Experiment::warm_up_all() {
+  const double began = seconds_left();
   if (options_.simulated && comparison_.cache != CacheState::steady) {
     std::vector<Runner> runners;
     for (const auto& arm : arms_) runners.push_back({.arm = arm.get()});
@@ -362,6 +377,7 @@ Status Experiment::warm_up_all() {
   } else {
     for (const auto& arm : arms_) TENON_RETURN_IF_ERROR(warm_up(*arm, false));
   }
+  start_seconds_ += began - seconds_left();
   for (const ArmResult& arm : analyse(measured_).arms) {
     if (!arm.different_answers) continue;
     out_.push_back(arm.arm->name);

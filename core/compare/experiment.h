@@ -13,6 +13,7 @@
 #include "core/compare/arms/weights.h"
 #include "core/compare/comparison.h"
 #include "core/compare/folder.h"
+#include "core/compare/start_plan.h"
 #include "core/report/statistics/analysis.h"
 #include "core/report/statistics/fail_rule.h"
 #include "core/report/statistics/measured.h"
@@ -82,13 +83,17 @@ class Experiment {
   Result<std::unique_ptr<Arm>> started_again(size_t index);
   Status restart_arm(size_t index);
   Status restart_arms();
+  Status restart_twins(std::unique_ptr<Arm>& twin);
   bool starts_anew(uint32_t pair) const;
+  bool starts_as_affordable() const;
+  double pairs_seconds_left();
   Status load_work();
   Result<std::string> keep_work();
   Result<std::string> keep_long_trace(const CutTrace& trace);
   void draw_arrivals();
   Status judge_arms();
   Status measure_noise();
+  void say_noise(double pair_seconds);
   Status warm_up(Arm& arm, bool again);
   Status warm_up_all();
   // core/compare/blocks.cc
@@ -165,6 +170,7 @@ class Experiment {
   int64_t started_ns_ = 0;
   bool may_give_up_ = false;  // the piece that is running, once the budget is spent
   uint32_t process_ = 0;      // how often arms were started anew
+  double start_seconds_ = 0;  // that the latest start of all arms took, warm-up included
   uint64_t pieces_ = 0;       // started: each has a salt of its own
   bool repeats_ = false;      // every piece of an arm would be what its latest two were
 };

@@ -320,7 +320,8 @@ Json plan_json(const MeasuredPlan& plan) {
           {"date", plan.date},
           {"ended", plan.ended},
           {"seed", plan.seed},
-          {"restart", plan.restart},
+          {"restart", plan.restart_affordable ? Json("affordable") : Json(plan.restart)},
+          {"pairs_seconds", plan.pairs_seconds},
           {"looks", plan.looks},
           {"at_end", plan.at_end},
           {"expect", std::move(bands)}};
@@ -351,7 +352,10 @@ Result<MeasuredPlan> plan_of(const Json& json) {
     out.date = json.value("date", "");
     get(json, "ended", out.ended);
     get(json, "seed", out.seed);
-    out.restart = json.value("restart", 0u);
+    const Json restart = json.value("restart", Json(0u));
+    out.restart_affordable = restart == "affordable";
+    if (!out.restart_affordable) restart.get_to(out.restart);
+    out.pairs_seconds = json.value("pairs_seconds", 0.0);
     out.looks = json.value("looks", out.looks);
     out.at_end = json.value("at_end", out.at_end);
     for (const Json& band : json.at("expect")) {

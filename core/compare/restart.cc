@@ -23,14 +23,41 @@ Status Experiment::restart_arm(size_t index) {
 
 Status Experiment::restart_arms() {
   ++process_;
+  const double began = seconds_left();
   for (size_t i = 0; i < arms_.size() && !interrupted(); ++i) {
     if (!is_out(*arms_[i])) TENON_RETURN_IF_ERROR(restart_arm(i));
   }
+  start_seconds_ = began - seconds_left();
   return {};
 }
 
+// Both processes of A against A.
+Status Experiment::restart_twins(std::unique_ptr<Arm>& twin) {
+  ++process_;
+  TENON_RETURN_IF_ERROR(restart_arm(0));
+  twin.reset();
+  TENON_ASSIGN_OR_RETURN(twin, started_again(0));
+  return warm_up(*twin, true);
+}
+
+// Whether arms are started anew before the pair of this number, which is not the first.
 bool Experiment::starts_anew(uint32_t pair) const {
-  return comparison_.restart > 0 && pair > 0 && pair % comparison_.restart == 0;
+  const uint32_t after = comparison_.restart.value_or(0);
+  return after > 0 && pair % after == 0;
+}
+
+// A server goes on, a simulation has no memory that lies anywhere, and a search takes as long as
+// many pairs do.
+bool Experiment::starts_as_affordable() const {
+  return !comparison_.restart && !options_.simulated && comparison_.probes == 0 &&
+         std::ranges::none_of(measured_.arms, &MeasuredArm::is_server);
+}
+
+// The time of pairs, until the budget or a share of it is spent.
+double Experiment::pairs_seconds_left() {
+  if (comparison_.share_ns == 0) return seconds_left();
+  const int64_t left_ns = started_ns_ + comparison_.share_ns - host_.now_ns();
+  return std::min(seconds_left(), static_cast<double>(left_ns) * 1e-9);
 }
 
 }  // namespace tenon::compare

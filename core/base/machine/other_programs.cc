@@ -64,17 +64,20 @@ OtherPrograms::Sample OtherPrograms::read() const {
     if (open == line.npos || close == line.npos || close < open) continue;
     std::istringstream words(line.substr(close + 1));
     std::string word;
-    double user = 0, system = 0;
+    double user = 0, system = 0, of_ended = 0, of_ended_system = 0;
     long parent = 0;
     words >> word >> parent;
     for (int i = 5; i < 14; ++i) words >> word;
     if (!(words >> user >> system)) continue;
+    words >> of_ended >> of_ended_system;  // children that have ended
     const auto pid = static_cast<pid_t>(std::stol(name));
     std::string program = line.substr(open + 1, close - open - 1);
     // "kworker/u8:3-writeback": which worker of the kernel it was helps nobody.
     if (program.starts_with("kworker/")) program = "kworker";
-    out.programs[pid] = {std::move(program), seconds_of(user + system),
-                         pid == own_ || parent == own_};
+    const bool own = pid == own_ || parent == own_;
+    if (own) out.own += seconds_of(user + system);
+    if (pid == own_) out.own += seconds_of(of_ended + of_ended_system);
+    out.programs[pid] = {std::move(program), seconds_of(user + system), own};
   }
   return out;
 }
@@ -87,7 +90,7 @@ void OtherPrograms::sample() {
     const auto before = last_.programs.find(pid);
     const bool same = before != last_.programs.end() && before->second.name == program.name;
     const double used = program.seconds - (same ? before->second.seconds : 0);
-    (program.own ? own_seconds_ : by_name_[program.name]) += std::max(0.0, used);
+    if (!program.own) by_name_[program.name] += std::max(0.0, used);
   }
   if (first) first_ = now;
   last_ = std::move(now);
@@ -96,7 +99,7 @@ void OtherPrograms::sample() {
 std::string OtherPrograms::text() const {
   const double wall = (last_.seconds - first_.seconds) / std::max(1u, last_.processors);
   if (wall <= 0) return "";
-  const double others = (last_.busy - first_.busy - own_seconds_) / wall;
+  const double others = (last_.busy - first_.busy - (last_.own - first_.own)) / wall;
   const double stolen = (last_.stolen - first_.stolen) / wall;
   std::vector<std::pair<double, std::string>> names;
   for (const auto& [name, seconds] : by_name_) {

@@ -28,6 +28,7 @@ class OtherPrograms {
   struct Sample {
     double seconds = 0;  // of all processors together, idle ones included
     double busy = 0, stolen = 0;
+    double own = 0;  // of this process and its children, those that have ended included
     uint32_t processors = 0;
     struct Program {
       std::string name = {};
@@ -41,8 +42,7 @@ class OtherPrograms {
   const pid_t own_;
   const std::string proc_;
   Sample first_, last_;
-  double own_seconds_ = 0;                 // of processor time, since the first sample
-  std::map<std::string, double> by_name_;  // the same, of others
+  std::map<std::string, double> by_name_;  // processor time of others since the first sample
 };
 
 }  // namespace tenon

@@ -9,6 +9,7 @@
 #include "core/report/pages/format.h"
 #include "core/report/pages/story.h"
 #include "core/report/power.h"
+#include "core/report/statistics/units.h"
 
 namespace tenon {
 namespace {
@@ -52,10 +53,17 @@ std::string row_of(const MetricResult& result, const Metric& primary) {
          std::string(verdict_name(result.verdict)) + "\n";
 }
 
-std::string starts_text(const MeasuredComparison& measured, const ArmResult& arm) {
-  const MetricResult* primary = arm.find(measured.plan.primary);
-  if (measured.plan.restart == 0 || primary == nullptr) return "";
-  return ", of " + std::to_string(primary->units) + " starts of both arms";
+std::string starts_text(size_t starts) {
+  return std::to_string(starts) + (starts == 1 ? " start" : " starts");
+}
+
+std::string of_starts_text(const MeasuredComparison& measured, const ArmResult& arm) {
+  const MeasuredPlan& plan = measured.plan;
+  const MetricResult* primary = arm.find(plan.primary);
+  if (primary == nullptr || (plan.restart == 0 && !plan.restart_affordable)) return "";
+  const size_t starts =
+      primary->of_few_starts ? starts_of(pairs_of(measured, arm.arm->name)) : primary->units;
+  return ", of " + starts_text(starts) + " of both arms";
 }
 
 std::string arm_text(const MeasuredComparison& measured, const ArmResult& arm, double confidence) {
@@ -69,7 +77,7 @@ std::string arm_text(const MeasuredComparison& measured, const ArmResult& arm, d
                             (arm.dropped == 0 ? ", none dropped"
                                               : " (" + std::to_string(arm.dropped) +
                                                     " dropped: unlike states of the machine)") +
-                            starts_text(measured, arm));
+                            of_starts_text(measured, arm));
   // A space before each name, however long it is.
   out += "  " + padded("geometric means", 24) + " " + padded(measured.arms.front().name, 11, true) +
          " " + padded(arm.arm->name, 11, true) + "   " +
@@ -152,19 +160,33 @@ std::string time_text(double seconds) {
   return seconds < 5400 ? format("%.0f min", seconds / 60) : format("%.0f h", seconds / 3600);
 }
 
-// How many pairs like these it takes until half an interval is as wide as a difference.
+// How many pairs, or starts, like these it takes until half an interval is as wide as a difference.
 std::string more_text(const MeasuredComparison& measured, const MetricResult& result) {
-  const double deviation = standard_deviation_of(result.log_ratios);
   const double margin = std::log1p(measured.plan.margin);
-  if (result.log_ratios.size() < 3 || deviation <= 0) return "More pairs would tell.";
+  const Interval& found = result.log_ratio;
+  if (result.of_few_starts && found.bounded() &&
+      (!found.holds(0) || (found.low > -margin && found.high < margin))) {
+    return "Up to " + format("%.3g %%", 100 * kOfPlaces) +
+           " of that may be where a process's memory lies, which arms that are started anew " +
+           std::to_string(kFewestStarts) +
+           " times tell from a difference: give it more time "
+           "(--budget).";
+  }
+  if (result.units < 3 || result.deviation <= 0) return "More pairs would tell.";
+  const MeasuredPlan& plan = measured.plan;
+  const bool starts = result.units < result.log_ratios.size();
+  const double seconds = plan.pairs_seconds > 0
+                             ? plan.pairs_seconds / static_cast<double>(result.units)
+                             : seconds_of_block(measured);
   const auto needed = [&](double effect) {
-    const double pairs = pairs_like_these(effect, deviation, result.log_ratio.confidence);
-    return "about " + pairs_text(static_cast<size_t>(pairs)) + " (" +
-           time_text(pairs * seconds_of_block(measured)) + ")";
+    const double units = pairs_like_these(effect, result.deviation, found.confidence);
+    const auto count = static_cast<size_t>(units);
+    return "about " + (starts ? starts_text(count) : pairs_text(count)) + " (" +
+           time_text(units * seconds) + ")";
   };
-  const double seen = std::abs(result.log_ratio.estimate);
-  std::string out = "A difference of " + format("%.3g %%", 100 * measured.plan.margin) +
-                    " would take " + needed(margin) + " on the machine as it was";
+  const double seen = std::abs(found.estimate);
+  std::string out = "A difference of " + format("%.3g %%", 100 * plan.margin) + " would take " +
+                    needed(margin) + " on the machine as it was";
   if (seen > 1.5 * margin) out += ", one of " + percent_text(seen) + " " + needed(seen);
   return out + ".";
 }
@@ -282,7 +304,7 @@ std::string unpaired_report(std::span<const MeasuredComparison> all,
   return out;
 }
 
-std::string noise_text(std::string_view primary, const NoiseFloor& noise, size_t planned_pairs) {
+std::string noise_text(std::string_view primary, const NoiseFloor& noise) {
   if (noise.pairs == 0 && noise.dropped == 0) return "not measured";
   const std::string dropped = std::to_string(noise.dropped);
   if (noise.pairs == 0) {
@@ -290,8 +312,8 @@ std::string noise_text(std::string_view primary, const NoiseFloor& noise, size_t
                ? "not known: the machine changed within the only pair"
                : "not known: the machine changed within each of " + dropped + " pairs";
   }
-  const std::string so_many =
-      planned_pairs == 0 ? "as many pairs as these" : pairs_text(planned_pairs);
+  const size_t count = noise.planned.count;
+  const std::string so_many = noise.planned.starts ? starts_text(count) : pairs_text(count);
   return percent_text(noise.log_ratio) + " " + std::string(primary) + " in " +
          pairs_text(noise.pairs) + " (" + dropped + " dropped); " +
          (noise.pairs < 2 ? "one pair does not tell what more would show"

@@ -19,9 +19,8 @@ std::string csv_report(const Analysis& analysis);
 std::string csv_columns(std::string_view lead = {});
 std::string csv_rows(const Analysis& analysis, std::string_view lead = {});
 
-// What A against A came to, and the smallest difference that `planned_pairs` can show (0: as many
-// as were run).
-std::string noise_text(std::string_view primary, const NoiseFloor& noise, size_t planned_pairs = 0);
+// What A against A came to, and the smallest difference that the planned pairs or starts can show.
+std::string noise_text(std::string_view primary, const NoiseFloor& noise);
 
 // What came out, in one sentence an arm: "chunked is better than static: throughput +12 % [+9,
 // +15]."

@@ -17,6 +17,7 @@
 #include "core/report/statistics/requests_summary.h"
 #include "core/report/statistics/sequence.h"
 #include "core/report/statistics/steady.h"
+#include "core/report/statistics/units.h"
 
 namespace tenon {
 namespace {
@@ -44,51 +45,35 @@ PiecePairs pairs(const MeasuredComparison& measured, PieceKind kind, std::string
   return out;
 }
 
-// A metric of the pairs that have it.
-struct PairValues {
-  std::vector<double> base = {}, arm = {};
-  std::vector<double> log_ratios = {};
-  std::vector<double> units = {};  // what an interval is over
-};
-// Where a process's memory happens to lie is a part of all that it measures: pairs of the same two
-// processes share it, so that together they are one unit. Of arms that are never started anew each
-// pair is one, and nothing tells that part from a difference.
-PairValues values_of(const PiecePairs& pairs, const Metric& metric, const MeasuredPlan& plan) {
-  PairValues out;
-  std::map<uint32_t, std::vector<double>> of_process;
-  for (const auto& [first, second] : pairs.like) {
-    const auto x = value_of(metric, *first, plan), y = value_of(metric, *second, plan);
-    if (!x || !y) continue;
-    out.base.push_back(*x);
-    out.arm.push_back(*y);
-    const std::vector<double> ratio = log_ratios(std::span(&*x, 1), std::span(&*y, 1));
-    if (ratio.empty()) continue;
-    out.log_ratios.push_back(ratio.front());
-    of_process[second->process].push_back(ratio.front());
-  }
-  if (plan.restart == 0) {
-    out.units = out.log_ratios;
-  } else {
-    for (const auto& [process, ratios] : of_process) out.units.push_back(mean_of(ratios));
+// Of the arm that has most.
+PlannedUnits measured_units(const MeasuredComparison& measured) {
+  PlannedUnits out;
+  const MeasuredPlan& plan = measured.plan;
+  for (const MeasuredArm& arm : measured.arms) {
+    const PiecePairs pairs = pairs_of(measured, arm.name);
+    const size_t starts = starts_of(pairs);
+    out.starts |= plan.restart > 0 || (plan.restart_affordable && starts >= kFewestStarts);
+    out.count = std::max(out.count, out.starts ? starts : pairs.like.size());
   }
   return out;
 }
 
 NoiseFloor noise_of(const MeasuredComparison& measured, const Metric& primary, double confidence,
-                    size_t planned_pairs) {
+                    PlannedUnits planned) {
   const PiecePairs found = noise_pairs_of(measured);
-  NoiseFloor noise{.pairs = found.like.size(), .dropped = found.dropped};
-  const std::vector<double> ratios = values_of(found, primary, measured.plan).units;
-  const size_t planned = planned_pairs / std::max(measured.plan.restart, 1u);
+  NoiseFloor noise{.pairs = found.like.size(), .dropped = found.dropped, .planned = planned};
+  const PairValues values = values_of(found, primary, measured.plan);
+  const std::vector<double>& ratios = values.units;
   noise.log_ratio = mean_interval(ratios, measured.plan.confidence);
   noise.deviation = standard_deviation_of(ratios);
-  if (ratios.size() >= 3 && !noise.log_ratio.holds(0)) {
+  // What few starts differ by is where their memory lies, which is allowed for elsewhere.
+  if (ratios.size() >= 3 && !values.of_few_starts && !noise.log_ratio.holds(0)) {
     noise.floor = std::max(std::abs(noise.log_ratio.low), std::abs(noise.log_ratio.high));
   }
-  noise.detectable =
-      ratios.size() < 2
-          ? std::numeric_limits<double>::infinity()
-          : std::max(noise.floor, detectable(noise.deviation, planned, confidence, Looks::always));
+  noise.detectable = ratios.size() < 2
+                         ? std::numeric_limits<double>::infinity()
+                         : std::max(noise.floor, detectable(noise.deviation, planned.count,
+                                                            confidence, Looks::always));
   return noise;
 }
 
@@ -262,7 +247,11 @@ MetricResult result_of(const MeasuredComparison& measured, const PiecePairs& pai
   out.units = values.units.size();
   out.log_ratio =
       planned_interval(values.units, confidence, measured.plan.looks, measured.plan.at_end);
+  out.of_few_starts = values.of_few_starts;
+  out.deviation = standard_deviation_of(values.units);
+  if (out.of_few_starts) floor = std::max(floor, std::log1p(kOfPlaces));
   out.verdict = judge(out.log_ratio, measured.plan.margin, floor, metric.better);
+  if (out.of_few_starts && out.verdict == Verdict::equivalent) out.verdict = Verdict::inconclusive;
   if (out.log_ratios.empty() && out.absent.empty()) {
     out.absent = pairs.like.empty() ? "no pair was measured"
                                     : why_absent(metric, *pairs.like.front().second, measured.plan);
@@ -303,6 +292,8 @@ MetricResult searched_result(const MeasuredComparison& measured, const Metric& m
   out.log_ratios = log_ratios(a, b);
   out.base = geometric_mean(a);
   out.arm = geometric_mean(b);
+  out.units = out.log_ratios.size();
+  out.deviation = standard_deviation_of(out.log_ratios);
   out.log_ratio =
       planned_interval(out.log_ratios, confidence, measured.plan.looks, measured.plan.at_end);
   out.log_ratio.low -= open / static_cast<double>(a.size());
@@ -332,22 +323,19 @@ bool is_simulated(const MeasuredArm& arm) {
   return executor != arm.plugins.end() && executor->second == "sim";
 }
 
-// Where memory of two processes lies makes a difference of a few percent at most.
-constexpr double kOfPlaces = 0.05;
-
 void note_places(const MeasuredComparison& measured, const ArmResult& arm,
                  std::vector<std::string>& notes) {
   const MetricResult* found = arm.find(measured.plan.primary);
-  if (found == nullptr || measured.plan.restart > 0 || arm.arm->is_server ||
-      is_simulated(*arm.arm)) {
+  if (found == nullptr || measured.plan.restart > 0 || measured.plan.restart_affordable ||
+      arm.arm->is_server || is_simulated(*arm.arm)) {
     return;
   }
   const bool decided = found->verdict == Verdict::better || found->verdict == Verdict::worse;
   if (!decided || std::abs(found->log_ratio.estimate) > kOfPlaces) return;
   notes.push_back(
       "each arm was one process all the time, and where its memory happens to lie is part of what "
-      "it measured: up to a few percent – start them anew between pairs (--restart 1) to tell "
-      "that from a difference this small");
+      "it measured: up to a few percent – leave --restart out, and they are started anew "
+      "as often as there is time, which tells that from a difference this small");
 }
 
 void note_drops(const ArmResult& arm, std::vector<std::string>& notes) {
@@ -419,18 +407,14 @@ PiecePairs noise_pairs_of(const MeasuredComparison& measured) {
   return pairs(measured, PieceKind::noise, measured.arms.front().name, true);
 }
 
-Analysis analyse(const MeasuredComparison& measured, size_t planned_pairs) {
+Analysis analyse(const MeasuredComparison& measured, PlannedUnits planned) {
   Analysis out;
   if (measured.arms.empty()) return out;
   const Metric* primary = find_metric(measured.plan.primary);
   if (primary == nullptr) primary = metrics().data();
   out.confidence = bonferroni(measured.plan.confidence, measured.arms.size() - 1);
-  if (planned_pairs == 0 && measured.arms.size() > 1) {
-    for (const MeasuredArm& arm : measured.arms) {
-      planned_pairs = std::max(planned_pairs, pairs_of(measured, arm.name).like.size());
-    }
-  }
-  out.noise = noise_of(measured, *primary, out.confidence, planned_pairs);
+  if (planned.count == 0) planned = measured_units(measured);
+  out.noise = noise_of(measured, *primary, out.confidence, planned);
   for (size_t i = 1; i < measured.arms.size(); ++i) {
     out.arms.push_back(arm_result(measured, measured.arms[i], out.confidence, out.noise.floor));
   }

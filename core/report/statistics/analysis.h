@@ -11,6 +11,12 @@
 
 namespace tenon {
 
+// So many values of an interval: pairs, or starts of all arms.
+struct PlannedUnits {
+  size_t count = 0;
+  bool starts = false;
+};
+
 // A against A: two processes of the same pipeline.
 struct NoiseFloor {
   size_t pairs = 0, dropped = 0;
@@ -18,16 +24,18 @@ struct NoiseFloor {
   double deviation = 0;     // of a pair's log ratio
   // What a difference must be beyond: 0 where A against A shows none.
   double floor = 0;
-  // The log ratio that as many pairs can show as were run (or planned); infinite: they show none.
-  double detectable = 0;
+  PlannedUnits planned = {};
+  double detectable = 0;  // the log ratio that so many can show; infinite: they show none
 };
 
 struct MetricResult {
   const Metric* metric = nullptr;
   std::vector<double> log_ratios = {};  // of the pairs
   size_t units = 0;  // of the interval: pairs, or starts of all arms where there were several
-  Interval log_ratio = {};   // the sequence, corrected for the number of arms
-  double base = 0, arm = 0;  // geometric means over the pieces of the pairs
+  bool of_few_starts = false;  // PairValues
+  double deviation = 0;        // of a unit's log ratio
+  Interval log_ratio = {};     // the sequence, corrected for the number of arms
+  double base = 0, arm = 0;    // geometric means over the pieces of the pairs
   Verdict verdict = Verdict::inconclusive;
   std::string absent = {};  // why there is none
   // In every pair the base has some of what is counted and the arm none: no ratio, and all the same
@@ -56,8 +64,8 @@ struct Analysis {
   std::vector<std::string> notes = {};
 };
 
-// `planned_pairs` is what the noise floor's `detectable` is for; 0 = as many as were measured.
-Analysis analyse(const MeasuredComparison& measured, size_t planned_pairs = 0);
+// `planned` is what the noise floor's `detectable` is for; none: what was measured.
+Analysis analyse(const MeasuredComparison& measured, PlannedUnits planned = {});
 
 // Pairs of pieces of one kind: the base's and the arm's of the same block.
 struct PiecePairs {

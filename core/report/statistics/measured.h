@@ -165,6 +165,9 @@ struct MeasuredPlan {
   double looks = 1;
   bool at_end = false;   // it went on until its budget, or its pairs, were spent
   uint32_t restart = 0;  // pairs after which all arms were started anew; 0 = never
+  // In place of that: they were started anew as often as the budget allowed.
+  bool restart_affordable = false;
+  double pairs_seconds = 0;  // on the wall, that pairs and starts between them took; 0: not known
   struct Band {
     std::string metric = {};
     double low = 0, high = 0;

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <filesystem>
+
 #include "tests/support/temporary_folder.h"
 
 namespace tenon {
@@ -18,11 +20,13 @@ class OtherProgramsTest : public testing::Test {
     };
     folder_.write_file("stat", line("cpu ") + line("cpu0") + line("cpu1") + "intr 1 2 3\n");
   }
-  void program(int pid, const std::string& name, int parent, int user, int system) {
+  void program(int pid, const std::string& name, int parent, int user, int system,
+               int of_ended = 0) {
     const std::string id = std::to_string(pid);
     folder_.write_file(id + "/stat", id + " (" + name + ") S " + std::to_string(parent) +
                                          " 1 1 0 -1 4 0 0 0 0 " + std::to_string(user) + " " +
-                                         std::to_string(system) + " 0 0\n");
+                                         std::to_string(system) + " " + std::to_string(of_ended) +
+                                         " 0\n");
   }
 
   const TemporaryFolder folder_;
@@ -46,6 +50,19 @@ TEST_F(OtherProgramsTest, are_what_this_one_and_its_arms_did_not_use) {
   EXPECT_EQ(others.text(),
             "other programs used 1.2 of 2 processors (a (b) c 0.8), and 0.2 processors' worth went "
             "to other guests of the host");
+}
+
+TEST_F(OtherProgramsTest, are_not_arms_that_began_and_ended_between_two_looks) {
+  OtherPrograms others(7, folder_.path());
+  machine(0, 1000, 0);
+  program(7, "tenon", 1, 0, 0);
+  program(8, "tenon", 7, 3 * ticks_, 0);
+  others.sample();
+  machine(8 * ticks_, 1000 + 12 * ticks_, 0);
+  std::filesystem::remove_all(folder_.path("8"));
+  program(7, "tenon", 1, 0, 0, 11 * ticks_);  // 3 s of them were before the first look
+  others.sample();
+  EXPECT_EQ(others.text(), "");
 }
 
 TEST_F(OtherProgramsTest, that_use_nothing_are_not_spoken_of) {

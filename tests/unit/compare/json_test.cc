@@ -132,7 +132,14 @@ TEST(CompareJson, a_plan_comes_back_as_it_was) {
   plan.date = "2026-11-29 07:15 UTC";
   plan.others = "other programs used 1.2 of 2 processors";
   plan.expect = {{"throughput", 1.1, 1.5}};
-  expect_same_again(plan, 27, plan_json, plan_of);
+  plan.pairs_seconds = 12.5;
+  expect_same_again(plan, 28, plan_json, plan_of);
+  plan.restart = 0;
+  plan.restart_affordable = true;
+  const auto again = plan_of(plan_json(plan));
+  ASSERT_TRUE(again.ok());
+  EXPECT_TRUE(again->restart_affordable);
+  EXPECT_EQ(again->restart, 0u);
 }
 
 TEST(CompareJson, what_older_programs_did_not_write_has_its_default) {

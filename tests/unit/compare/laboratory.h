@@ -20,6 +20,8 @@ namespace tenon::compare {
 struct Behaviour {
   double seconds = 1;
   double spread = 0;  // pieces are so much longer and shorter in turns
+  double luck = 0;    // the deviation of what a process adds to all of its pieces, a share of them
+  double load_seconds = 0;
   std::string answer = "tokens";
   std::string numerics = "n";
   std::string judge_fault = {};  // why it cannot be judged
@@ -42,12 +44,15 @@ struct Lab {
   // How much longer everything takes just now.
   std::function<double(int64_t now_ns)> noise = [](int64_t) { return 1.0; };
   double slowness() const { return noise(now_ns); }
+  RandomDraws luck{9};
 };
 
 class LabArm final : public Arm {
  public:
   LabArm(Lab& lab, std::string name, std::function<bool()> go_on)
       : lab_(lab), is_(lab.behaviours[name]), go_on_(std::move(go_on)) {
+    lab_.now_ns += static_cast<int64_t>(is_.load_seconds * 1e9);
+    luck_ = 1 + (is_.luck > 0 ? is_.luck * lab_.luck.normal() : 0);
     described_.name = std::move(name);
     described_.numerics = is_.numerics;
     described_.leaves_waits_out = is_.leaves_waits_out;
@@ -73,8 +78,9 @@ class LabArm final : public Arm {
     const std::scoped_lock lock(lab_.mutex);
     const uint32_t steps =
         order_.turn_steps == 0 ? is_.steps : std::min(order_.turn_steps, is_.steps - steps_);
-    const double seconds = is_.seconds * (1 + (pieces_ % 2 == 0 ? is_.spread : -is_.spread)) *
-                           lab_.slowness() * steps / is_.steps;
+    const double seconds = is_.seconds * luck_ *
+                           (1 + (pieces_ % 2 == 0 ? is_.spread : -is_.spread)) * lab_.slowness() *
+                           steps / is_.steps;
     steps_ += steps;
     seconds_ += seconds;
     turns_.push_back({seconds, seconds});
@@ -123,6 +129,7 @@ class LabArm final : public Arm {
   double seconds_ = 0;
   std::vector<PieceTurn> turns_;
   int pieces_ = 0;
+  double luck_ = 1;
 };
 
 class LabHost final : public ExperimentHost {
@@ -155,6 +162,7 @@ class ExperimentTest : public testing::Test {
     comparison_.workload = parent_.write_file("work.txt", "hello\n");
     comparison_.in_flight = 4;
     comparison_.noise_pairs = 0;
+    comparison_.restart = 0;
     comparison_.budget_ns = 1'000'000'000'000;
     lab_.behaviours = {{"a", {}}, {"b", {}}};
   }

@@ -87,8 +87,9 @@ void add_statistics_flags(Command command, CompareFlags& flags) {
              "pairs of pieces at most (default: as many as the budget allows)");
   add_number(command, whole_number("--noise-pairs", 0, 100000), flags.noise_pairs,
              "pairs of A against A (default: 5)");
-  add_number(command, whole_number("--restart", 0, 100000), flags.restart,
-             "pairs after which all arms are started anew (default: 0, never)");
+  add_number(
+      command, whole_number("--restart", 0, 100000), flags.restart,
+      "pairs after which all arms are started anew, 0: never (default: as often as there is time)");
   add_number(command, whole_number("--seed", 0, INT64_MAX), flags.seed,
              "of arrivals and of the order (default: 1)");
   add_number(command, real_number("--unlike", 0.001, 100), flags.unlike,
