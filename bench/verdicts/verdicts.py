@@ -6,14 +6,16 @@ with status 1 where a verdict is not what it must be.
     bench/verdicts/verdicts.py [--tenon build/dev/bin/tenon] [--planted build/dev/tests/planted]
                                [--only itself,slow,slips,strategies] [--itself 20] [--slow 5] [--budget 90s]
                                [--pairs 40] [--model FOLDER] [--burnt 1,3,10] [--metric throughput]
-                               [--save FILE.json] [--busy N] [--judged [--part N]]
+                               [--save FILE.json] [--busy N] [--judged [--part N] [--at-once N]]
 
 --judged is the procedure that decides whether verdicts are good enough on a machine that others use:
 beside 8 busy processes, 3 minutes a comparison, 20 comparisons with 10 % burnt (worse in at least 19),
 20 with 5 % (in at least 12), 40 of A with itself (better or worse in none). Nothing else may run then. It
 takes 4 hours at most: every comparison that is not certain uses its budget, and those of 10 % end
 earlier. --save keeps what was measured after each comparison, and a later call with the same file goes on
-after it: --part 4 makes four comparisons at most, and says what all of them together found.
+after it: --part 4 makes four comparisons at most, and says what all of them together found. --at-once 4
+runs four comparisons at a time, each beside two busy processes and the three others, whose arms have two
+threads each (two busy processes in place of each that has ended): all 80 take an hour.
 
 The planted plugins are built with the tests. Nothing else should run on the machine: what does makes
 the intervals wider, and fewer differences visible. Steps of the bundled model take a fraction of a
@@ -22,6 +24,7 @@ millisecond, in which little weighs much; --model takes another one, such as one
 not at all: --metric gap_p50, the median step, sees smaller differences there than throughput does.
 """
 import argparse
+import concurrent.futures
 import contextlib
 import json
 import math
@@ -29,6 +32,7 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import threading
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 COMPARISONS = ROOT / "configs/comparisons"
@@ -53,9 +57,10 @@ ALWAYS_FOUND = 10  # per cent of a step, and more
 # --judged: how many of 20 comparisons find so many per cent, beside so many busy processes.
 JUDGED = {10: 19, 5: 12}
 JUDGED_COMPARISONS = 20
-# What is compared in turns, in per cent burnt: A against A twice as often as each slowdown.
-JUDGED_TURN = (10, 5, 0, 0)
+# How many comparisons there are, by per cent burnt.
+JUDGED_ALL = {10: JUDGED_COMPARISONS, 5: JUDGED_COMPARISONS, 0: 2 * JUDGED_COMPARISONS}
 JUDGED_BUSY = 8
+BUSY_FOR_ONE = 2  # processes in place of a comparison that has ended: as many as an arm has threads
 
 
 @contextlib.contextmanager
@@ -159,16 +164,41 @@ def judged(options, folder, results):
     """The known slowdowns and A against A, in turns, counted as the procedure says."""
     if options.save and options.save.exists():
         results += json.loads(options.save.read_text())
-    begun = len(results)
-    for number in range(begun, JUDGED_COMPARISONS * len(JUDGED_TURN))[:options.part]:
-        burnt = JUDGED_TURN[number % len(JUDGED_TURN)]
-        report, _ = compared(options, folder / f"judged{number}", WORK,
+    lock = threading.Lock()
+
+    def done(burnt):
+        return sum(entry["burnt"] == burnt for entry in results)
+
+    def one(burnt, seed, others_end):
+        try:
+            measure(burnt, seed)
+        except BaseException:
+            others_end.abort()
+            raise
+        with busy(BUSY_FOR_ONE if options.at_once > 1 else 0):
+            others_end.wait()
+
+    def measure(burnt, seed):
+        report, _ = compared(options, folder / f"judged{burnt}-{seed}", WORK,
                              "--set", "scheduler.plugin=test.burning",
                              "--arm", f"slow:scheduler.options.permille={10 * burnt}" if burnt else "b:",
-                             "--seed", number + 1)
-        results.append({"case": "judged", "burnt": burnt, **row(report, options.metric)})
-        save(options, results)
-        show(f"{burnt} % slower" if burnt else "A against A", results[-1], f"  ({number + 1})")
+                             "--seed", seed)
+        with lock:
+            results.append({"case": "judged", "burnt": burnt, **row(report, options.metric)})
+            save(options, results)
+            show(f"{burnt} % slower" if burnt else "A against A", results[-1], f"  ({len(results)})")
+
+    part = options.part or sum(JUDGED_ALL.values())
+    while part > 0:
+        burnt = min(JUDGED_ALL, key=lambda each: done(each) / JUDGED_ALL[each])
+        seeds = range(done(burnt) + 1, JUDGED_ALL[burnt] + 1)[:min(part, options.at_once)]
+        if not seeds:
+            break
+        others_end = threading.Barrier(len(seeds))
+        with concurrent.futures.ThreadPoolExecutor(len(seeds)) as pool:
+            for ended in [pool.submit(one, burnt, seed, others_end) for seed in seeds]:
+                ended.result()
+        part -= len(seeds)
     claims = []
     for burnt, least in JUDGED.items():
         mine = [entry["verdict"] for entry in results if entry["burnt"] == burnt]
@@ -230,11 +260,14 @@ def main():
     parser.add_argument("--save", type=pathlib.Path)
     parser.add_argument("--busy", type=int, default=0, help="processes that compute beside it")
     parser.add_argument("--part", type=int, help="of --judged: at most so many comparisons now")
+    parser.add_argument("--at-once", type=int, default=1, choices=(1, 2, 4),
+                        help="of --judged: comparisons at a time")
     parser.add_argument("--judged", action="store_true", help="the whole procedure, 4 hours at most")
     options = parser.parse_args()
     if options.judged:
         # As many pairs as the budget allows.
-        options.only, options.busy, options.budget, options.pairs = "judged", JUDGED_BUSY, "3m", 100000
+        options.only, options.budget, options.pairs = "judged", "3m", 100000
+        options.busy = JUDGED_BUSY - BUSY_FOR_ONE * (options.at_once - 1)
     options.burnt = [int(burnt) for burnt in options.burnt.split(",")]
     known = {"itself": itself, "slow": slow, "slips": slips, "strategies": strategies, "judged": judged}
     parts = options.only.split(",")
