@@ -351,33 +351,45 @@ bool Experiment::settled(double seconds_before, double share_before) const {
 }
 
 // Pieces do not count until they have settled. The first has digests, and a cache of its own.
+// Processes that are started later take as many as the first one needed, or settle their cache.
 Status Experiment::warm_up(Arm& arm, bool again) {
   const bool steady = comparison_.cache == CacheState::steady;
+  const auto known = warm_pieces_.find(arm.described().name);
+  const bool later = known != warm_pieces_.end() && !steady;
+  const uint32_t most = later ? known->second : steady ? kMostFillPieces : kMostWarmUpPieces;
   double last = 0, share = -1;
-  for (uint32_t i = 0; i < (steady ? kMostFillPieces : kMostWarmUpPieces) && !interrupted(); ++i) {
+  uint32_t i = 0;
+  for (; i < most && !interrupted(); ++i) {
     TENON_ASSIGN_OR_RETURN(const bool done,
                            measure(arm, {.kind = PieceKind::warm_up, .block = i, .again = again}));
     if (!done) return {};
     if (options_.simulated && !steady) break;
     const double seconds = measured_.pieces.back().seconds;
-    if (i > (steady ? 1 : 0) && settled(last, share)) break;
+    if (!later && i > (steady ? 1 : 0) && settled(last, share)) break;
     if (!time_for(steady ? 4 * seconds : seconds + pairs_seconds(seconds))) break;
     last = seconds;
     share = reused_share(measured_.pieces.back());
   }
+  // The piece that showed that it had settled, and the one before, were warm already.
+  if (!later) warm_pieces_[arm.described().name] = std::max(i, 2u) - 1;
   return {};
 }
 
 Status Experiment::warm_up_all() {
-  const double began = seconds_left();
   if (options_.simulated && comparison_.cache != CacheState::steady) {
     std::vector<Runner> runners;
     for (const auto& arm : arms_) runners.push_back({.arm = arm.get()});
     TENON_RETURN_IF_ERROR(simulate_together(runners, PieceKind::warm_up, 0).take_status());
   } else {
-    for (const auto& arm : arms_) TENON_RETURN_IF_ERROR(warm_up(*arm, false));
+    for (const auto& arm : arms_) {
+      const double began = seconds_left();
+      const size_t pieces = measured_.pieces.size();
+      TENON_RETURN_IF_ERROR(warm_up(*arm, false));
+      // What a later start needs of it.
+      start_seconds_ += (began - seconds_left()) * warm_pieces_[arm->described().name] /
+                        static_cast<double>(std::max<size_t>(measured_.pieces.size() - pieces, 1));
+    }
   }
-  start_seconds_ += began - seconds_left();
   for (const ArmResult& arm : analyse(measured_).arms) {
     if (!arm.different_answers) continue;
     out_.push_back(arm.arm->name);

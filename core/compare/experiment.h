@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -163,10 +164,11 @@ class Experiment {
   std::vector<int64_t> arrivals_ns_;
   std::vector<int64_t> block_arrivals_ns_;  // of this block; empty: as in all others
   std::string workload_;
-  std::vector<std::string> out_;          // arms whose answers differ
-  MachineState state_;                    // as it was looked at last
-  int64_t looked_ns_ = 0;                 // spent on it
-  int64_t others_at_ns_ = INT64_MIN / 2;  // when others were looked at last
+  std::vector<std::string> out_;                 // arms whose answers differ
+  std::map<std::string, uint32_t> warm_pieces_;  // that a process needs to be warm, by arm
+  MachineState state_;                           // as it was looked at last
+  int64_t looked_ns_ = 0;                        // spent on it
+  int64_t others_at_ns_ = INT64_MIN / 2;         // when others were looked at last
   int64_t started_ns_ = 0;
   bool may_give_up_ = false;  // the piece that is running, once the budget is spent
   uint32_t process_ = 0;      // how often arms were started anew

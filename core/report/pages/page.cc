@@ -71,15 +71,15 @@ std::string arm_section(const MeasuredComparison& measured, const ArmResult& arm
     return out + element("p", "Nothing can be shown: no pair was measured.") +
            page::list(arm.notes);
   out += card(embedded_svg(differences_picture(measured, arm)));
-  out +=
-      "<p class=\"soft\">" +
-      html_text(std::to_string(arm.pairs) + (arm.pairs == 1 ? " pair" : " pairs") + " of pieces, " +
-                (arm.dropped == 0 ? "none dropped"
-                                  : std::to_string(arm.dropped) +
-                                        " dropped because the machine changed between them") +
-                ". A line is the interval of the "
-                "mean ratio; the shaded band is the margin of ") +
-      format("±%.3g %%.</p>\n", 100 * measured.plan.margin);
+  out += "<p class=\"soft\">" +
+         html_text(std::to_string(arm.pairs) + (arm.pairs == 1 ? " pair" : " pairs") +
+                   " of pieces" + of_starts_text(measured, arm) + ", " +
+                   (arm.dropped == 0 ? "none dropped"
+                                     : std::to_string(arm.dropped) +
+                                           " dropped because the machine changed between them") +
+                   ". A line is the interval of the "
+                   "mean ratio; the shaded band is the margin of ") +
+         format("±%.3g %%.</p>\n", 100 * measured.plan.margin);
   out += card(metric_table(measured, arm, confidence));
   if (!arm.why.empty()) out += element("h3", "Why") + page::list(arm.why);
   if (!arm.machine_use.empty()) {

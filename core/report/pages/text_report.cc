@@ -57,15 +57,6 @@ std::string starts_text(size_t starts) {
   return std::to_string(starts) + (starts == 1 ? " start" : " starts");
 }
 
-std::string of_starts_text(const MeasuredComparison& measured, const ArmResult& arm) {
-  const MeasuredPlan& plan = measured.plan;
-  const MetricResult* primary = arm.find(plan.primary);
-  if (primary == nullptr || (plan.restart == 0 && !plan.restart_affordable)) return "";
-  const size_t starts =
-      primary->of_few_starts ? starts_of(pairs_of(measured, arm.arm->name)) : primary->units;
-  return ", of " + starts_text(starts) + " of both arms";
-}
-
 std::string arm_text(const MeasuredComparison& measured, const ArmResult& arm, double confidence) {
   const Metric* primary = find_metric(measured.plan.primary);
   std::string out = "\n" + arm.arm->name + " against " + measured.arms.front().name + "\n";
@@ -192,6 +183,15 @@ std::string more_text(const MeasuredComparison& measured, const MetricResult& re
 }
 
 }  // namespace
+
+std::string of_starts_text(const MeasuredComparison& measured, const ArmResult& arm) {
+  const MeasuredPlan& plan = measured.plan;
+  const MetricResult* primary = arm.find(plan.primary);
+  if (primary == nullptr || (plan.restart == 0 && !plan.restart_affordable)) return "";
+  const size_t starts =
+      primary->of_few_starts ? starts_of(pairs_of(measured, arm.arm->name)) : primary->units;
+  return ", of " + starts_text(starts) + " of both arms";
+}
 
 std::string no_pair_text(const MeasuredComparison& measured, const Analysis& analysis) {
   const bool ranked = std::any_of(analysis.arms.begin(), analysis.arms.end(),

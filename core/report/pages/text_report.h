@@ -19,6 +19,8 @@ std::string csv_report(const Analysis& analysis);
 std::string csv_columns(std::string_view lead = {});
 std::string csv_rows(const Analysis& analysis, std::string_view lead = {});
 
+// ", of 12 starts of both arms", of its pairs; empty where arms were not to be started anew.
+std::string of_starts_text(const MeasuredComparison& measured, const ArmResult& arm);
 // What A against A came to, and the smallest difference that the planned pairs or starts can show.
 std::string noise_text(std::string_view primary, const NoiseFloor& noise);
 

@@ -22,6 +22,7 @@ struct Behaviour {
   double spread = 0;  // pieces are so much longer and shorter in turns
   double luck = 0;    // the deviation of what a process adds to all of its pieces, a share of them
   double load_seconds = 0;
+  int cold_pieces = 0;  // of a process, which take longer by so many times four
   std::string answer = "tokens";
   std::string numerics = "n";
   std::string judge_fault = {};  // why it cannot be judged
@@ -78,7 +79,8 @@ class LabArm final : public Arm {
     const std::scoped_lock lock(lab_.mutex);
     const uint32_t steps =
         order_.turn_steps == 0 ? is_.steps : std::min(order_.turn_steps, is_.steps - steps_);
-    const double seconds = is_.seconds * luck_ *
+    const int cold = std::max(0, is_.cold_pieces + 1 - pieces_);
+    const double seconds = is_.seconds * luck_ * (1 + 4 * cold) *
                            (1 + (pieces_ % 2 == 0 ? is_.spread : -is_.spread)) * lab_.slowness() *
                            steps / is_.steps;
     steps_ += steps;
