@@ -12,6 +12,8 @@ namespace {
 constexpr double kShareCosts = 3;    // a piece is so many times slower than the share that it lost
 constexpr double kOutlier = 3;       // times the usual distance
 constexpr size_t kFewestStates = 8;  // fewer do not tell what is usual
+// Two pieces this short, one after the other, see the same machine as two turns do.
+constexpr double kShortSeconds = 0.1;
 
 MachineState around(const MachineState& before, const MachineState& after) {
   return {.read_gbps = std::sqrt(before.read_gbps * after.read_gbps),
@@ -42,6 +44,7 @@ LikeStates::LikeStates(const MeasuredComparison& measured)
 
 bool LikeStates::alike(const MeasuredPiece& a, const MeasuredPiece& b) const {
   if (!a.turns.empty() && !b.turns.empty()) return true;
+  if (std::max(a.seconds, b.seconds) < kShortSeconds) return true;
   const double shares = a.processor_share > 0 && b.processor_share > 0
                             ? std::abs(std::log(a.processor_share / b.processor_share))
                             : 0;

@@ -5,7 +5,8 @@
 
 namespace tenon {
 
-// Pieces in turns of a few steps always make one: whatever the machine did, it did it to both.
+// Pieces in turns of a few steps always make one, and so do pieces of less than 0.1 s: whatever the
+// machine did, it did it to both.
 // Of two that ran one after the other, two things are held against each other.
 //
 // The share of the processors that a piece was given, while it worked. Threads that wait for each
