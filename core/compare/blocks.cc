@@ -60,6 +60,7 @@ Status Experiment::measure_blocks() {
     }
     if (block > 0 && (starts_anew(block) || starts.is_due(since_start, pairs_seconds_left()))) {
       TENON_RETURN_IF_ERROR(restart_arms());
+      if (interrupted()) break;  // not all of them are there
       since_start = 0;
     }
     const double before = pairs_seconds_left();
@@ -67,6 +68,7 @@ Status Experiment::measure_blocks() {
     in_pairs += before - pairs_seconds_left();
     since_start += before - pairs_seconds_left();
     measured_.plan.pairs_seconds = began - pairs_seconds_left();
+    measured_.plan.start_seconds = start_seconds_;
     if (measured_.plan.restart_affordable) {
       starts.plan(start_seconds_, in_pairs / (block + 1), began, comparison_.pairs);
     }

@@ -82,7 +82,8 @@ class Experiment {
   Status start_arm(ComparisonArm arm);
   // core/compare/restart.cc
   Result<std::unique_ptr<Arm>> started_again(size_t index);
-  Status restart_arm(size_t index);
+  Status end_arm(size_t index);
+  Status start_arm_again(size_t index);
   Status restart_arms();
   Status restart_twins(std::unique_ptr<Arm>& twin);
   bool starts_anew(uint32_t pair) const;

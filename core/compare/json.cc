@@ -322,6 +322,7 @@ Json plan_json(const MeasuredPlan& plan) {
           {"seed", plan.seed},
           {"restart", plan.restart_affordable ? Json("affordable") : Json(plan.restart)},
           {"pairs_seconds", plan.pairs_seconds},
+          {"start_seconds", plan.start_seconds},
           {"looks", plan.looks},
           {"at_end", plan.at_end},
           {"expect", std::move(bands)}};
@@ -356,6 +357,7 @@ Result<MeasuredPlan> plan_of(const Json& json) {
     out.restart_affordable = restart == "affordable";
     if (!out.restart_affordable) restart.get_to(out.restart);
     out.pairs_seconds = json.value("pairs_seconds", 0.0);
+    out.start_seconds = json.value("start_seconds", 0.0);
     out.looks = json.value("looks", out.looks);
     out.at_end = json.value("at_end", out.at_end);
     for (const Json& band : json.at("expect")) {

@@ -1,5 +1,8 @@
 // Processes of arms that are started again while a comparison runs.
+#include <algorithm>
+
 #include "core/compare/experiment.h"
+#include "core/report/statistics/random_draws.h"
 
 namespace tenon::compare {
 
@@ -13,31 +16,47 @@ Result<std::unique_ptr<Arm>> Experiment::started_again(size_t index) {
   return running;
 }
 
-// The old process ends first, so that memory never holds an arm's weights twice.
-Status Experiment::restart_arm(size_t index) {
+// Ends a process whose place a new one takes, so that memory never holds an arm's weights twice.
+Status Experiment::end_arm(size_t index) {
   TENON_RETURN_IF_ERROR(arms_[index]->check_model());
   arms_[index].reset();
+  return {};
+}
+
+Status Experiment::start_arm_again(size_t index) {
   TENON_ASSIGN_OR_RETURN(arms_[index], started_again(index));
   return warm_up(*arms_[index], false);
 }
 
+// All end before the first starts, and they start in an order that is drawn: a process gets the
+// pages that were given back last, so that with one order an arm would always have the same luck.
 Status Experiment::restart_arms() {
   ++process_;
   const double began = seconds_left();
-  for (size_t i = 0; i < arms_.size() && !interrupted(); ++i) {
-    if (!is_out(*arms_[i])) TENON_RETURN_IF_ERROR(restart_arm(i));
+  std::vector<size_t> order;
+  for (size_t i = 0; i < arms_.size(); ++i) {
+    if (!is_out(*arms_[i])) order.push_back(i);
+  }
+  for (const size_t index : order) TENON_RETURN_IF_ERROR(end_arm(index));
+  RandomDraws(comparison_.seed + process_).shuffle(std::span(order));
+  for (const size_t index : order) {
+    if (interrupted()) break;
+    TENON_RETURN_IF_ERROR(start_arm_again(index));
   }
   start_seconds_ = began - seconds_left();
   return {};
 }
 
-// Both processes of A against A.
+// Both processes of A against A, in an order that is drawn as well.
 Status Experiment::restart_twins(std::unique_ptr<Arm>& twin) {
   ++process_;
-  TENON_RETURN_IF_ERROR(restart_arm(0));
+  TENON_RETURN_IF_ERROR(end_arm(0));
   twin.reset();
+  const bool twin_first = RandomDraws(comparison_.seed + process_).below(2) == 1;
+  if (!twin_first) TENON_RETURN_IF_ERROR(start_arm_again(0));
   TENON_ASSIGN_OR_RETURN(twin, started_again(0));
-  return warm_up(*twin, true);
+  TENON_RETURN_IF_ERROR(warm_up(*twin, true));
+  return twin_first ? start_arm_again(0) : Status();
 }
 
 // Whether arms are started anew before the pair of this number, which is not the first.

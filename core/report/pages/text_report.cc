@@ -155,16 +155,17 @@ std::string time_text(double seconds) {
 std::string more_text(const MeasuredComparison& measured, const MetricResult& result) {
   const double margin = std::log1p(measured.plan.margin);
   const Interval& found = result.log_ratio;
+  const MeasuredPlan& plan = measured.plan;
   if (result.of_few_starts && found.bounded() &&
       (!found.holds(0) || (found.low > -margin && found.high < margin))) {
+    const double pair = plan.pairs_seconds / static_cast<double>(result.log_ratios.size());
     return "Up to " + format("%.3g %%", 100 * kOfPlaces) +
            " of that may be where a process's memory lies, which arms that are started anew " +
-           std::to_string(kFewestStarts) +
-           " times tell from a difference: give it more time "
-           "(--budget).";
+           std::to_string(kFewestStarts) + " times tell from a difference: give it " +
+           time_text(static_cast<double>(kFewestStarts) * (plan.start_seconds + pair)) +
+           " more (--budget). With large models it matters less: --restart 0 leaves it out.";
   }
   if (result.units < 3 || result.deviation <= 0) return "More pairs would tell.";
-  const MeasuredPlan& plan = measured.plan;
   const bool starts = result.units < result.log_ratios.size();
   const double seconds = plan.pairs_seconds > 0
                              ? plan.pairs_seconds / static_cast<double>(result.units)

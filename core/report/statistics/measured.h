@@ -167,7 +167,9 @@ struct MeasuredPlan {
   uint32_t restart = 0;  // pairs after which all arms were started anew; 0 = never
   // In place of that: they were started anew as often as the budget allowed.
   bool restart_affordable = false;
-  double pairs_seconds = 0;  // on the wall, that pairs and starts between them took; 0: not known
+  // On the wall: what pairs and the starts between them took, and what one start of all arms takes;
+  // 0: not known.
+  double pairs_seconds = 0, start_seconds = 0;
   struct Band {
     std::string metric = {};
     double low = 0, high = 0;

@@ -39,7 +39,9 @@ struct Lab {
   std::string interrupt;
   int interrupt_after = 1'000'000;   // pieces
   std::vector<std::string> started;  // processes, by arm
-  std::vector<ArmOrder> orders;      // of all pieces
+  size_t interrupt_at_start = 1'000'000;
+  int alive = 0, most_alive = 0;  // processes
+  std::vector<ArmOrder> orders;   // of all pieces
   std::vector<std::string> told, judged;
   std::vector<std::string> turns;  // whose they were
   // How much longer everything takes just now.
@@ -53,12 +55,15 @@ class LabArm final : public Arm {
   LabArm(Lab& lab, std::string name, std::function<bool()> go_on)
       : lab_(lab), is_(lab.behaviours[name]), go_on_(std::move(go_on)) {
     lab_.now_ns += static_cast<int64_t>(is_.load_seconds * 1e9);
+    lab_.most_alive = std::max(lab_.most_alive, ++lab_.alive);
     luck_ = 1 + (is_.luck > 0 ? is_.luck * lab_.luck.normal() : 0);
     described_.name = std::move(name);
     described_.numerics = is_.numerics;
     described_.leaves_waits_out = is_.leaves_waits_out;
     described_.resolved = "[scheduler]\nplugin = \"" + described_.name + "\"\n";
   }
+
+  ~LabArm() override { --lab_.alive; }
 
   const MeasuredArm& described() const override { return described_; }
   std::string model_path() const override { return ""; }
@@ -140,6 +145,7 @@ class LabHost final : public ExperimentHost {
   Result<std::unique_ptr<Arm>> start(const ComparisonArm& arm,
                                      std::function<bool()> go_on) override {
     lab_.started.push_back(arm.name);
+    if (lab_.started.size() == lab_.interrupt_at_start) lab_.interrupt = "SIGINT";
     return std::unique_ptr<Arm>(std::make_unique<LabArm>(lab_, arm.name, std::move(go_on)));
   }
   MachineState machine_state() override { return {.read_gbps = 30, .fma_gflops = 100}; }

@@ -93,6 +93,25 @@ TEST_F(StartsTest, take_as_many_pieces_to_be_warm_as_the_first_needed) {
   EXPECT_EQ((warm[{"b", 3}]), 1);
 }
 
+// A new process gets the memory that was given back last.
+TEST_F(StartsTest, have_all_arms_end_first_and_begin_in_an_order_that_is_drawn) {
+  ASSERT_TRUE(run().ok());
+  std::map<std::string, int> first;
+  for (size_t i = 2; i + 1 < lab_.started.size(); i += 2) {
+    EXPECT_NE(lab_.started[i], lab_.started[i + 1]);
+    ++first[lab_.started[i]];
+  }
+  EXPECT_GT(first["a"], 10);
+  EXPECT_GT(first["b"], 10);
+  EXPECT_EQ(lab_.most_alive, 2);
+}
+
+TEST_F(StartsTest, an_interrupt_while_they_begin_is_no_error) {
+  lab_.interrupt_at_start = 5;
+  ASSERT_TRUE(run().ok());
+  EXPECT_EQ(measured_.plan.ended, "ended by SIGINT");
+}
+
 TEST_F(StartsTest, tell_luck_from_a_difference) {
   comparison_.budget_ns = 60'000'000'000;
   int told = 0, found = 0;
