@@ -17,7 +17,7 @@ prompt_tokens = 12
 max_tokens = 8
 """
 # Few short pieces, on whatever machine.
-BRIEF = {"--pairs": 6, "--noise-pairs": 2, "--unlike": 100}
+BRIEF = {"--pairs": 6, "--noise-pairs": 2, "--unlike": 100, "--restart": 0}
 
 
 class Case(unittest.TestCase):
