@@ -169,6 +169,9 @@ void check_delta(const JsonFields& config, RecurrentPlan& delta) {
 RecurrentPlan read_mamba(const JsonFields& config, uint32_t hidden, const MambaKeys& keys) {
   RecurrentPlan recurrent{.kind = Recurrence::mamba, .gate_norm = {}};
   recurrent.heads = read_inner(config, keys.expand, hidden);
+  if (keys.inner != nullptr) {
+    recurrent.heads = config.count(keys.inner, recurrent.heads, 1, kMaxWidth / 2);
+  }
   recurrent.head_dim = recurrent.groups = 1;
   recurrent.state = config.count(keys.state, 16, 1, kMaxWidth / (2 * recurrent.heads));
   recurrent.width = config.count(keys.width, 4, 1, kMaxConvolution);

@@ -67,6 +67,7 @@ struct MambaKeys {
   const char* expand = "expand";
   const char* projection_bias = "use_bias";
   const char* convolution_bias = "use_conv_bias";
+  const char* inner = nullptr;  // counts where it is said, whatever `expand` is
 };
 RecurrentPlan read_mamba(const JsonFields& config, uint32_t hidden, const MambaKeys& keys);
 

@@ -22,12 +22,11 @@ void read(const JsonFields& config, ModelPlan& plan) {
   const uint32_t layers = read_plain_shape(
       config, {.vocabulary = 50280, .hidden = 768, .layers = 32, .bos = 0, .eos = 0, .tied = true},
       plan);
-  const RecurrentPlan recurrent = read_mamba(config, plan.hidden, {});
+  const RecurrentPlan recurrent = read_mamba(config, plan.hidden, {.inner = "intermediate_size"});
   expect_silu(config);
   const LayerPlan layer = recurrent_layer(recurrent, read_eps(config, "layer_norm_epsilon", 1e-5));
   plan.final_norm = layer.attention_norm;
   plan.layers.assign(layers, layer);
-  (void)config.find("intermediate_size");  // follows from "expand"
 }
 
 void from_gguf(const GgufFields& fields, nlohmann::ordered_json& config) {

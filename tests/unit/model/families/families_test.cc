@@ -134,6 +134,16 @@ TEST(Families, mamba_has_no_heads_and_no_mlp_and_steps_of_a_low_rank) {
   EXPECT_EQ(shape.layers[1].group, kNoGroup);
 }
 
+// transformers computes it from "expand", and then takes the config's own.
+TEST(Families, mamba_s_intermediate_size_counts_whatever_expand_is) {
+  const ModelPlan plan =
+      plan_of(R"({"model_type":"mamba","hidden_size":40,"expand":3,"intermediate_size":33})");
+  EXPECT_EQ(plan.layers[0].recurrent.heads, 33u);
+  EXPECT_EQ(plan.layers[0].recurrent.step_rank, 3u);
+  EXPECT_THAT(refusal(R"({"model_type":"mamba","intermediate_size":0})"),
+              HasSubstr("'intermediate_size' is 0"));
+}
+
 TEST(Families, mamba_2_reads_limits_of_steps_in_each_spelling_of_infinity) {
   const auto limits = [](const std::string& text) {
     const ModelPlan plan = plan_of(with_spelled_infinity(
