@@ -34,7 +34,13 @@ constexpr std::string_view kQwen2Defaults =
 constexpr std::string_view kQwen3Defaults =
     R"({"max_position_embeddings": 128000, "rope_theta": 5e5})";
 constexpr WholeModel kWholeModels[] = {
+    {"aya_vision", "AyaVisionForConditionalGeneration", "cohere2", Ties::whole_or_tied},
+    {"cohere2_vision", "Cohere2VisionForConditionalGeneration", "cohere2", Ties::whole_or_tied},
+    {"exaone4_5", "Exaone4_5_ForConditionalGeneration", "exaone4", Ties::whole_or_not},
     {"gemma3", "Gemma3ForConditionalGeneration", "gemma3_text", Ties::whole_or_tied},
+    {"got_ocr2", "GotOcr2ForConditionalGeneration", "qwen2", Ties::whole_or_tied},
+    {"idefics3", "Idefics3ForConditionalGeneration", "llama", Ties::whole_or_not},
+    {"internvl", "InternVLForConditionalGeneration", "qwen2", Ties::whole_or_tied},
     {"lfm2_vl", "Lfm2VlForConditionalGeneration", "lfm2", Ties::whole_or_tied},
     {"lfm3_vl", "Lfm3VlForConditionalGeneration", "lfm3", Ties::whole_or_tied},
     {"kimi_k25", "Kimi_K25ForConditionalGeneration", "deepseek_v3", Ties::whole_or_tied, true,
@@ -46,7 +52,13 @@ constexpr WholeModel kWholeModels[] = {
     {"llama4", "Llama4ForConditionalGeneration", "llama4_text", Ties::text},
     {"llava", "LlavaForConditionalGeneration", "llama", Ties::either},
     {"llava_next", "LlavaNextForConditionalGeneration", "llama", Ties::either},
+    {"llava_next_video", "LlavaNextVideoForConditionalGeneration", "llama", Ties::either},
+    {"llava_onevision", "LlavaOnevisionForConditionalGeneration", "qwen2", Ties::either},
+    {"lighton_ocr", "LightOnOcrForConditionalGeneration", "qwen3", Ties::whole_or_tied},
+    {"minicpmv4_6", "MiniCPMV4_6ForConditionalGeneration", "qwen3_5_text", Ties::whole_or_not},
+    {"minicpmv4_7", "MiniCPMV4_7ForConditionalGeneration", "qwen3_5_text", Ties::whole_or_not},
     {"mistral3", "Mistral3ForConditionalGeneration", "mistral", Ties::whole_or_tied},
+    {"ovis2", "Ovis2ForConditionalGeneration", "qwen2", Ties::whole_or_tied},
     {"qwen2_vl",
      "Qwen2VLForConditionalGeneration",
      "qwen2",
@@ -70,7 +82,9 @@ constexpr WholeModel kWholeModels[] = {
      true,
      {},
      kQwen3Defaults},
+    {"smolvlm", "SmolVLMForConditionalGeneration", "llama", Ties::whole_or_not},
     {"step3p7", "Step3p7ForConditionalGeneration", "step3p5", Ties::whole_or_not},
+    {"vipllava", "VipLlavaForConditionalGeneration", "llama", Ties::whole_or_not},
 };
 
 const WholeModel* find_whole(std::string_view model_type) {
@@ -170,6 +184,7 @@ constexpr TextNames kTextNames[] = {
     {"language_model.model.", "language_model.lm_head.", "language_model.model.layers."},
     {"language_model.model.", "language_model.lm_head.", "language_model.model.blocks."},
     {"model.language_model.", kHead, "model.language_model.layers."},
+    {"model.text_model.", kHead, "model.text_model.layers."},
     {kModel, kHead, kLayers}};
 
 TextNames names_in(const Checkpoint& whole) {

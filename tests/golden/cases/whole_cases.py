@@ -2,8 +2,9 @@
 runs, for make_model_goldens.py: those that no other file has with its text part. Sizes are odd on
 purpose: heads of 10 and 14, three KV heads, a vocabulary of 97."""
 import torch
-from transformers import (Lfm2VlConfig, Lfm3VlConfig, Llama4Config, LlavaNextConfig, Qwen2_5_VLConfig,
-                          Qwen3VLConfig)
+from transformers import (AyaVisionConfig, Exaone4_5_Config, InternVLConfig, Lfm2VlConfig, Lfm3VlConfig,
+                          Llama4Config, LlavaNextConfig, LlavaOnevisionConfig, MiniCPMV4_6Config,
+                          Qwen2_5_VLConfig, Qwen3VLConfig, SmolVLMConfig)
 
 ENDS = dict(vocab_size=97, bos_token_id=1, eos_token_id=2, pad_token_id=0)
 TEXT = dict(**ENDS, hidden_size=44, intermediate_size=66, num_hidden_layers=2,
@@ -52,6 +53,46 @@ CASES = {
                          interleave_moe_layer_step=2, attention_chunk_size=11, floor_scale=8,
                          rope_parameters=dict(rope_type="default", rope_theta=5e3)),
         vision_config=LLAMA4_VISION, image_token_index=96, boi_token_index=95, eoi_token_index=94),
+}
+
+CASES |= {
+    # A factor on logits that the whole's own head does not have.
+    "aya_vision": AyaVisionConfig(
+        text_config=dict(model_type="cohere2", **{**TEXT, "num_hidden_layers": 3}, head_dim=10,
+                         sliding_window=7, logit_scale=0.3,
+                         layer_types=["sliding_attention", "full_attention", "sliding_attention"]),
+        vision_config=dict(model_type="siglip_vision_model", **VISION, image_size=16, patch_size=8),
+        image_token_index=96),
+    "exaone4_5": Exaone4_5_Config(
+        text_config=dict(model_type="exaone4", **{**TEXT, "num_hidden_layers": 3}, head_dim=14,
+                         sliding_window=7,
+                         layer_types=["sliding_attention", "sliding_attention", "full_attention"]),
+        vision_config=dict(**QWEN_VISION, num_key_value_heads=1, window_size=16,
+                           fullatt_block_indexes=[0]),
+        image_token_id=96, video_token_id=95),
+    # Untied by the whole, whatever the text model says.
+    "internvl": InternVLConfig(
+        text_config=dict(model_type="qwen3", **TEXT, head_dim=14, attention_bias=True,
+                         tie_word_embeddings=True),
+        vision_config=dict(**VISION, image_size=[16, 16], patch_size=[8, 8]),
+        tie_word_embeddings=False, image_token_id=96),
+    "llava_onevision": LlavaOnevisionConfig(
+        text_config=dict(model_type="qwen2", **{**TEXT, "hidden_size": 60}, tie_word_embeddings=True),
+        vision_config=dict(model_type="siglip_vision_model", **VISION, image_size=16, patch_size=8),
+        image_token_index=96, video_token_index=95),
+    "minicpmv4_6": MiniCPMV4_6Config(
+        text_config=dict(model_type="qwen3_5_text", **{**TEXT, "num_hidden_layers": 3}, head_dim=16,
+                         linear_num_key_heads=3, linear_num_value_heads=6, linear_key_head_dim=10,
+                         linear_value_head_dim=14, linear_conv_kernel_dim=3,
+                         layer_types=["linear_attention", "full_attention", "linear_attention"]),
+        vision_config=dict(**VISION, image_size=16, patch_size=8), image_token_id=96,
+        video_token_id=95),
+    # Tensors of the text model under "model.text_model."
+    "smolvlm": SmolVLMConfig(
+        text_config=dict(model_type="llama", **{**TEXT, "hidden_size": 42}, head_dim=14,
+                         rms_norm_eps=1e-4),
+        vision_config=dict(**VISION, image_size=16, patch_size=8), scale_factor=1,
+        image_token_id=96),
 }
 
 

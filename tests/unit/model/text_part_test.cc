@@ -72,13 +72,18 @@ TEST(TextPart, each_family_says_which_flag_ties_embeddings) {
     for (const std::string outer : {"", "null", "false", "true"}) {
       SCOPED_TRACE(outer);
       const bool said = outer == "true" || outer == "false";
-      for (const std::string family : {"gemma3", "mistral3", "kimi_k25"}) {
+      for (const std::string family :
+           {"gemma3", "mistral3", "kimi_k25", "aya_vision", "cohere2_vision", "got_ocr2",
+            "internvl", "lighton_ocr", "ovis2"}) {
         EXPECT_EQ(tied(family, outer, inner), said ? outer == "true" : true) << family;
       }
-      for (const std::string family : {"qwen3_vl", "qwen3_5", "qwen3_5_moe"}) {
+      for (const std::string family :
+           {"qwen3_vl", "qwen3_5", "qwen3_5_moe", "exaone4_5", "idefics3", "minicpmv4_6",
+            "minicpmv4_7", "smolvlm", "vipllava"}) {
         EXPECT_EQ(tied(family, outer, inner), outer == "true") << family;
       }
-      for (const std::string family : {"llava", "llava_next", "qwen2_vl", "qwen2_5_vl"}) {
+      for (const std::string family : {"llava", "llava_next", "llava_next_video", "llava_onevision",
+                                       "qwen2_vl", "qwen2_5_vl"}) {
         EXPECT_EQ(tied(family, outer, inner), outer == "true" || inner == "true") << family;
       }
       EXPECT_EQ(tied("llama4", outer, inner), inner == "true");
