@@ -82,6 +82,7 @@ constexpr WholeModel kWholeModels[] = {
      true,
      {},
      kQwen3Defaults},
+    {"qwen3_vl_moe", "Qwen3VLMoeForConditionalGeneration", "qwen3_vl_moe_text", Ties::whole_or_not},
     {"smolvlm", "SmolVLMForConditionalGeneration", "llama", Ties::whole_or_not},
     {"step3p7", "Step3p7ForConditionalGeneration", "step3p5", Ties::whole_or_not},
     {"vipllava", "VipLlavaForConditionalGeneration", "llama", Ties::whole_or_not},

@@ -10,6 +10,7 @@ std::string olmoe_1b_7b();
 std::string mixtral_8x7b();
 std::string qwen2_moe_a2_7b();
 std::string qwen3_30b_a3b();
+std::string qwen3_vl_30b_a3b();
 std::string gpt_oss_20b();
 // `shared_width`: of an MLP beside the experts; 0: none.
 std::string granite3_3b_a800m(uint32_t shared_width);

@@ -29,6 +29,13 @@ uint64_t parts_in(const TensorSpec& spec) {
   return spec.role == Role::expert_down ? 1 : 2;
 }
 
+// Experts with k_in in front; where that is the same shape, they are not turned.
+bool is_turned(const TensorView* view, const TensorSpec& spec) {
+  if (view == nullptr || view->rank != 3) return false;
+  const uint64_t rows = parts_in(spec) * spec.rows;
+  return rows != spec.columns && view->shape[1] == spec.columns && view->shape[2] == rows;
+}
+
 std::string numbered(const std::string& name, uint32_t expert) {
   return name + "[" + std::to_string(expert) + "]";
 }
@@ -64,6 +71,9 @@ void TensorTaker::take_experts(const TensorSpec& spec) {
   }
   if (!stands && experts_ == ExpertLayout::apart) return take_apart(spec);
   if (!stands && experts_ == ExpertLayout::by_matrix) return take_stacked(spec, own, 0, spec.rows);
+  if (stacks_may_turn_ && is_turned(checkpoint_.find(stacked), spec)) {
+    return take_turned(spec, false);
+  }
   if (spec.role == Role::expert_up && !has(stacked)) return;
   if (out) return take_stacked(spec, stacked, 0, spec.rows);
   const uint64_t first = spec.role == Role::expert_gate ? 0 : spec.rows;

@@ -58,6 +58,8 @@ struct FamilyTensors {
   FolderLayout layout = FolderLayout::plain;
   bool gguf_parts_gate_up = false;  // one tensor in folders, two in GGUF files
   ExpertLayout experts = ExpertLayout::apart;
+  // Experts that are not apart may also stand as with `turned`, which their shapes say.
+  bool stacks_may_turn = false;
   // What stands in place of the * and what follows it, where experts stand together.
   std::string_view stacked_in = "gate_up_proj";
   std::string_view stacked_out = "down_proj";

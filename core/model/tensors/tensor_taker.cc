@@ -71,6 +71,7 @@ TensorTaker::TensorTaker(Model& model)
   const Family& family = family_of(model.plan);
   layout_ = folder_ ? family.tensors.layout : FolderLayout::plain;
   experts_ = folder_ ? family.tensors.experts : ExpertLayout::apart;
+  stacks_may_turn_ = folder_ && family.tensors.stacks_may_turn;
   adds_one_ = folder_ || !family.gguf_adds_one;
   const std::string base(family.tensors.base);
   for (const Role role : {Role::final_norm, Role::embedding}) {

@@ -107,6 +107,7 @@ class TensorTaker {
   bool folder_;
   FolderLayout layout_;
   ExpertLayout experts_;
+  bool stacks_may_turn_;
   std::string_view stacked_in_, stacked_out_;
   std::string part_, newer_part_;  // of names
   std::span<const std::pair<std::string_view, std::string_view>> more_parts_;

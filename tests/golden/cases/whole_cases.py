@@ -4,7 +4,7 @@ purpose: heads of 10 and 14, three KV heads, a vocabulary of 97."""
 import torch
 from transformers import (AyaVisionConfig, Exaone4_5_Config, InternVLConfig, Lfm2VlConfig, Lfm3VlConfig,
                           Llama4Config, LlavaNextConfig, LlavaOnevisionConfig, MiniCPMV4_6Config,
-                          Qwen2_5_VLConfig, Qwen3VLConfig, SmolVLMConfig)
+                          Qwen2_5_VLConfig, Qwen3VLConfig, Qwen3VLMoeConfig, SmolVLMConfig)
 
 ENDS = dict(vocab_size=97, bos_token_id=1, eos_token_id=2, pad_token_id=0)
 TEXT = dict(**ENDS, hidden_size=44, intermediate_size=66, num_hidden_layers=2,
@@ -87,6 +87,15 @@ CASES |= {
                          layer_types=["linear_attention", "full_attention", "linear_attention"]),
         vision_config=dict(**VISION, image_size=16, patch_size=8), image_token_id=96,
         video_token_id=95),
+    # Factors are divided by their sum whatever the config says.
+    "qwen3_vl_moe": Qwen3VLMoeConfig(
+        text_config=dict(model_type="qwen3_vl_moe_text", **{**TEXT, "num_hidden_layers": 3},
+                         head_dim=10, attention_bias=True, num_experts=5, num_experts_per_tok=3,
+                         moe_intermediate_size=18, mlp_only_layers=[1], norm_topk_prob=False,
+                         rope_parameters=dict(rope_type="default", rope_theta=5e3,
+                                              mrope_section=[1, 2, 2], mrope_interleaved=True)),
+        vision_config=dict(**QWEN_VISION, num_position_embeddings=16, deepstack_visual_indexes=[0]),
+        **IMAGES),
     # Tensors of the text model under "model.text_model."
     "smolvlm": SmolVLMConfig(
         text_config=dict(model_type="llama", **{**TEXT, "hidden_size": 42}, head_dim=14,

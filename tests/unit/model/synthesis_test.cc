@@ -81,6 +81,7 @@ TEST(NamedShapes, counts_of_parameters_are_those_of_the_models) {
                                                     {"mixtral-8x7b", 46702792704},
                                                     {"qwen1.5-moe-a2.7b", 14315784192},
                                                     {"qwen3-30b-a3b", 30532122624},
+                                                    {"qwen3-vl-30b-a3b", 30532122624},
                                                     {"gpt-oss-20b", 20914757184},
                                                     {"deepseek-v2-lite", 15706484224},
                                                     {"deepseek-v3", 671026419200},

@@ -78,8 +78,8 @@ TEST(TextPart, each_family_says_which_flag_ties_embeddings) {
         EXPECT_EQ(tied(family, outer, inner), said ? outer == "true" : true) << family;
       }
       for (const std::string family :
-           {"qwen3_vl", "qwen3_5", "qwen3_5_moe", "exaone4_5", "idefics3", "minicpmv4_6",
-            "minicpmv4_7", "smolvlm", "vipllava"}) {
+           {"qwen3_vl", "qwen3_5", "qwen3_5_moe", "qwen3_vl_moe", "exaone4_5", "idefics3",
+            "minicpmv4_6", "minicpmv4_7", "smolvlm", "vipllava"}) {
         EXPECT_EQ(tied(family, outer, inner), outer == "true") << family;
       }
       for (const std::string family : {"llava", "llava_next", "llava_next_video", "llava_onevision",

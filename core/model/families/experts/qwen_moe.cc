@@ -27,11 +27,20 @@ constexpr ShapeDefaults kQwen3Shape{.vocabulary = 151936,
                                     .kv_heads = 4,
                                     .context_tokens = 32768};
 
-LayerPlan read_layer(const JsonFields& config, const Shape& shape, ModelPlan& plan) {
+constexpr ShapeDefaults kQwen3VlShape{.vocabulary = 151936,
+                                      .hidden = 2048,
+                                      .intermediate = 5632,
+                                      .layers = 24,
+                                      .heads = 16,
+                                      .kv_heads = 16,
+                                      .context_tokens = 128000};
+
+LayerPlan read_layer(const JsonFields& config, const Shape& shape, ModelPlan& plan,
+                     const RopeDefaults& rope = {}) {
   LayerPlan layer = llama_layer(shape, read_eps(config, "rms_norm_eps", 1e-6));
   layer.mlp.activation = read_activation(config, {"hidden_act"}, "silu");
   plan.final_norm = layer.attention_norm;
-  plan.ropes = {read_rope(config, {}, shape.head_dim, plan.context_tokens)};
+  plan.ropes = {read_rope(config, rope, shape.head_dim, plan.context_tokens)};
   return layer;
 }
 
@@ -91,6 +100,22 @@ void read_qwen3(const JsonFields& config, ModelPlan& plan) {
   set_experts(read_sparse_layers(config, shape.layers), experts, plan);
 }
 
+// Factors are divided by their sum whatever "norm_topk_prob" says, and there are no windows.
+void read_qwen3_vl(const JsonFields& config, ModelPlan& plan) {
+  const Shape shape = read_shape(config, kQwen3VlShape, plan);
+  LayerPlan layer = read_layer(config, shape, plan, {.theta = 5e5});
+  layer.attention.qk_norm = layer.attention_norm;
+  layer.attention.qkv_bias = layer.attention.output_bias = config.flag("attention_bias", false);
+  for (const char* key : {"use_sliding_window", "sliding_window", "max_window_layers"}) {
+    (void)config.find(key);
+  }
+  ExpertsPlan experts = read_qwen_experts(
+      config, {.count = 60, .chosen = 4, .width = 1408, .width_key = "moe_intermediate_size"});
+  experts.normalised = true;
+  plan.layers.assign(shape.layers, layer);
+  set_experts(read_sparse_layers(config, shape.layers), experts, plan);
+}
+
 void qwen2_from_gguf(const GgufFields& fields, nlohmann::ordered_json& config) {
   experts_from_gguf(fields,
                     {.width = "moe_intermediate_size",
@@ -126,5 +151,14 @@ const Family kQwen3Moe{.model_type = "qwen3_moe",
                        .gguf_windows = GgufWindows::by_family,
                        .from_gguf = qwen_moe_family::qwen3_from_gguf,
                        .to_gguf = experts_to_gguf};
+// The text part of Qwen 3 VL with experts.
+const Family kQwen3VlMoe{.model_type = "qwen3_vl_moe_text",
+                         .class_stem = "Qwen3VLMoeText",
+                         .architecture = "qwen3moe",
+                         .read = qwen_moe_family::read_qwen3_vl,
+                         .tensors = {.stacks_may_turn = true},
+                         .gguf_windows = GgufWindows::by_family,
+                         .from_gguf = qwen_moe_family::qwen3_from_gguf,
+                         .to_gguf = experts_to_gguf};
 
 }  // namespace tenon

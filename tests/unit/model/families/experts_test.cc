@@ -230,6 +230,47 @@ TEST(ExpertTensors, stacked_experts_are_the_same_as_experts_apart) {
   EXPECT_EQ((*stacked)->layers[1].experts[2].up.name, "model.layers.1.mlp.experts.gate_up_proj[2]");
 }
 
+void turn(StoredTensor& tensor) {
+  const uint64_t rows = tensor.shape[1], columns = tensor.shape[2];
+  std::vector<float> turned;
+  for (uint64_t expert = 0; expert < tensor.shape[0]; ++expert) {
+    for (uint64_t k = 0; k < columns; ++k) {
+      for (uint64_t n = 0; n < rows; ++n) {
+        turned.push_back(tensor.values[(expert * rows + n) * columns + k]);
+      }
+    }
+  }
+  tensor.values = std::move(turned);
+  std::swap(tensor.shape[1], tensor.shape[2]);
+}
+
+// Published folders of Qwen 3 VL have k_in in front; those that transformers 5 saves do not.
+TEST(ExpertTensors, stacks_of_qwen_3_vl_stand_either_way) {
+  const auto opened = [](bool turned, const std::string& type) {
+    ExpertFolder folder;
+    folder.config["model_type"] = "\"" + type + "\"";
+    for (const std::string layer : {"model.layers.0.", "model.layers.1."}) {
+      stack(folder, layer);
+      if (!turned) continue;
+      turn(folder.tensors[layer + "mlp.experts.gate_up_proj"]);
+      turn(folder.tensors[layer + "mlp.experts.down_proj"]);
+    }
+    folder.write();
+    return open_model(folder.path());
+  };
+  const auto plain = opened(false, "qwen3_vl_moe_text"), turned = opened(true, "qwen3_vl_moe_text");
+  ASSERT_TRUE(plain.ok()) << plain.status().message();
+  ASSERT_TRUE(turned.ok()) << turned.status().message();
+  EXPECT_TRUE((*plain)->plan.layers[0].experts.normalised);
+  for (const auto member : {&ExpertWeights::gate, &ExpertWeights::up, &ExpertWeights::down}) {
+    const Weight& a = (*plain)->layers[1].experts[2].*member;
+    const Weight& b = (*turned)->layers[1].experts[2].*member;
+    EXPECT_EQ(std::memcmp(a.parts[0].data, b.parts[0].data, sizeof(float) * a.n_out * a.k_in), 0);
+  }
+  const auto other = opened(true, "qwen3_moe");
+  EXPECT_THAT(std::string(other.status().message()), HasSubstr("is [4, 8, 12]; config.json makes"));
+}
+
 TEST(ExpertTensors, a_stack_of_another_shape_is_named) {
   ExpertFolder folder;
   stack(folder, "model.layers.0.");
