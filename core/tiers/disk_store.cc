@@ -148,10 +148,12 @@ void DiskStore::begin_after(const KvKey& key) {
   }
 }
 
-std::optional<KvBlob> DiskStore::read(const KvKey& key, uint64_t bytes) {
-  begin_after(key);
+SharedBlob DiskStore::read(const KvKey& key, uint64_t bytes) {
+  if (!spares_processor_) begin_after(key);
   const std::string name = kv_file_name(key);
-  Result<KvBlob> file = files_->read(path_of(name), kKvHeaderBytes + bytes + 1);
+  const uint64_t limit = kKvHeaderBytes + bytes + 1;
+  Result<KvBlob> file = spares_processor_ ? files_->read_sparingly(path_of(name), limit)
+                                          : files_->read(path_of(name), limit);
   if (!file.ok()) {
     forget(name);
     const bool gone = file.status().code() == StatusCode::not_found;
@@ -162,8 +164,7 @@ std::optional<KvBlob> DiskStore::read(const KvKey& key, uint64_t bytes) {
   if (payload.ok() && payload->size() == bytes) {
     files_->touch(path_of(name));
     if (const auto seen = known_.find(name); seen != known_.end()) seen->second.sound = true;
-    file->erase(file->begin(), file->begin() + kKvHeaderBytes);
-    return *std::move(file);
+    return {*std::move(file), kKvHeaderBytes};
   }
   if (!payload.ok() && payload.status().code() == StatusCode::unsupported) return std::nullopt;
   files_->remove(path_of(name));
@@ -202,7 +203,7 @@ void DiskStore::give_up_for_a_while(const Status& why) {
       "the tier in " + path_in_quotes(folder_) + " takes no K/V for 30 s: " + message_of(why));
 }
 
-Status DiskStore::write(const KvKey& key, const KvBlob& blob) {
+Status DiskStore::write(const KvKey& key, const SharedBlob& blob) {
   const std::string name = kv_file_name(key);
   if (const auto seen = known_.find(name); seen != known_.end() && seen->second.sound) return {};
   const uint64_t bytes = kKvHeaderBytes + blob.size();
@@ -216,8 +217,8 @@ Status DiskStore::write(const KvKey& key, const KvBlob& blob) {
   if (rest_ns > 0 && rest_ns <= kRestNs) return failed("an earlier write failed");
   make_room(bytes);
   if (written_bytes_ == 0) describe_world();
-  const KvHeader header = kv_header(key, world_digest_, blob);
-  const std::array<std::span<const std::byte>, 2> parts = {std::span(header), std::span(blob)};
+  const KvHeader header = kv_header(key, world_digest_, blob.bytes());
+  const std::array<std::span<const std::byte>, 2> parts = {std::span(header), blob.bytes()};
   if (Status status = write_beside(name, parts); !status.ok()) {
     give_up_for_a_while(status);
     return status;

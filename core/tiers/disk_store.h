@@ -26,8 +26,9 @@ class DiskStore final : public TierStore {
 
   std::string_view kind() const override { return "disk"; }
   bool has(const KvKey& key) override;
-  std::optional<KvBlob> read(const KvKey& key, uint64_t bytes) override;
-  Status write(const KvKey& key, const KvBlob& blob) override;
+  SharedBlob read(const KvKey& key, uint64_t bytes) override;
+  void spare_processor(bool spares) override { spares_processor_ = spares; }
+  Status write(const KvKey& key, const SharedBlob& blob) override;
   // While one file is checked, the disk has the next ones to read.
   void look_ahead(std::span<const KvWanted> wanted) override;
   KvStoreTotals totals() const override;
@@ -62,6 +63,7 @@ class DiskStore final : public TierStore {
   };
   std::unordered_map<std::string, Known> known_;
   bool looked_around_ = false;
+  bool spares_processor_ = false;
   uint64_t held_bytes_ = 0;       // of `known_`, and of what processes are at or never finished
   uint64_t written_bytes_ = 0;    // since it looked around
   std::vector<KvWanted> coming_;  // what is read next, most likely

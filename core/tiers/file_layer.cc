@@ -24,6 +24,9 @@ Status file_error(const char* what, const std::string& path, int error) {
   return error == ENOENT ? not_found(text) : failed(text);
 }
 
+// Where, and in what units, files can be read past the cache of pages on every disk.
+constexpr size_t kSector = 4096;
+
 int64_t nanoseconds(const timespec& time) {
   return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
 }
@@ -36,6 +39,50 @@ void add_files(const fs::path& folder, const std::string& name, std::vector<File
     to.push_back({name + file.path().filename().string(), static_cast<uint64_t>(status.st_size),
                   nanoseconds(status.st_mtim)});
   }
+}
+
+int open_to_read(const std::string& path) {
+  return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+}
+
+// Of a file that was just opened, or could not be.
+Result<uint64_t> bytes_of(int file, const std::string& path) {
+  if (file < 0) return file_error("opening", path, errno);
+  struct stat status = {};
+  if (::fstat(file, &status) != 0) return file_error("reading", path, errno);
+  if (!S_ISREG(status.st_mode)) return failed(path_in_quotes(path) + " is no regular file");
+  return static_cast<uint64_t>(status.st_size);
+}
+
+Result<KvBlob> read_all(int file, const std::string& path, uint64_t bytes) {
+  KvBlob blob(bytes);
+  size_t have = 0;
+  while (have < blob.size()) {
+    const ssize_t got = ::read(file, blob.data() + have, blob.size() - have);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return file_error("reading", path, errno);
+    if (got == 0) break;  // cut meanwhile
+    have += static_cast<size_t>(got);
+  }
+  blob.resize(have);
+  return blob;
+}
+
+// Past the cache of pages, if that does not have all of it. False: neither works for this file.
+bool is_read_at_once(int file, uint64_t bytes, KvBlob& blob) {
+  blob = KvBlob((bytes + kSector - 1) / kSector * kSector);
+  if (bytes == 0 || reinterpret_cast<uintptr_t>(blob.data()) % kSector != 0) return false;
+  const iovec cached = {blob.data(), bytes};
+  ssize_t got = ::preadv2(file, &cached, 1, 0, RWF_NOWAIT);
+  if (got != static_cast<ssize_t>(bytes)) {
+    const int flags = ::fcntl(file, F_GETFL);
+    if (flags < 0 || ::fcntl(file, F_SETFL, flags | O_DIRECT) != 0) return false;
+    got = ::pread(file, blob.data(), blob.size(), 0);
+    (void)::fcntl(file, F_SETFL, flags);
+  }
+  if (got < static_cast<ssize_t>(bytes)) return false;
+  blob.resize(bytes);
+  return true;
 }
 
 class SystemFiles final : public FileLayer {
@@ -51,26 +98,21 @@ class SystemFiles final : public FileLayer {
   bool exists(const std::string& path) override { return ::access(path.c_str(), F_OK) == 0; }
 
   Result<KvBlob> read(const std::string& path, uint64_t limit_bytes) override {
-    const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-    if (file.get() < 0) return file_error("opening", path, errno);
-    struct stat status = {};
-    if (::fstat(file.get(), &status) != 0) return file_error("reading", path, errno);
-    if (!S_ISREG(status.st_mode)) return failed(path_in_quotes(path) + " is no regular file");
-    KvBlob bytes(std::min<uint64_t>(static_cast<uint64_t>(status.st_size), limit_bytes));
-    size_t have = 0;
-    while (have < bytes.size()) {
-      const ssize_t got = ::read(file.get(), bytes.data() + have, bytes.size() - have);
-      if (got < 0 && errno == EINTR) continue;
-      if (got < 0) return file_error("reading", path, errno);
-      if (got == 0) break;  // cut meanwhile
-      have += static_cast<size_t>(got);
-    }
-    bytes.resize(have);
-    return bytes;
+    const Descriptor file(open_to_read(path));
+    TENON_ASSIGN_OR_RETURN(const uint64_t bytes, bytes_of(file.get(), path));
+    return read_all(file.get(), path, std::min(bytes, limit_bytes));
+  }
+
+  Result<KvBlob> read_sparingly(const std::string& path, uint64_t limit_bytes) override {
+    const Descriptor file(open_to_read(path));
+    TENON_ASSIGN_OR_RETURN(const uint64_t bytes, bytes_of(file.get(), path));
+    KvBlob blob;
+    if (is_read_at_once(file.get(), std::min(bytes, limit_bytes), blob)) return blob;
+    return read_all(file.get(), path, std::min(bytes, limit_bytes));
   }
 
   void will_read(const std::string& path) override {
-    const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    const Descriptor file(open_to_read(path));
     if (file.get() >= 0) (void)::posix_fadvise(file.get(), 0, 0, POSIX_FADV_WILLNEED);
   }
 

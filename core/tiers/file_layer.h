@@ -32,6 +32,11 @@ class FileLayer {
   virtual bool exists(const std::string& path) = 0;
   // Up to `limit_bytes` of a file. Errors: not_found, failed.
   virtual Result<KvBlob> read(const std::string& path, uint64_t limit_bytes) = 0;
+  // Likewise, in a third of the processor's time where the system's cache of pages does not have
+  // the file, and without reading ahead.
+  virtual Result<KvBlob> read_sparingly(const std::string& path, uint64_t limit_bytes) {
+    return read(path, limit_bytes);
+  }
   // A read of the file follows soon: the disk may begin with it. It may be gone by then.
   virtual void will_read(const std::string& /*path*/) {}
   // A new file of these parts, one after the other. Errors: failed; a part may be there then.

@@ -4,11 +4,11 @@
 
 namespace tenon {
 
-std::optional<KvBlob> HostStore::read(const KvKey& key, uint64_t bytes) {
+SharedBlob HostStore::read(const KvKey& key, uint64_t bytes) {
   const auto found = places_.find(key);
   if (found == places_.end() || found->second->second.size() != bytes) return std::nullopt;
   entries_.splice(entries_.begin(), entries_, found->second);
-  return blob_of(found->second->second);
+  return found->second->second;
 }
 
 void HostStore::drop_last() {
@@ -20,7 +20,7 @@ void HostStore::drop_last() {
   totals_.evicted_bytes += bytes;
 }
 
-Status HostStore::write(const KvKey& key, const KvBlob& blob) {
+Status HostStore::write(const KvKey& key, const SharedBlob& blob) {
   if (places_.contains(key)) return {};
   if (blob.size() > quota_bytes_) {
     return failed("an entry of " + std::to_string(blob.size()) +
@@ -28,7 +28,7 @@ Status HostStore::write(const KvKey& key, const KvBlob& blob) {
                   std::to_string(quota_bytes_) + " – raise its memory");
   }
   while (totals_.held_bytes + blob.size() > quota_bytes_) drop_last();
-  entries_.emplace_front(key, blob_of(blob));
+  entries_.emplace_front(key, blob);
   places_.emplace(key, entries_.begin());
   const std::lock_guard lock(mutex_);
   totals_.held_bytes += blob.size();

@@ -17,15 +17,15 @@ class HostStore final : public TierStore {
 
   std::string_view kind() const override { return "host"; }
   bool has(const KvKey& key) override { return places_.contains(key); }
-  std::optional<KvBlob> read(const KvKey& key, uint64_t bytes) override;
-  Status write(const KvKey& key, const KvBlob& blob) override;
+  SharedBlob read(const KvKey& key, uint64_t bytes) override;
+  Status write(const KvKey& key, const SharedBlob& blob) override;
   KvStoreTotals totals() const override;
 
  private:
   void drop_last();
 
   const uint64_t quota_bytes_;
-  std::list<std::pair<KvKey, KvBlob>> entries_;  // the latest used first
+  std::list<std::pair<KvKey, SharedBlob>> entries_;  // the latest used first
   std::unordered_map<KvKey, decltype(entries_)::iterator, KvKeyHash> places_;
   mutable std::mutex mutex_;
   KvStoreTotals totals_;

@@ -6,9 +6,11 @@
 // goes there.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <new>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -50,5 +52,30 @@ using KvBlob = std::vector<std::byte, BlobAllocator<std::byte>>;
 
 // A copy, at the speed of memory: the vector's own goes byte by byte.
 KvBlob blob_of(std::span<const std::byte> bytes);
+
+// A blob that several hold and nobody changes any more, or what follows a header in it; or none.
+class SharedBlob {
+ public:
+  SharedBlob() = default;
+  SharedBlob(std::nullopt_t) {}                       // NOLINT(google-explicit-constructor)
+  SharedBlob(KvBlob&& blob, size_t header_bytes = 0)  // NOLINT(google-explicit-constructor)
+      : blob_(std::make_shared<const KvBlob>(std::move(blob))), header_bytes_(header_bytes) {}
+
+  bool has_value() const { return blob_ != nullptr; }
+  explicit operator bool() const { return has_value(); }
+  std::span<const std::byte> bytes() const {
+    return has_value() ? std::span(*blob_).subspan(header_bytes_) : std::span<const std::byte>();
+  }
+  size_t size() const { return bytes().size(); }
+
+  friend bool operator==(const SharedBlob& held, std::span<const std::byte> bytes) {
+    return held.has_value() && std::ranges::equal(held.bytes(), bytes);
+  }
+  friend bool operator==(const SharedBlob& held, std::nullopt_t) { return !held.has_value(); }
+
+ private:
+  std::shared_ptr<const KvBlob> blob_;
+  size_t header_bytes_ = 0;
+};
 
 }  // namespace tenon

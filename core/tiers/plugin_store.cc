@@ -201,7 +201,7 @@ bool PluginStore::has(const KvKey& key) {
   return answer && answer->code == StatusCode::ok;
 }
 
-std::optional<KvBlob> PluginStore::read(const KvKey& key, uint64_t bytes) {
+SharedBlob PluginStore::read(const KvKey& key, uint64_t bytes) {
   if (!is_usable()) return std::nullopt;
   ask_ahead(KvStoreVerb::get, {key, bytes});
   std::optional<Request> answer = answer_about(begun_, key);
@@ -226,14 +226,14 @@ std::optional<KvBlob> PluginStore::read(const KvKey& key, uint64_t bytes) {
   return std::nullopt;
 }
 
-Status PluginStore::write(const KvKey& key, const KvBlob& blob) {
+Status PluginStore::write(const KvKey& key, const SharedBlob& blob) {
   if (!is_usable()) return failed("the store rests after a fault");
   if (kept_.contains(key)) return {};
-  const KvHeader header = kv_header(key, world_, blob);
+  const KvHeader header = kv_header(key, world_, blob.bytes());
   std::vector<std::byte> file;
   file.reserve(header.size() + blob.size());
   file.insert(file.end(), header.begin(), header.end());
-  file.insert(file.end(), blob.begin(), blob.end());
+  file.insert(file.end(), blob.bytes().begin(), blob.bytes().end());
   const uint64_t size = file.size();
   while (put_bytes_ > 0 && put_bytes_ + size > kMostPutBytes) {
     if (!await_some(heard_ns_)) return failed("the store rests after a fault");

@@ -30,8 +30,8 @@ class PluginStore final : public TierStore {
 
   std::string_view kind() const override { return name_; }
   bool has(const KvKey& key) override;
-  std::optional<KvBlob> read(const KvKey& key, uint64_t bytes) override;
-  Status write(const KvKey& key, const KvBlob& blob) override;
+  SharedBlob read(const KvKey& key, uint64_t bytes) override;
+  Status write(const KvKey& key, const SharedBlob& blob) override;
   KvStoreTotals totals() const override;
   void look_ahead(std::span<const KvWanted> wanted) override;
   bool tend(int64_t wait_ns) override;

@@ -6,7 +6,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -38,9 +37,12 @@ class TierStore {
   // Whether it is worth reading; may be wrong either way.
   virtual bool has(const KvKey& key) = 0;
   // The `bytes` bytes of an entry; nothing where there is none of that size.
-  virtual std::optional<KvBlob> read(const KvKey& key, uint64_t bytes) = 0;
+  virtual SharedBlob read(const KvKey& key, uint64_t bytes) = 0;
+  // Whether others compute meanwhile: then reads take as little of the processor's time as they
+  // can, even if they take longer.
+  virtual void spare_processor(bool /*spares*/) {}
   // Makes room first. Errors: why it could not be written.
-  virtual Status write(const KvKey& key, const KvBlob& blob) = 0;
+  virtual Status write(const KvKey& key, const SharedBlob& blob) = 0;
   virtual KvStoreTotals totals() const = 0;  // [any thread]
 
   // For stores that are far away. `has`, and then `read`, are most likely asked for these next, in

@@ -19,6 +19,7 @@ Tiers::~Tiers() {
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;
+    limited_ = false;
     seeks_.clear();
   }
   work_there_.notify_all();
@@ -56,6 +57,24 @@ uint64_t Tiers::seek(uint32_t first, std::vector<ContentDigest> contents) {
   return id;
 }
 
+void Tiers::allow(uint64_t bytes) {
+  const auto more = static_cast<int64_t>(bytes);
+  {
+    const std::lock_guard lock(mutex_);
+    if (!std::exchange(limited_, true)) allowed_bytes_ = 0;
+    allowed_bytes_ = std::min(allowed_bytes_ + more, 2 * more);
+  }
+  work_there_.notify_one();
+}
+
+void Tiers::allow_all() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!std::exchange(limited_, false)) return;
+  }
+  work_there_.notify_one();
+}
+
 std::unique_ptr<FoundKv> Tiers::take(uint64_t id) {
   const std::lock_guard lock(mutex_);
   const auto answer = answers_.find(id);
@@ -69,7 +88,10 @@ std::unique_ptr<FoundKv> Tiers::take(uint64_t id) {
 void Tiers::abandon(uint64_t id) {
   const std::lock_guard lock(mutex_);
   std::erase_if(seeks_, [id](const Seek& seek) { return seek.id == id; });
-  if (busy_ && current_ == id) current_abandoned_ = true;
+  if (busy_ && current_ == id) {
+    current_abandoned_ = true;
+    work_there_.notify_one();
+  }
   const auto answer = answers_.find(id);
   if (answer == answers_.end()) return;
   under_way_bytes_ -= answer->second->bytes;
@@ -82,6 +104,7 @@ bool Tiers::wait_for_any(std::chrono::nanoseconds timeout) {
 }
 
 void Tiers::settle() {
+  allow_all();
   std::unique_lock lock(mutex_);
   settled_.wait(lock,
                 [this] { return seeks_.empty() && puts_.empty() && !busy_ && !stores_busy_; });
@@ -122,14 +145,9 @@ void Tiers::work() {
         answered_.notify_all();
       }
     } else if (!puts_.empty()) {
-      const Put put = std::move(puts_.front());
-      puts_.pop_front();
       busy_ = true;
       current_ = 0;
-      lock.unlock();
-      write(put);
-      lock.lock();
-      under_way_bytes_ -= put.blob.size();
+      write_next(lock);
     } else if (stores_busy_) {
       lock.unlock();
       const bool still_busy = tend_stores();
@@ -143,6 +161,20 @@ void Tiers::work() {
     busy_ = false;
     stores_busy_ = true;  // as far as is known
   }
+}
+
+void Tiers::write_next(std::unique_lock<std::mutex>& lock) {
+  const Put put = std::move(puts_.front());
+  puts_.pop_front();
+  lock.unlock();
+  write(put);
+  lock.lock();
+  under_way_bytes_ -= put.blob.size();
+}
+
+// The next block of the seek at hand.
+bool Tiers::may_read() const {
+  return !limited_ || allowed_bytes_ > 0 || current_abandoned_ || stop_;
 }
 
 bool Tiers::tend_stores() {
@@ -177,17 +209,28 @@ bool Tiers::has_all(const ContentDigest& content, bool states) {
 }
 
 // From the nearest tier that has it; those above it have it from then on.
-std::optional<KvBlob> Tiers::read(const KvKey& key, uint64_t bytes, FoundKv& found) {
+SharedBlob Tiers::read(const KvKey& key, uint64_t bytes, FoundKv& found) {
+  bool others_compute = false;
   {
-    const std::lock_guard lock(mutex_);
-    if (under_way_bytes_ + bytes > budget_bytes_) return std::nullopt;
+    std::unique_lock lock(mutex_);
+    while (!may_read()) {
+      if (!puts_.empty()) {
+        write_next(lock);
+      } else {
+        work_there_.wait(lock, [this] { return may_read() || !puts_.empty(); });
+      }
+    }
+    if (current_abandoned_ || under_way_bytes_ + bytes > budget_bytes_) return std::nullopt;
+    allowed_bytes_ -= static_cast<int64_t>(bytes);
+    others_compute = limited_;
     under_way_bytes_ += bytes;
     found.bytes += bytes;
   }
   for (size_t i = 0; i < stores_.size(); ++i) {
-    std::optional<KvBlob> blob = stores_[i]->read(key, bytes);
+    stores_[i]->spare_processor(others_compute);
+    SharedBlob blob = stores_[i]->read(key, bytes);
     if (!blob) continue;
-    for (size_t above = 0; above < i; ++above) (void)stores_[above]->write(key, *blob);
+    for (size_t above = 0; above < i; ++above) (void)stores_[above]->write(key, blob);
     const std::lock_guard lock(mutex_);
     read_bytes_[i] += bytes;
     present_.insert(key);
@@ -201,26 +244,26 @@ std::optional<KvBlob> Tiers::read(const KvKey& key, uint64_t bytes, FoundKv& fou
 }
 
 bool Tiers::find_block(const Seek& seek, uint32_t block, FoundKv& found) {
-  std::vector<KvBlob> blobs(world_.groups.size());
+  std::vector<SharedBlob> blobs(world_.groups.size());
   for (size_t i = 0; i < blobs.size(); ++i) {
     const TierGroup& group = world_.groups[i];
     if (group.is_state) continue;
-    auto blob = read({seek.contents[block], group.group}, group.bytes, found);
+    SharedBlob blob = read({seek.contents[block], group.group}, group.bytes, found);
     if (!blob) return false;
-    blobs[i] = *std::move(blob);
+    blobs[i] = std::move(blob);
   }
   found.blocks.push_back(std::move(blobs));
   return true;
 }
 
 bool Tiers::find_states(const Seek& seek, uint32_t end, FoundKv& found) {
-  std::vector<KvBlob> blobs(world_.groups.size());
+  std::vector<SharedBlob> blobs(world_.groups.size());
   for (size_t i = 0; i < blobs.size(); ++i) {
     const TierGroup& group = world_.groups[i];
     if (!group.is_state) continue;
-    auto blob = read({seek.contents[end - 1], group.group}, group.bytes, found);
+    SharedBlob blob = read({seek.contents[end - 1], group.group}, group.bytes, found);
     if (!blob) return false;
-    blobs[i] = *std::move(blob);
+    blobs[i] = std::move(blob);
   }
   found.states.emplace(end, std::move(blobs));
   return true;

@@ -48,9 +48,9 @@ struct TierWorld {
 struct FoundKv {
   uint32_t first = 0;
   uint32_t end = 0;
-  std::vector<std::vector<KvBlob>> blocks;  // [end - first][groups], empty for states
+  std::vector<std::vector<SharedBlob>> blocks;  // [end - first][groups], empty for states
   // After so many blocks, of all groups of states. [ends][groups], empty for the others.
-  std::unordered_map<uint32_t, std::vector<KvBlob>> states;
+  std::unordered_map<uint32_t, std::vector<SharedBlob>> states;
   uint64_t bytes = 0;
   bool is_fetched = false;  // from another worker
 };
@@ -85,6 +85,11 @@ class Tiers {
   // Looks for blocks from `first` on; contents[i] is the digest after i + 1 blocks.
   // Returns the number by which to ask for the answer, never 0.
   uint64_t seek(uint32_t first, std::vector<ContentDigest> contents);
+  // While others generate: so many bytes more may be read of what is sought. What was not read of
+  // earlier ones counts once more at most.
+  void allow(uint64_t bytes);
+  // From now on, as many as there are.
+  void allow_all();
   // What `seek` found, once it is here; a seek without an answer yet has none.
   std::unique_ptr<FoundKv> take(uint64_t id);
   // Its answer is of no use any more.
@@ -106,7 +111,7 @@ class Tiers {
   };
   struct Put {
     KvKey key;
-    KvBlob blob;
+    SharedBlob blob;
   };
   void work();
   bool tend_stores();
@@ -115,7 +120,9 @@ class Tiers {
   bool find_block(const Seek& seek, uint32_t block, FoundKv& found);
   bool find_states(const Seek& seek, uint32_t end, FoundKv& found);
   bool has_all(const ContentDigest& content, bool states);
-  std::optional<KvBlob> read(const KvKey& key, uint64_t bytes, FoundKv& found);
+  SharedBlob read(const KvKey& key, uint64_t bytes, FoundKv& found);
+  bool may_read() const;
+  void write_next(std::unique_lock<std::mutex>& lock);
   void write(const Put& put);
   void forget(const KvKey& key);
 
@@ -136,6 +143,8 @@ class Tiers {
   std::unordered_map<uint64_t, std::unique_ptr<FoundKv>> answers_;
   std::unordered_set<KvKey, KvKeyHash> present_;
   uint64_t under_way_bytes_ = 0;
+  bool limited_ = false;
+  int64_t allowed_bytes_ = 0;  // where limited; the last block may be read beyond it
   uint64_t refused_ = 0;
   std::vector<uint64_t> read_bytes_, written_bytes_;  // [stores]
   std::atomic<uint64_t> found_tokens_ = 0, late_ = 0;

@@ -127,7 +127,7 @@ uint64_t Imports::fetch(const Place& place, uint32_t first,
   fetch.asked = count;
   fetch.heard = Clock::now();
   fetch.found.first = first;
-  fetch.found.blocks.assign(count, std::vector<KvBlob>(world_.groups.size()));
+  fetch.found.blocks.assign(count, std::vector<SharedBlob>(world_.groups.size()));
   fetch.groups_there.assign(count, 0);
   if (count == 0 || stop_) return end(fetch), id;
   fetch.held_bytes = bytes_of(count);
@@ -193,7 +193,7 @@ void Imports::end(Fetch& fetch) {
     std::erase_if(found.states, [&](const auto& states) {
       const bool lacks = std::ranges::any_of(world_.groups, [&](const TierGroup& group) {
         const size_t index = static_cast<size_t>(&group - world_.groups.data());
-        return group.is_state && states.second[index].empty();
+        return group.is_state && !states.second[index].has_value();
       });
       return lacks || states.first > found.first + there;
     });
@@ -215,18 +215,21 @@ Imports::Fetch* Imports::with(std::unordered_map<uint64_t, Fetch>& fetches, uint
 
 // Parts come in their order. Whether this was the last one of a block.
 bool Imports::take_part(Fetch& fetch, size_t place, uint64_t bytes, const Frame& frame,
-                        KvBlob& blob) {
-  if (fetch.part_bytes.empty()) fetch.part_bytes.resize(fetch.asked * world_.groups.size());
-  uint64_t& came = fetch.part_bytes[place];
-  const bool is_next = frame.offset == came && (came > 0 || blob.empty());
+                        SharedBlob& blob) {
+  if (blob.has_value()) return false;
+  Fetch::Growing& growing = fetch.growing[place];
   const uint64_t size = frame.payload.size();
-  if (!is_next || size == 0 || size > bytes - came) return false;
-  blob.resize(bytes);
-  std::ranges::copy(frame.payload, blob.begin() + static_cast<std::ptrdiff_t>(came));
-  came += size;
+  if (frame.offset != growing.came || size == 0 || size > bytes - growing.came) return false;
+  growing.blob.resize(bytes);
+  std::ranges::copy(frame.payload,
+                    growing.blob.begin() + static_cast<std::ptrdiff_t>(growing.came));
+  growing.came += size;
   fetch.heard = Clock::now();
   totals_.received_bytes += size;
-  return came == bytes;
+  if (growing.came < bytes) return false;
+  blob = std::move(growing.blob);
+  fetch.growing.erase(place);
+  return true;
 }
 
 // What was not asked for is dropped.
@@ -240,19 +243,19 @@ void Imports::take_block(const ImportLink& link, Frame frame) {
   if (frame.block < fetch->found.first || frame.block - fetch->found.first >= fetch->asked) return;
   const auto index = static_cast<size_t>(group - world_.groups.begin());
   const uint32_t block = frame.block - fetch->found.first;
-  std::vector<KvBlob>* blobs = &fetch->found.blocks[block];
+  std::vector<SharedBlob>* blobs = &fetch->found.blocks[block];
   if (group->is_state) {
     const bool is_new = !fetch->found.states.contains(frame.block + 1);
     if (is_new && fetch->found.states.size() >= kStatesOfAFetch) return;
     blobs = &fetch->found.states[frame.block + 1];
     blobs->resize(world_.groups.size());
   }
-  KvBlob& blob = (*blobs)[index];
+  SharedBlob& blob = (*blobs)[index];
   if (is_part) {
     const size_t place = block * world_.groups.size() + index;
     if (!take_part(*fetch, place, group->bytes, frame, blob)) return;
   } else {
-    if (!blob.empty()) return;
+    if (blob.has_value()) return;
     blob = std::move(frame.payload);
     totals_.received_bytes += group->bytes;
   }

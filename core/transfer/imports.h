@@ -70,14 +70,19 @@ class Imports {
  private:
   using Time = std::chrono::steady_clock::time_point;
   struct Fetch {
+    // A block that comes in parts.
+    struct Growing {
+      KvBlob blob;
+      uint64_t came = 0;
+    };
     Place place;
     const ImportLink* link = nullptr;
     uint32_t asked = 0;       // blocks
     uint64_t held_bytes = 0;  // of the budget
     Time heard;
     FoundKv found;
-    std::vector<uint32_t> groups_there;  // [asked] of K/V
-    std::vector<uint64_t> part_bytes;    // [asked][groups] that came of parts; empty: none came
+    std::vector<uint32_t> groups_there;           // [asked] of K/V
+    std::unordered_map<size_t, Growing> growing;  // by their places in [asked][groups]
     bool is_over = false;
   };
   struct Worker {
@@ -93,7 +98,7 @@ class Imports {
   void on_frame(const ImportLink& link, Frame frame);
   void on_broken(const ImportLink& link, const Status& why);
   void take_block(const ImportLink& link, Frame frame);
-  bool take_part(Fetch& fetch, size_t place, uint64_t bytes, const Frame& frame, KvBlob& blob);
+  bool take_part(Fetch& fetch, size_t place, uint64_t bytes, const Frame& frame, SharedBlob& blob);
   void end(Fetch& fetch);
   static Fetch* with(std::unordered_map<uint64_t, Fetch>& fetches, uint64_t id,
                      const ImportLink& link);

@@ -3,6 +3,7 @@
 
 #include <condition_variable>
 #include <mutex>
+#include <set>
 
 #include "core/tiers/disk_store.h"
 #include "core/tiers/host_store.h"
@@ -164,10 +165,10 @@ class SlowStore final : public TierStore {
     gate_.opened.wait(lock, [this] { return gate_.open; });
     return below_ != nullptr && below_->has(key);
   }
-  std::optional<KvBlob> read(const KvKey& key, uint64_t bytes) override {
-    return below_ == nullptr ? std::nullopt : below_->read(key, bytes);
+  SharedBlob read(const KvKey& key, uint64_t bytes) override {
+    return below_ == nullptr ? SharedBlob() : below_->read(key, bytes);
   }
-  Status write(const KvKey& key, const KvBlob& blob) override {
+  Status write(const KvKey& key, const SharedBlob& blob) override {
     return below_ == nullptr ? Status() : below_->write(key, blob);
   }
   KvStoreTotals totals() const override { return {}; }
@@ -242,6 +243,42 @@ TEST(KvTiers, are_read_once_more_where_others_took_what_the_cache_had_of_a_promp
   EXPECT_EQ(rig.result(other).ids(), oracle(options.model(), grows, 0, options.context_tokens).ids);
   EXPECT_GT(rig.tiers().totals().found_tokens, 0u);
   EXPECT_EQ(rig.tiers().totals().late, 0u);
+}
+
+// So that no step of the others takes much longer.
+TEST(KvTiers, come_up_in_parts_while_others_generate_and_at_once_where_none_do) {
+  for (const bool recurrent : {false, true}) {
+    MemoryDisk disk;
+    RigOptions options = options_with_tiers(disk);
+    options.recurrent = recurrent;
+    const Request comes_back = greedy_request(tier_prompt(1, 241), 6);
+    run_with_tiers(options, {comes_back.prompt});
+    for (const bool others : {true, false}) {
+      SCOPED_TRACE(testing::Message() << (recurrent ? "recurrent " : "") << others);
+      Rig rig(options);
+      const Request generates = greedy_request(tier_prompt(2, 40), 150);
+      const RequestId other = others ? rig.submit(generates) : 0;
+      for (int step = 0; others && step < 3; ++step) ASSERT_TRUE(rig.engine().step().ok());
+      const RequestId id = rig.submit(comes_back);
+      std::set<uint64_t> found;
+      while (rig.sink(id)->samples().empty() && !rig.engine().idle()) {
+        ASSERT_TRUE(rig.engine().step().ok());
+        found.insert(rig.tiers().totals().found_tokens);
+      }
+      EXPECT_EQ(*found.rbegin(), 240u);
+      found.erase(0);
+      // A sequence goes on where a state is, and there is one at the prompt's end alone.
+      EXPECT_EQ(found.size() > 1, others && !recurrent);
+      rig.run();
+      const auto expected = [&](const Request& request) {
+        return oracle(options.model(), request, 0, options.context_tokens).ids;
+      };
+      EXPECT_EQ(rig.result(id).ids(), expected(comes_back));
+      if (others) {
+        EXPECT_EQ(rig.result(other).ids(), expected(generates));
+      }
+    }
+  }
 }
 
 TEST(KvTiers, let_others_run_while_one_is_waited_for_and_a_cancelled_one_go) {

@@ -17,6 +17,16 @@ constexpr std::chrono::milliseconds kNap{2};
 constexpr size_t kMostAwaited = 64;
 // A step's cost tells of the next ones'.
 constexpr double kWeightOfLast = 0.2;
+// While others generate, K/V comes up so many times as fast as it would be computed.
+constexpr double kTimesComputing = 12;
+// A step of so many rows tells what a prompt's tokens take. Until there was one, they are taken to
+// be cheaper than the rows of other steps by a factor.
+constexpr uint32_t kRowsOfPrompts = 32;
+constexpr double kRowsAreDearer = 10;
+
+void average(double& of, double last) {
+  of = of == 0 ? last : of + kWeightOfLast * (last - of);
+}
 
 }  // namespace
 
@@ -49,8 +59,43 @@ void Tiering::drop(Entry& entry) {
 
 void Tiering::measured(const StepCost& cost) {
   if (cost.rows == 0 || world_ == nullptr) return;
-  const double row_ns = static_cast<double>(cost.duration_ns) / cost.rows;
-  row_ns_ = row_ns_ == 0 ? row_ns : row_ns_ + kWeightOfLast * (row_ns - row_ns_);
+  const auto step_ns = static_cast<double>(cost.duration_ns);
+  average(step_ns_, step_ns);
+  average(row_ns_, step_ns / cost.rows);
+  if (cost.rows >= kRowsOfPrompts) average(fill_ns_, step_ns / cost.rows);
+}
+
+// That come up in a step while others generate.
+uint32_t Tiering::tokens_a_step() const {
+  const double fill_ns = fill_ns_ > 0 ? fill_ns_ : row_ns_ / kRowsAreDearer;
+  const double tokens = fill_ns > 0 ? kTimesComputing * step_ns_ / fill_ns : 0;
+  constexpr double kMost = 1u << 30;
+  return std::max(block_tokens_, static_cast<uint32_t>(std::min(tokens, kMost)));
+}
+
+// What the tiers may read meanwhile, for all prompts that wait.
+void Tiering::allow_reading() {
+  if (tiers_ == nullptr || context_.awaiting_kv.empty()) return;
+  if (context_.table.running().empty()) return tiers_->allow_all();
+  uint64_t block_bytes = 0;
+  for (const TierGroup& group : world_->groups) block_bytes += group.is_state ? 0 : group.bytes;
+  const uint64_t blocks = tokens_a_step() / block_tokens_ * context_.awaiting_kv.size();
+  tiers_->allow(blocks * block_bytes);
+}
+
+// How far what was found is brought in now, where the cache has it up to `ready`: in tokens.
+uint32_t Tiering::end_of_step(const FoundKv& found, uint32_t ready) const {
+  const uint32_t all = found.end * block_tokens_;
+  if (found.is_fetched || context_.table.running().empty() || ready >= all) return all;
+  const uint32_t tokens = tokens_a_step();
+  if (tokens >= all - ready) return all;
+  const uint32_t end = (ready + tokens) / block_tokens_;
+  if (!recurs_) return end * block_tokens_;
+  uint32_t next = found.end;  // that a sequence can go on from
+  for (const auto& [after, states] : found.states) {
+    if (after >= end) next = std::min(next, after);
+  }
+  return next * block_tokens_;
 }
 
 Tiering::Entry& Tiering::entry_of(const Sequence& sequence) {
@@ -157,6 +202,7 @@ bool Tiering::bring_found(Sequence& sequence, Entry& entry, Planning planning) {
     seek_more(entry, entry.found->first);
     return false;
   }
+  if (brought == Brought::part) return too_late(entry);
   const bool room_to_come = brought == Brought::no_room && !context_.table.running().empty();
   return !room_to_come || too_late(entry);
 }
@@ -199,6 +245,7 @@ void Tiering::before_plan(Planning planning) {
   if (world_ == nullptr) return;
   forget_ended();
   seek_waiting();
+  allow_reading();
   collect(planning);
   if (context_.awaiting_kv.empty() || planning == Planning::ahead || !nothing_else()) return;
   const bool seeks = std::ranges::any_of(context_.awaiting_kv,
@@ -224,7 +271,7 @@ void Tiering::give_back(Sequence& sequence) {
 
 // A step of one sequence: slots are granted, filled, and given back as what the cache holds.
 Tiering::Brought Tiering::bring(Sequence& sequence, const FoundKv& found) {
-  const uint32_t end = found.end * block_tokens_;
+  uint32_t end = found.end * block_tokens_;
   KVCacheManager& kv_cache = *context_.parts.kv_cache;
   KvMatch match;
   KvGrant grant;
@@ -233,6 +280,7 @@ Tiering::Brought Tiering::bring(Sequence& sequence, const FoundKv& found) {
     if (!kv_cache.match(sequence.id, sequence.wanted_tokens(), 0, match).ok()) return Brought::no;
     if (match.ready >= end) return Brought::no;
     if (match.ready / block_tokens_ < found.first) return Brought::torn;
+    end = end_of_step(found, match.ready);
     step_.begin(++last_id_, context_.parts.clock->now_ns());
     if (!kv_cache.step_begin(step_.id).ok()) return Brought::no;
     KvRequest request;
@@ -253,7 +301,8 @@ Tiering::Brought Tiering::bring(Sequence& sequence, const FoundKv& found) {
   const Brought brought = fill(sequence, found, grant);
   if (brought != Brought::yes) forward_.done(step_);
   give_back(sequence);
-  return brought;
+  const bool is_part = brought == Brought::yes && end < found.end * block_tokens_;
+  return is_part ? Brought::part : brought;
 }
 
 Tiering::Brought Tiering::fill(Sequence& sequence, const FoundKv& found, const KvGrant& grant) {
@@ -328,14 +377,14 @@ void Tiering::write(const FoundKv& found, uint32_t base, uint32_t end) {
     if (groups[i].is_state) {
       for (size_t slot = 1; slot < table.ends.size(); ++slot) {
         const auto& states = found.states.at(table.ends[slot] / block_tokens_);
-        bytes_->write_block(groups[i].group, table.blocks[slot], states[i]);
+        bytes_->write_block(groups[i].group, table.blocks[slot], states[i].bytes());
       }
       continue;
     }
     for (uint32_t block = base / block_tokens_; block < end; ++block) {
       if (table.blocks[block] == kNoBlock) continue;
       bytes_->write_block(groups[i].group, table.blocks[block],
-                          found.blocks[block - found.first][i]);
+                          found.blocks[block - found.first][i].bytes());
     }
   }
 }

@@ -9,6 +9,9 @@
 // memory back. From then on it finds that prompt in its own cache, as it finds every other. So any
 // manager that keeps blocks of what was released serves tiers, and none of them has to know it.
 //
+// While others generate, each of their steps brings up as many tokens as are computed in twelve
+// times as long, so that they lose little; with nothing else to do, all of them come at once.
+//
 // What is not there in time is computed. Nothing here can change a token.
 //
 // Prompts that another worker computes come up in the same way, once it has sent them; and what is
@@ -70,8 +73,9 @@ class Tiering : private KvWatch {
     bool was_fetched = false;  // … or was, or cannot be
     uint64_t fetch = 0;        // under way; 0 = not yet, for too much is
   };
-  // `torn`: the cache has lost blocks that were to come before what was found.
-  enum class Brought : uint8_t { yes, no, no_room, torn };
+  // `part`: the rest comes with the next steps. `torn`: the cache has lost blocks that were to come
+  // before what was found.
+  enum class Brought : uint8_t { yes, part, no, no_room, torn };
   // A block of the step at hand that goes to another worker.
   struct Growing {
     std::shared_ptr<KvPart> part;
@@ -132,7 +136,13 @@ class Tiering : private KvWatch {
   std::vector<Growing> growing_;  // of the step `watched_`
   uint64_t watched_ = 0;
   std::unordered_map<SeqId, Entry> entries_;
-  double row_ns_ = 0;  // that computing a token takes; 0 = not known yet
+  void allow_reading();
+  uint32_t tokens_a_step() const;
+  uint32_t end_of_step(const FoundKv& found, uint32_t ready) const;
+
+  double row_ns_ = 0;   // that computing a token takes; 0 = not known yet
+  double fill_ns_ = 0;  // … where many are computed at once
+  double step_ns_ = 0;  // that a step takes
 };
 
 }  // namespace tenon

@@ -140,7 +140,9 @@ TEST_F(PluginStores, believe_no_byte_of_what_comes_back) {
   uint64_t found = 0;
   for (uint64_t number = 0; number < 4; ++number) {
     const auto blob = store->read(key_of(number), kBytes);
-    EXPECT_EQ(blob.value_or(blob_of(number)), blob_of(number));
+    if (blob) {
+      EXPECT_EQ(blob, blob_of(number));
+    }
     found += blob.has_value();
   }
   while (store->tend(0)) {

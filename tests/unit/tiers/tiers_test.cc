@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <thread>
+
 #include "core/tiers/disk_store.h"
 #include "core/tiers/host_store.h"
 #include "tests/support/models/memory_files.h"
@@ -96,6 +98,35 @@ TEST(Tiers, find_states_alone_where_no_layer_attends) {
   EXPECT_TRUE(tiers->put({contents(3)[2], 2}, blob(7)));
   tiers->settle();
   EXPECT_EQ(found(*tiers, 0, 9)->end, 3u);
+}
+
+TEST(Tiers, read_no_more_than_is_allowed_while_others_generate) {
+  const auto tiers = host_tier(world(true, false));
+  put_blocks(*tiers, 0, 4);
+  const auto read_bytes = [&] { return tiers->totals().stores[0].read_bytes; };
+  tiers->allow(kBytes + 1);
+  const uint64_t id = tiers->seek(0, contents(4));
+  while (read_bytes() < 2 * kBytes) std::this_thread::yield();
+  // What goes down meanwhile does not wait for it.
+  EXPECT_TRUE(tiers->put({contents(9)[8], 0}, blob(8)));
+  while (tiers->totals().stores[0].written_bytes < 9 * kBytes) std::this_thread::yield();
+  EXPECT_FALSE(tiers->wait_for_any(std::chrono::milliseconds(20)));
+  EXPECT_EQ(read_bytes(), 2 * kBytes);
+  tiers->allow(kBytes + 1);
+  while (read_bytes() < 3 * kBytes) std::this_thread::yield();
+  tiers->allow_all();
+  EXPECT_TRUE(tiers->wait_for_any(std::chrono::minutes(1)));
+  EXPECT_EQ(tiers->take(id)->end, 4u);
+}
+
+TEST(Tiers, that_read_slowly_forget_what_is_abandoned_and_end) {
+  const auto tiers = host_tier(world(true, false));
+  put_blocks(*tiers, 0, 4);
+  tiers->allow(1);
+  tiers->abandon(tiers->seek(0, contents(4)));
+  const uint64_t id = tiers->seek(0, contents(4));
+  tiers->allow(1);
+  EXPECT_EQ(tiers->take(id), nullptr);
 }
 
 TEST(Tiers, have_no_more_under_way_than_their_budget) {
