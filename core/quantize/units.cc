@@ -53,7 +53,8 @@ Result<std::vector<Unit>> UnitFinder::units(const InputSites& sites,
     if (stored == nullptr) {
       return refuse_tensor(weight->name,
                            "is stored in another order than products read it; expected [n, k] – "
-                           "models of this family are not quantised");
+                           "write a GGUF file, or quantise what 'tenon model convert' makes of it "
+                           "where that has its experts apart");
     }
     const TensorView& view = *stored->view;
     if (!is_plain(view)) {
@@ -62,9 +63,11 @@ Result<std::vector<Unit>> UnitFinder::units(const InputSites& sites,
                            "that it was made from");
     }
     if (view.rank != 2 || !stored->name.ends_with(kWeight)) {
-      return refuse_tensor(stored->name,
-                           "holds the matrices of several experts; expected a tensor for each – "
-                           "save the model with its experts apart, or write a GGUF file");
+      return refuse_tensor(
+          stored->name,
+          "holds the matrices of several experts; expected a tensor for each – "
+          "save the model with its experts apart, as 'tenon model convert' does, or write "
+          "a GGUF file");
     }
     std::string stem = stored->name.substr(0, stored->name.size() - kWeight.size());
     const auto same = std::ranges::find(units, stem, &Unit::stem);

@@ -146,7 +146,14 @@ void drop_head_keys(json& text) {
        {"final_logit_softcapping", "logit_scale", "logits_scaling", "lm_head_multiplier"}) {
     text.erase(key);
   }
-  if (text["model_type"] == "falcon_h1") text.erase("embedding_multiplier");
+  const std::string type = text["model_type"];
+  if (type == "falcon_h1") text.erase("embedding_multiplier");
+  // A folder that is written of the text part alone says so of what its family has where nothing
+  // does.
+  if (type.starts_with("cohere")) text["logit_scale"] = 1.0;
+  for (const char* capped : {"gemma2", "vaultgemma", "nanochat"}) {
+    if (type == capped) text["final_logit_softcapping"] = nullptr;
+  }
 }
 
 void add_defaults(std::string_view defaults, json& text) {

@@ -14,6 +14,7 @@
 #include "core/model/convert/model_folder_writer.h"
 #include "core/model/convert/safetensors_writer.h"
 #include "core/model/families/family.h"
+#include "core/model/plan/plan_difference.h"
 #include "core/model/tensors/model_tensors.h"
 
 namespace tenon {
@@ -111,9 +112,14 @@ Result<std::string> folder_config(const Model& model) {
   config["tie_word_embeddings"] = model.plan.tied_embeddings;
   config.erase("quantization_config");  // what is written is plain
   const std::string text = config.dump();
-  TENON_ASSIGN_OR_RETURN(const ModelPlan read, parse_model_config(text, model.path));
+  TENON_ASSIGN_OR_RETURN(ModelPlan read, parse_model_config(text, model.path));
   TENON_RETURN_IF_ERROR(check_layers(model.plan, read));
-  return text;
+  const std::vector<RopePlan>& ropes = model.plan.ropes;
+  if (!ropes.empty() && !ropes.front().factors.empty()) read.ropes = ropes;  // named above
+  const std::string difference = plan_difference(model.plan, read);
+  if (difference.empty()) return text;
+  return unsupported("this " + model.plan.architecture +
+                     " model cannot be said in a config.json: " + difference);
 }
 
 const TensorType* folder_type(const Weight& weight, const TensorType* wanted) {

@@ -138,6 +138,23 @@ TEST(TextPart, factors_and_caps_of_a_text_model_s_logits_count_for_nothing_next_
   }
 }
 
+// As it is written by `model convert` and `model quantize`, where nothing tells of the whole.
+TEST(TextPart, the_config_of_the_text_model_by_itself_has_no_factors_and_caps_either) {
+  for (const std::string whole : {"llava", "aya_vision"}) {
+    for (const std::string family : {"cohere", "cohere2", "cohere2_moe", "gemma2", "vaultgemma",
+                                     "nanochat", "granite", "falcon_h1", "llama"}) {
+      Faults faults;
+      const nlohmann::json text = {{"model_type", family}, {"head_dim", 64}};
+      const nlohmann::json config = {{"model_type", whole}, {"text_config", text}};
+      const TextPart part = find_text_part(config, faults);
+      ASSERT_FALSE(faults.any());
+      const ModelPlan plan = plan_of(part.config.dump());
+      EXPECT_EQ(plan.logit_scale, 1.0f) << family;
+      EXPECT_EQ(plan.logit_soft_cap, 0.0f) << family;
+    }
+  }
+}
+
 TEST(TextPart, axes_of_positions_are_one_for_text) {
   const ModelPlan plan = plan_of(R"({"model_type":"qwen2_vl","hidden_size":64,"rope_theta":5e5,
       "num_attention_heads":4,"num_key_value_heads":2,"vision_config":{"depth":2},

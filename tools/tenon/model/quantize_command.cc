@@ -174,10 +174,15 @@ Status quantize_file(const QuantizeFlags& flags) {
   TENON_ASSIGN_OR_RETURN(const quantize::GgufQuantizeReport report,
                          quantize_gguf(*model, metadata, request));
   progress.wipe();
-  putf("wrote %s: %llu matrices with %.3f bits a weight\n",
-       one_line(flags.out, kMostPathBytes).c_str(),
-       static_cast<unsigned long long>(report.matrices),
-       8.0 * static_cast<double>(report.matrix_bytes) / static_cast<double>(report.matrix_values));
+  const std::string out = one_line(flags.out, kMostPathBytes);
+  if (report.matrices == 0) {
+    putf("wrote %s: no matrix has columns in whole blocks, so all are as they were\n", out.c_str());
+  } else {
+    putf(
+        "wrote %s: %llu matrices with %.3f bits a weight\n", out.c_str(),
+        static_cast<unsigned long long>(report.matrices),
+        8.0 * static_cast<double>(report.matrix_bytes) / static_cast<double>(report.matrix_values));
+  }
   if (note.ok() && !note->empty()) putf("note: %s\n", note->c_str());
   return {};
 }
