@@ -45,12 +45,11 @@ std::string qwen3_30b_a3b() {
 }
 
 std::string qwen3_vl_30b_a3b() {
-  return R"({"architectures":["Qwen3VLMoeTextModel"],"model_type":"qwen3_vl_moe_text",
-    "hidden_act":"silu","hidden_size":2048,"intermediate_size":6144,"num_hidden_layers":48,
-    "num_attention_heads":32,"num_key_value_heads":4,"head_dim":128,"vocab_size":151936,
-    "max_position_embeddings":262144,"rms_norm_eps":1e-6,"rope_theta":5000000.0,
-    "attention_bias":false,"decoder_sparse_step":1,"mlp_only_layers":[],
-    "moe_intermediate_size":768,"num_experts":128,"num_experts_per_tok":8,"norm_topk_prob":true,
+  return R"({"model_type":"qwen3_vl_moe_text","hidden_act":"silu",
+    "hidden_size":2048,"intermediate_size":6144,"num_hidden_layers":48,"num_attention_heads":32,
+    "num_key_value_heads":4,"head_dim":128,"vocab_size":151936,"max_position_embeddings":262144,
+    "rms_norm_eps":1e-6,"rope_theta":5000000.0,"attention_bias":false,"decoder_sparse_step":1,
+    "mlp_only_layers":[],"moe_intermediate_size":768,"num_experts":128,"num_experts_per_tok":8,
     "tie_word_embeddings":false,"bos_token_id":151643,"eos_token_id":151645})";
 }
 

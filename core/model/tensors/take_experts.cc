@@ -29,11 +29,9 @@ uint64_t parts_in(const TensorSpec& spec) {
   return spec.role == Role::expert_down ? 1 : 2;
 }
 
-// Experts with k_in in front; where that is the same shape, they are not turned.
-bool is_turned(const TensorView* view, const TensorSpec& spec) {
-  if (view == nullptr || view->rank != 3) return false;
-  const uint64_t rows = parts_in(spec) * spec.rows;
-  return rows != spec.columns && view->shape[1] == spec.columns && view->shape[2] == rows;
+// Experts with k_in in front.
+bool has_shape_turned(const TensorView* view, uint64_t rows, uint64_t columns) {
+  return view != nullptr && view->rank == 3 && view->shape[1] == columns && view->shape[2] == rows;
 }
 
 std::string numbered(const std::string& name, uint32_t expert) {
@@ -71,13 +69,22 @@ void TensorTaker::take_experts(const TensorSpec& spec) {
   }
   if (!stands && experts_ == ExpertLayout::apart) return take_apart(spec);
   if (!stands && experts_ == ExpertLayout::by_matrix) return take_stacked(spec, own, 0, spec.rows);
-  if (stacks_may_turn_ && is_turned(checkpoint_.find(stacked), spec)) {
-    return take_turned(spec, false);
-  }
+  if (stacks_may_turn_ && is_turned(spec, own)) return take_turned(spec, false);
   if (spec.role == Role::expert_up && !has(stacked)) return;
   if (out) return take_stacked(spec, stacked, 0, spec.rows);
   const uint64_t first = spec.role == Role::expert_gate ? 0 : spec.rows;
   take_stacked(spec, stacked, first, 2 * spec.rows);
+}
+
+// A square matrix stands as the other tensor of its layer does, which is not square then.
+bool TensorTaker::is_turned(const TensorSpec& spec, const std::string& own) const {
+  const bool out = spec.role == Role::expert_down;
+  const TensorView* in_view = checkpoint_.find(stacked_name(own, stacked_in_));
+  const TensorView* out_view = checkpoint_.find(stacked_name(own, stacked_out_));
+  const uint64_t hidden = out ? spec.rows : spec.columns, width = out ? spec.columns : spec.rows;
+  const bool by_out = out ? hidden != width : hidden == 2 * width;
+  return by_out ? has_shape_turned(out_view, hidden, width)
+                : has_shape_turned(in_view, 2 * width, hidden);
 }
 
 void TensorTaker::take_apart(const TensorSpec& spec) {

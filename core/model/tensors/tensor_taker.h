@@ -86,6 +86,7 @@ class TensorTaker {
   // Experts (core/model/tensors/take_experts.cc): a matrix or a vector of each.
   void take_experts(const TensorSpec& spec);
   void take_expert_vectors(const TensorSpec& spec);
+  bool is_turned(const TensorSpec& spec, const std::string& own) const;
   void take_apart(const TensorSpec& spec);
   void take_stacked(const TensorSpec& spec, const std::string& name, uint64_t first_row,
                     uint64_t all_rows);

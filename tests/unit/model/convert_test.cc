@@ -108,8 +108,8 @@ std::string family_in_gguf(const ModelPlan& plan) {
   if (family == "mistral" && !windows) return "llama";
   if (family == "iquestcoder" || family == "internlm3") return "llama";
   if (family == "glm4_moe_lite" || family == "youtu") return "deepseek_v3";
-  if (family == "gemma4_unified_text") return "gemma4_text";
   if (family == "qwen3_vl_moe_text") return "qwen3_moe";
+  if (family == "gemma4_unified_text") return "gemma4_text";
   return family == "solar_open" ? "glm4_moe" : family;
 }
 

@@ -117,15 +117,15 @@ TEST(Experts, groups_must_hold_what_is_chosen) {
   EXPECT_EQ(fault({.count = 6, .chosen = 3, .groups = 3, .groups_chosen = 2}), "none");
 }
 
-// The folder of tests/support/models/model_folder.h with four experts of 6 in its layers.
+// The folder of tests/support/models/model_folder.h with four experts in its layers.
 class ExpertFolder : public ModelFolder {
  public:
-  ExpertFolder() {
+  explicit ExpertFolder(uint64_t width = 6) {
     config["model_type"] = "\"qwen3_moe\"";
     config["head_dim"] = "4";
     config["num_experts"] = "4";
     config["num_experts_per_tok"] = "2";
-    config["moe_intermediate_size"] = "6";
+    config["moe_intermediate_size"] = std::to_string(width);
     for (const std::string layer : {"model.layers.0.", "model.layers.1."}) {
       for (const char* name : {"gate_proj", "up_proj", "down_proj"}) {
         tensors.erase(layer + "mlp." + name + ".weight");
@@ -135,9 +135,9 @@ class ExpertFolder : public ModelFolder {
       put(layer + "mlp.gate.weight", {4, 8});
       for (int expert = 0; expert < 4; ++expert) {
         const std::string prefix = layer + "mlp.experts." + std::to_string(expert) + ".";
-        put(prefix + "gate_proj.weight", {6, 8});
-        put(prefix + "up_proj.weight", {6, 8});
-        put(prefix + "down_proj.weight", {8, 6});
+        put(prefix + "gate_proj.weight", {width, 8});
+        put(prefix + "up_proj.weight", {width, 8});
+        put(prefix + "down_proj.weight", {8, width});
       }
     }
   }
@@ -196,8 +196,8 @@ TEST(ExpertTensors, a_plain_mlp_in_a_layer_with_experts_has_no_place) {
 }
 
 // As transformers 5 holds them: the rows of gate, then those of up.
-void stack(ExpertFolder& folder, const std::string& layer) {
-  StoredTensor in{DType::f32, {4, 12, 8}, {}}, out{DType::f32, {4, 8, 6}, {}};
+void stack(ExpertFolder& folder, const std::string& layer, uint64_t width = 6) {
+  StoredTensor in{DType::f32, {4, 2 * width, 8}, {}}, out{DType::f32, {4, 8, width}, {}};
   for (int expert = 0; expert < 4; ++expert) {
     const std::string prefix = layer + "mlp.experts." + std::to_string(expert) + ".";
     for (const auto& [name, to] :
@@ -244,13 +244,14 @@ void turn(StoredTensor& tensor) {
   std::swap(tensor.shape[1], tensor.shape[2]);
 }
 
-// Published folders of Qwen 3 VL have k_in in front; those that transformers 5 saves do not.
+// Published folders of Qwen 3 VL have k_in in front; those that transformers 5 saves do not. One of
+// the two tensors is square where experts are 4 or 8 wide, and the other tells.
 TEST(ExpertTensors, stacks_of_qwen_3_vl_stand_either_way) {
-  const auto opened = [](bool turned, const std::string& type) {
-    ExpertFolder folder;
+  const auto opened = [](bool turned, uint64_t width, const std::string& type) {
+    ExpertFolder folder(width);
     folder.config["model_type"] = "\"" + type + "\"";
     for (const std::string layer : {"model.layers.0.", "model.layers.1."}) {
-      stack(folder, layer);
+      stack(folder, layer, width);
       if (!turned) continue;
       turn(folder.tensors[layer + "mlp.experts.gate_up_proj"]);
       turn(folder.tensors[layer + "mlp.experts.down_proj"]);
@@ -258,16 +259,20 @@ TEST(ExpertTensors, stacks_of_qwen_3_vl_stand_either_way) {
     folder.write();
     return open_model(folder.path());
   };
-  const auto plain = opened(false, "qwen3_vl_moe_text"), turned = opened(true, "qwen3_vl_moe_text");
-  ASSERT_TRUE(plain.ok()) << plain.status().message();
-  ASSERT_TRUE(turned.ok()) << turned.status().message();
-  EXPECT_TRUE((*plain)->plan.layers[0].experts.normalised);
-  for (const auto member : {&ExpertWeights::gate, &ExpertWeights::up, &ExpertWeights::down}) {
-    const Weight& a = (*plain)->layers[1].experts[2].*member;
-    const Weight& b = (*turned)->layers[1].experts[2].*member;
-    EXPECT_EQ(std::memcmp(a.parts[0].data, b.parts[0].data, sizeof(float) * a.n_out * a.k_in), 0);
+  for (const uint64_t width : {4, 6, 8}) {
+    const auto plain = opened(false, width, "qwen3_vl_moe_text");
+    const auto turned = opened(true, width, "qwen3_vl_moe_text");
+    ASSERT_TRUE(plain.ok()) << plain.status().message();
+    ASSERT_TRUE(turned.ok()) << turned.status().message();
+    EXPECT_TRUE((*plain)->plan.layers[0].experts.normalised);
+    for (const auto member : {&ExpertWeights::gate, &ExpertWeights::up, &ExpertWeights::down}) {
+      const Weight& a = (*plain)->layers[1].experts[2].*member;
+      const Weight& b = (*turned)->layers[1].experts[2].*member;
+      EXPECT_EQ(std::memcmp(a.parts[0].data, b.parts[0].data, sizeof(float) * a.n_out * a.k_in), 0)
+          << width;
+    }
   }
-  const auto other = opened(true, "qwen3_moe");
+  const auto other = opened(true, 6, "qwen3_moe");
   EXPECT_THAT(std::string(other.status().message()), HasSubstr("is [4, 8, 12]; config.json makes"));
 }
 
