@@ -272,6 +272,7 @@ void compare(const Plan& plan) {
   holds.clear();
   orders.tell('q');
   ::waitpid(child, nullptr, 0);
+  for (const char* ending : {".sock", ".mem"}) ::unlink((folder + ending).c_str());
   for (const auto& [name, plain, fetched] :
        {std::tuple("TCP", 't', 'T'), std::tuple("unix socket", 'u', 'U'),
         std::tuple("shared memory", 's', 'S')}) {
