@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -13,6 +14,8 @@ from . import checks, plugins, toml
 from .errors import FailedError, InvalidArgumentError
 from .opening import overrides, pipeline_file
 from .program import program
+
+DIFFERENT_ANSWERS = 4  # the exit status of `tenon compare`
 
 
 class Comparison:
@@ -71,6 +74,9 @@ def compare(base: str | os.PathLike | None, arms: Sequence[str] | Mapping[str, A
     settings: of all arms, as those of `LLM`. options: keys of a comparison's file, such as model=…, metric="ttft_p50",
     budget="2m", max_tokens=64, in_flight=8, pairs=10.
     out: the folder of results; None = one that lies with temporary files.
+
+    An arm whose answers are not the base's is no error: its `verdict` is "different answers". Raises FailedError if nothing
+    was measured, with what would help.
     """
     folder = Path(tempfile.mkdtemp(prefix="tenon-compare-")) if out is None else Path(out).absolute()
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -83,7 +89,9 @@ def compare(base: str | os.PathLike | None, arms: Sequence[str] | Mapping[str, A
         environment = plugins.environment() if ".plugin=python" in text else None
         done = subprocess.run([program(), "compare", str(file), "--json", "--quiet", "--out", str(results)],
                               capture_output=True, text=True, check=False, env=environment)
-    if done.returncode != 0:
+    if done.returncode not in (0, DIFFERENT_ANSWERS):
+        if out is None:
+            shutil.rmtree(folder, ignore_errors=True)
         # Nobody wrote the file that a line of it could be looked up in.
         said = re.sub(rf"{re.escape(str(file))}(:\d+)*: ", "", done.stderr.strip())
         raise FailedError(said.removeprefix("tenon: ").removeprefix("error: "))

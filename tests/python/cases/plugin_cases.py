@@ -181,6 +181,22 @@ class Schedulers(unittest.TestCase):
                     self.skipTest("there is no libpython here")
                 raise
             self.assertNotEqual(found.verdict(), "different answers")
+            options["out"] = pathlib.Path(folder) / "others"
+            other = tenon.compare(None, {"second": {"sampler": Second}}, PROMPTS, **options)
+            self.assertEqual(other.verdict(), "different answers")
+            self.assertIn("second: different answers", repr(other))
+
+    def test_a_comparison_that_measures_nothing_leaves_nothing(self):
+        before = set(pathlib.Path(tempfile.gettempdir()).glob("tenon-compare-*"))
+        with self.assertRaisesRegex(tenon.FailedError, "pairs is 2"):
+            tenon.compare(None, ["scheduler.plugin=static"], PROMPTS, pairs=2)
+        self.assertEqual(set(pathlib.Path(tempfile.gettempdir()).glob("tenon-compare-*")) - before, set())
+
+
+class Second:
+    def sample(self, row):
+        logits = row.logits.tolist()
+        return sorted(range(len(logits)), key=lambda token: logits[token])[-2]
 
 
 class Again:

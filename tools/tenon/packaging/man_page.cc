@@ -20,9 +20,9 @@ constexpr ExitStatus kExitStatuses[] = {
     {"0", "success; all output was written"},
     {"1", "failure, with a sentence on standard error"},
     {"2", "wrong usage"},
-    {"3, 4",
-     "of compare: a rule of --fail-if is broken for certain; an arm gives different answers. "
-     "3 of plugins check: nothing is broken, but a plugin was not exercised"},
+    {"3, 4, 5",
+     "of compare: a rule of --fail-if is broken for certain; an arm gives different answers; no "
+     "pair was measured. 3 of plugins check: nothing is broken, but a plugin was not exercised"},
     {"129, 130, 131, 143", "ended by SIGHUP, SIGINT, SIGQUIT, SIGTERM"},
     {"141", "the reader of a pipe closed it"},
 };
