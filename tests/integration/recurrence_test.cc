@@ -59,9 +59,9 @@ INSTANTIATE_TEST_SUITE_P(
                                      "kimi_linear", "kimi_linear_ranks", "bailing_hybrid",
                                      "bailing_hybrid_plain", "olmo_hybrid", "olmo_hybrid_still",
                                      "minimax", "nemotron_h", "nemotron_h_latent", "bamba",
-                                     "falcon_h1", "falcon_h1_norms", "falcon_h1_norm_after",
-                                     "jamba", "jamba_dense", "zamba2", "zamba2_plain",
-                                     "zamba2_blocks", "xlstm", "xlstm_wide")),
+                                     "falcon_h1", "falcon_h1_norms", "falcon_h1_biases",
+                                     "falcon_h1_norm_after", "jamba", "jamba_dense", "zamba2",
+                                     "zamba2_plain", "zamba2_blocks", "xlstm", "xlstm_wide")),
     [](const auto& test) {
       return std::get<0>(test.param).name() + "_" + std::get<1>(test.param);
     });

@@ -77,7 +77,10 @@ struct SelfAttentionPlan {
   QkNormExtent qk_norm_extent = QkNormExtent::head;
   bool qk_norm_after_rope = false;
   QGrowth q_growth;
-  float output_scale = 1.0f;    // on what is added to the stream
+  float output_scale = 1.0f;  // on what is added to the stream
+  // Of both scales, the part that is a factor on what q, k and v are made of. Biases are kept
+  // divided by it.
+  float input_scale = 1.0f;
   NormPlan attended_norm = {};  // of all heads together, before the output's product
   // To a score is added exp(rate · softplus(mask · V + bias)), a number of the key's KV head that
   // follows from V of all heads. It is kept as one more element of K, by which q has 1 / scale.
@@ -129,6 +132,7 @@ struct PlanFields<SelfAttentionPlan> {
     field(&P::q_growth, "the growth of q", "");
     field(&P::output_scale, "the factor on attention's result",
           "'attention_in_multiplier', 'attention_out_multiplier'");
+    field(&P::input_scale, "the factor on attention's input", "'attention_in_multiplier'");
     field(&P::attended_norm, "the norm of what is attended", "");
     field(&P::learned_mask, "whether scores have learned masks", "the family");
   }

@@ -36,7 +36,7 @@ Extent convolution_extent(const ModelPlan&, const LayerPlan& l) {
 }
 
 Extent recurrence_out_extent(const ModelPlan& m, const LayerPlan& l) {
-  return to_stream(m, l.recurrent.inner(), l.recurrent.projection_bias);
+  return to_stream(m, l.recurrent.inner(), l.recurrent.output_bias);
 }
 
 }  // namespace tenon

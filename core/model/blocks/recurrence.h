@@ -35,6 +35,9 @@ std::string_view recurrence_name(Recurrence kind);
 struct RecurrentScales {
   float gate = 1.0f, x = 1.0f, b = 1.0f, c = 1.0f, step = 1.0f;
   float output = 1.0f;
+  // Of all but `output`, the part that is a factor on what the mixer reads. The bias of its first
+  // projection is kept divided by it.
+  float input = 1.0f;
 
   friend bool operator==(const RecurrentScales&, const RecurrentScales&) = default;
 };
@@ -49,6 +52,7 @@ struct PlanFields<RecurrentScales> {
     field(&P::c, "the factor on its C", "'ssm_multipliers', 'ssm_in_multiplier'");
     field(&P::step, "the factor on its steps", "'ssm_multipliers', 'ssm_in_multiplier'");
     field(&P::output, "the factor on its result", "'ssm_out_multiplier'");
+    field(&P::input, "the factor on its input", "'ssm_in_multiplier'");
   }
 };
 
@@ -61,7 +65,8 @@ struct RecurrentPlan {
   uint32_t width = 0;      // of the convolution, in tokens
   uint32_t step_rank = 0;  // of the two products that make Δ, or of decays; 0: one makes them
   uint32_t gate_rank = 0;  // gated_delta: … that make the gate
-  bool projection_bias = false;
+  bool projection_bias = false;  // of the first projection
+  bool output_bias = false;
   bool convolution_bias = false;
   float least_step = 0.0f;  // mamba2: Δ is held between the two
   float most_step = std::numeric_limits<float>::infinity();
@@ -106,7 +111,7 @@ struct RecurrentPlan {
   bool norm_before_gate() const { return kind == Recurrence::gated_delta || norm_first; }
   bool scales_inputs() const {
     RecurrentScales inputs = scales;
-    inputs.output = 1.0f;
+    inputs.output = inputs.input = 1.0f;
     return inputs != RecurrentScales();
   }
   friend bool operator==(const RecurrentPlan&, const RecurrentPlan&) = default;
@@ -124,7 +129,8 @@ struct PlanFields<RecurrentPlan> {
     field(&P::width, "the width of its convolution", "'conv_kernel'");
     field(&P::step_rank, "the rank of its steps", "'time_step_rank'");
     field(&P::gate_rank, "the rank of its gate", "a tensor; 0: none");
-    field(&P::projection_bias, "the bias of its projections", "'use_bias'");
+    field(&P::projection_bias, "the bias of its first projection", "'use_bias'");
+    field(&P::output_bias, "the bias of its last projection", "'use_bias'");
     field(&P::convolution_bias, "the bias of its convolution", "'use_conv_bias'");
     field(&P::least_step, "its least step", "'time_step_limit'");
     field(&P::most_step, "its largest step", "'time_step_limit'");

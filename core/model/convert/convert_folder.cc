@@ -44,7 +44,8 @@ std::vector<float> folder_values(const ModelTensor& tensor) {
   std::vector<float> values;
   for (const ConstTensorPlace& place : tensor.places) {
     for (uint64_t row = place.first; row < place.first + place.rows; ++row) {
-      values.push_back((*place.vector)[row] - (tensor.plus_one ? 1.0f : 0.0f));
+      const float value = (*place.vector)[row] * tensor.input_scale;
+      values.push_back(value - (tensor.plus_one ? 1.0f : 0.0f));
     }
   }
   if (tensor.spec.tensor->log_in_folders)

@@ -15,6 +15,7 @@ std::vector<ModelTensor> model_tensors(const Model& model) {
     tensor.places = places_of(model, spec);
     const NormPlan* norm = norm_of(model.plan, spec);
     tensor.plus_one = norm != nullptr && norm->plus_one && !spec.bias;
+    tensor.input_scale = input_scale_of(model.plan, spec);
     if (spec.layer >= 0) {
       const SelfAttentionPlan& attention =
           model.plan.layers[static_cast<size_t>(spec.layer)].attention;

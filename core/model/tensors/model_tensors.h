@@ -17,6 +17,7 @@ struct ModelTensor {
   std::vector<ConstTensorPlace> places;
   bool plus_one = false;       // a norm with the one added that folders leave out
   bool norms_by_head = false;  // a weight for each head
+  float input_scale = 1.0f;    // by which the bias of folders was divided
 };
 
 // In the order of use; no head when tied. The model outlives the result.

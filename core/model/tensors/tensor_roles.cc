@@ -143,6 +143,22 @@ const NormPlan* norm_of(const ModelPlan& plan, const TensorSpec& spec) {
   return &spec.tensor->norm(plan, plan.layers[static_cast<size_t>(spec.layer)]);
 }
 
+float input_scale_of(const ModelPlan& plan, const TensorSpec& spec) {
+  if (spec.layer < 0 || !spec.bias) return 1.0f;
+  const LayerPlan& layer = plan.layers[static_cast<size_t>(spec.layer)];
+  switch (spec.role) {
+    case Role::q:
+    case Role::k:
+    case Role::v:
+    case Role::output:
+      return layer.attention.input_scale;
+    case Role::ssm_in:
+      return layer.recurrent.scales.input;
+    default:
+      return 1.0f;
+  }
+}
+
 TensorSpec part_of(const TensorSpec& whole, Role part, const ModelPlan& plan,
                    const TensorNames& names) {
   const LayerPlan& layer = plan.layers[static_cast<size_t>(whole.layer)];

@@ -112,6 +112,9 @@ std::vector<TensorSpec> list_tensors(const ModelPlan& plan);
 
 // The norm that a tensor belongs to; null: to none.
 const NormPlan* norm_of(const ModelPlan& plan, const TensorSpec& spec);
+// By which a bias is divided where it is taken, since a factor on its product is meant for what
+// the product reads.
+float input_scale_of(const ModelPlan& plan, const TensorSpec& spec);
 
 // The spec of a tensor that `whole` holds, by itself.
 class TensorNames;

@@ -183,7 +183,9 @@ std::vector<float> TensorTaker::stored_values(const TensorSpec& spec,
   const std::string own = name(spec.name);
   if (!spec.shape.empty()) return values_of(own, folder_ ? spec.shape : spec.stored_shape);
   if (spec.tensor->scalar && folder_) return values_of(own, {});
-  if (!by_head) return values_of(own, std::array{spec.rows});
+  // GGUF checkpoints show one row as a vector.
+  const bool one_row = by_head && !folder_ && spec.rows == attention->head_dim;
+  if (!by_head || one_row) return values_of(own, std::array{spec.rows});
   const uint64_t dim = attention->head_dim, heads = spec.rows / dim;
   const size_t dot = own.rfind('.');
   const auto of_head = [&](uint64_t head) {
@@ -208,6 +210,10 @@ void TensorTaker::take_vector(const TensorSpec& spec) {
   const NormPlan* norm = norm_of(model_.plan, spec);
   if (norm != nullptr && norm->plus_one && adds_one_ && !spec.bias) {
     for (float& value : values) value += 1.0f;
+  }
+  const float input_scale = input_scale_of(model_.plan, spec);
+  if (input_scale != 1.0f) {
+    for (float& value : values) value /= input_scale;
   }
   if (spec.tensor->log_in_folders) {
     const LayerPlan& layer = model_.plan.layers[static_cast<size_t>(spec.layer)];

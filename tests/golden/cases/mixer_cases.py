@@ -83,6 +83,12 @@ CASES = {
         mamba_conv_bias=False, mamba_rms_norm=True, attention_bias=True, mamba_proj_bias=True,
         projectors_bias=True, tie_word_embeddings=True, attention_out_multiplier=0.75,
         key_multiplier=0.5),
+    # Factors that are not on the biases of the products behind them; biases of one projection alone.
+    "falcon_h1_biases": FalconH1Config(
+        **SMALL, **FALCON, mamba_d_ssm=30, mamba_n_heads=3, mamba_conv_bias=True,
+        attention_bias=True, mamba_proj_bias=True, attention_in_multiplier=1.3,
+        attention_out_multiplier=0.8, key_multiplier=0.6, ssm_in_multiplier=0.7,
+        ssm_out_multiplier=1.2, ssm_multipliers=[0.7, 1.1, 1.3, 0.8, 1.5]),
     "falcon_h1_norm_after": FalconH1Config(
         **SMALL, **FALCON, mamba_d_ssm=30, mamba_n_heads=3, mamba_rms_norm=True,
         mamba_norm_before_gate=False),

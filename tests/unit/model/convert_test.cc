@@ -11,6 +11,7 @@
 #include "core/model/tensors/model_tensors.h"
 #include "tests/support/folders.h"
 #include "tests/support/models/flat_config.h"
+#include "tests/support/models/model_folder.h"
 #include "tests/support/temporary_folder.h"
 
 namespace tenon {
@@ -95,9 +96,10 @@ bool has_no_gguf_keys(const std::string& name) {
          name == "mistral3_mistral4_halves" || name == "glm4_moe_lite" || name == "gemma4_vision" ||
          name == "kimi_linear_ranks" || name == "nemotron_h" || name == "falcon_h1" ||
          name == "gemma3n_active" || name == "bitnet_tied" || name == "falcon_h1_norms" ||
-         name == "granite_swa" || name == "granitemoe_swa" || name == "afmoe_stacked" ||
-         name == "laguna_stacked" || name == "bailing_hybrid" || name == "step3p7_stacked" ||
-         name == "cohere2_moe_sum" || name.starts_with("llama_shared_kv");
+         name == "falcon_h1_biases" || name == "granite_swa" || name == "granitemoe_swa" ||
+         name == "afmoe_stacked" || name == "laguna_stacked" || name == "bailing_hybrid" ||
+         name == "step3p7_stacked" || name == "cohere2_moe_sum" ||
+         name.starts_with("llama_shared_kv");
 }
 
 // What a model is to readers of GGUF files, where families share a name: a Mistral without windows
@@ -154,6 +156,43 @@ TEST_P(RoundTrip, every_weight_keeps_its_bits_in_a_gguf_file_and_back_in_a_folde
 
 INSTANTIATE_TEST_SUITE_P(Goldens, RoundTrip, testing::ValuesIn(golden_names()),
                          [](const auto& test) { return test.param; });
+
+// The file then has a matrix of one row, which readers of GGUF files do not tell from a vector.
+TEST(Convert, the_norm_of_one_kv_head_by_its_own_weight_is_read_again) {
+  ModelFolder folder;
+  folder.config["model_type"] = "\"cohere\"";
+  folder.config["use_qk_norm"] = "true";
+  folder.tensors.erase("lm_head.weight");
+  for (const std::string layer : {"model.layers.0.", "model.layers.1."}) {
+    folder.tensors.erase(layer + "post_attention_layernorm.weight");
+    folder.tensors[layer + "self_attn.q_norm.weight"] = {
+        DType::f32, {2, 4}, {1, 2, 3, 4, 5, 6, 7, 8}};
+    folder.tensors[layer + "self_attn.k_norm.weight"] = {DType::f32, {1, 4}, {4, 3, 2, 1}};
+  }
+  folder.write();
+  const TemporaryFolder out;
+  const auto source = open_or_fail(folder.path());
+  ASSERT_NE(source, nullptr);
+  ASSERT_TRUE(write_gguf_model(*source, out.path("m.gguf"), {}, {}).ok());
+  const auto file = open_or_fail(out.path("m.gguf"));
+  ASSERT_NE(file, nullptr);
+  expect_same_weights(*file, *source);
+}
+
+// A factor on what products read is not on their biases, which are kept divided by it.
+TEST(Convert, biases_behind_a_factor_on_the_input_come_back_in_a_folder) {
+  const TemporaryFolder out;
+  const auto source = open_or_fail(kGoldens + "falcon_h1_biases");
+  ASSERT_NE(source, nullptr);
+  EXPECT_TRUE(source->plan.layers[0].recurrent.projection_bias);
+  EXPECT_FALSE(source->plan.layers[0].recurrent.output_bias);
+  ASSERT_TRUE(write_folder_model(*source, out.path("folder"), {}).ok());
+  const auto folder = open_or_fail(out.path("folder"));
+  ASSERT_NE(folder, nullptr);
+  const LayerWeights &ours = source->layers[1], &theirs = folder->layers[1];
+  EXPECT_THAT(theirs.q_bias, testing::Pointwise(testing::FloatNear(1e-6f), ours.q_bias));
+  EXPECT_THAT(theirs.ssm_in_bias, testing::Pointwise(testing::FloatNear(1e-6f), ours.ssm_in_bias));
+}
 
 TEST(Convert, matrices_without_whole_blocks_keep_their_type_and_are_named) {
   const TemporaryFolder out;

@@ -176,7 +176,7 @@ RecurrentPlan read_mamba(const JsonFields& config, uint32_t hidden, const MambaK
   recurrent.state = config.count(keys.state, 16, 1, kMaxWidth / (2 * recurrent.heads));
   recurrent.width = config.count(keys.width, 4, 1, kMaxConvolution);
   recurrent.step_rank = read_step_rank(config, keys.step_rank, hidden);
-  recurrent.projection_bias = config.flag(keys.projection_bias, false);
+  recurrent.projection_bias = recurrent.output_bias = config.flag(keys.projection_bias, false);
   recurrent.convolution_bias = config.flag(keys.convolution_bias, true);
   return recurrent;
 }
@@ -197,7 +197,7 @@ RecurrentPlan read_mamba2(const JsonFields& config, uint32_t hidden, float eps,
   recurrent.state = config.count(keys.state, defaults.state, 1, kMaxWidth);
   recurrent.groups = config.count(keys.groups, defaults.groups, 1, kMaxWidth);
   recurrent.width = config.count(keys.width, 4, 1, kMaxConvolution);
-  recurrent.projection_bias = config.flag(keys.projection_bias, false);
+  recurrent.projection_bias = recurrent.output_bias = config.flag(keys.projection_bias, false);
   recurrent.convolution_bias = config.flag(keys.convolution_bias, true);
   recurrent.gate_norm = {.kind = NormKind::rms, .eps = eps};
   read_step_limits(config, recurrent);

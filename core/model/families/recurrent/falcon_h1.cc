@@ -48,13 +48,6 @@ std::vector<float> read_multipliers(const JsonFields& config, const char* key, s
   return factors;
 }
 
-// The factor comes before the product, so that it is not on the bias, which here it would be.
-void refuse_bias(const JsonFields& config, const char* bias, const char* factor) {
-  config.faults().unsupported(config.name(bias) + " is true and " + config.name(factor) + " is " +
-                              describe(*config.find(factor)) +
-                              "; biases after such a factor are not built");
-}
-
 RecurrentPlan read_mixer(const JsonFields& config, uint32_t hidden, float eps) {
   RecurrentPlan mamba = read_mamba2(config, hidden, eps, kDefaults, kKeys);
   mamba.norm_first = config.truth("mamba_norm_before_gate", true);
@@ -62,34 +55,27 @@ RecurrentPlan read_mixer(const JsonFields& config, uint32_t hidden, float eps) {
     mamba.gate_norm = {};
     mamba.norm_first = false;
   }
-  if (config.flag("projectors_bias", false) != mamba.projection_bias) {
-    config.faults().unsupported(
-        "'projectors_bias' and 'mamba_proj_bias' are not the same; biases of one projection alone "
-        "are not built");
-  }
+  mamba.output_bias = config.flag("projectors_bias", false);
   const float in = read_multiplier(config, "ssm_in_multiplier");
-  if (in != 1.0f && mamba.projection_bias) {
-    refuse_bias(config, kKeys.projection_bias, "ssm_in_multiplier");
-  }
   const std::vector<float> by = read_multipliers(config, "ssm_multipliers", 5);
   mamba.scales = {.gate = in * by[0],
                   .x = in * by[1],
                   .b = in * by[2],
                   .c = in * by[3],
                   .step = in * by[4],
-                  .output = read_multiplier(config, "ssm_out_multiplier")};
+                  .output = read_multiplier(config, "ssm_out_multiplier"),
+                  .input = in};
   return mamba;
 }
 
-// q and k have attention's factor each, and k one more.
+// q and k have attention's factor each, and k one more. Factors come before the products, so that
+// they are not on the biases.
 void scale_attention(const JsonFields& config, SelfAttentionPlan& attention) {
   const float in = read_multiplier(config, "attention_in_multiplier");
   attention.scale *= in * in * read_multiplier(config, "key_multiplier");
   attention.output_scale = in * read_multiplier(config, "attention_out_multiplier");
+  attention.input_scale = in;
   attention.qkv_bias = attention.output_bias = config.flag("attention_bias", false);
-  if (in != 1.0f && attention.qkv_bias) {
-    refuse_bias(config, "attention_bias", "attention_in_multiplier");
-  }
 }
 
 void read(const JsonFields& config, ModelPlan& plan) {

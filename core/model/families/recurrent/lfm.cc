@@ -136,7 +136,8 @@ RecurrentPlan read_convolution(const JsonFields& config, uint32_t hidden, uint32
   convolution.heads = hidden;
   convolution.head_dim = convolution.groups = 1;
   convolution.width = config.count("conv_L_cache", width, 2, kMaxConvolution);
-  convolution.projection_bias = convolution.convolution_bias = config.flag("conv_bias", false);
+  convolution.projection_bias = convolution.output_bias = convolution.convolution_bias =
+      config.flag("conv_bias", false);
   if (hidden > kMaxWidth / 3) {
     config.faults().invalid("'hidden_size' is " + std::to_string(hidden) + "; expected at most " +
                             std::to_string(kMaxWidth / 3) + ", for three products of that width");

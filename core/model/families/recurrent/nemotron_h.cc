@@ -102,7 +102,7 @@ RecurrentPlan read_mamba(const JsonFields& config, float eps) {
   mamba.state = config.count("ssm_state_size", 128, 1, 32768);
   mamba.groups = config.count(key("n_groups", "mamba_n_groups"), 8, 1, 32768);
   mamba.width = config.count(key("conv_kernel", "mamba_d_conv"), 4, 1, kMaxConvolution);
-  mamba.projection_bias = config.flag("use_bias", false);
+  mamba.projection_bias = mamba.output_bias = config.flag("use_bias", false);
   mamba.convolution_bias = config.flag(key("use_conv_bias", "mamba_conv_bias"), true);
   const char* least = key("time_step_min", "mamba_dt_min");
   mamba.least_step = static_cast<float>(config.number(least, 0.001));

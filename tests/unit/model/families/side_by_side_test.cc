@@ -85,8 +85,10 @@ TEST(FalconH1Config, factors_stand_where_their_products_are) {
   EXPECT_EQ(layer.recurrent_scale(), 0.5f);
   EXPECT_EQ(layer.mlp_scale(), 0.25f);
   EXPECT_EQ(layer.mlp.gate_scale, 0.5f);
-  const RecurrentScales expected{.gate = 4, .x = 8, .b = 12, .c = 16, .step = 20, .output = 0.5f};
+  const RecurrentScales expected{
+      .gate = 4, .x = 8, .b = 12, .c = 16, .step = 20, .output = 0.5f, .input = 4};
   EXPECT_EQ(layer.recurrent.scales, expected);
+  EXPECT_EQ(layer.attention.input_scale, 2.0f);
 }
 
 TEST(FalconH1Config, its_mixer_has_a_norm_on_request_before_the_gate_or_after) {
@@ -97,16 +99,17 @@ TEST(FalconH1Config, its_mixer_has_a_norm_on_request_before_the_gate_or_after) {
                    .recurrent.norm_before_gate());
 }
 
+TEST(FalconH1Config, each_projection_of_its_mixer_says_of_its_own_bias) {
+  const RecurrentPlan in = first_layer({{"mamba_proj_bias", "true"}}).recurrent;
+  EXPECT_TRUE(in.projection_bias && !in.output_bias);
+  const RecurrentPlan out = first_layer({{"projectors_bias", "true"}}).recurrent;
+  EXPECT_TRUE(!out.projection_bias && out.output_bias);
+}
+
 TEST(FalconH1Config, what_it_cannot_be_is_refused) {
   const auto why = [](const Keys& more) { return refusal(text_of(with(kFalcon, more))); };
   EXPECT_THAT(why({{"ssm_multipliers", "[1,2]"}}), HasSubstr("expected a list of 5 factors"));
   EXPECT_THAT(why({{"mlp_multipliers", "[1,0]"}}), HasSubstr("expected a list of 2 factors"));
-  EXPECT_THAT(why({{"projectors_bias", "true"}}), HasSubstr("are not the same"));
-  EXPECT_THAT(why({{"attention_bias", "true"}, {"attention_in_multiplier", "2.0"}}),
-              HasSubstr("'attention_bias' is true and 'attention_in_multiplier' is 2.0"));
-  EXPECT_THAT(
-      why({{"mamba_proj_bias", "true"}, {"projectors_bias", "true"}, {"ssm_in_multiplier", "0.5"}}),
-      HasSubstr("biases after such a factor are not built"));
   EXPECT_THAT(why({{"hidden_act", "\"relu\""}}), HasSubstr("'hidden_act'"));
 }
 
