@@ -155,7 +155,11 @@ void read_ropes(const JsonFields& config, ModelPlan& plan) {
                               (own ? " has no 'rope_theta'" : " is missing") +
                               "; some layers are of that kind");
     }
-    if (own) return read_rope_object(config, *own, defaults, dim, plan.context_tokens);
+    if (own) {
+      RopePlan rope = read_rope_object(config, *own, defaults, dim, plan.context_tokens);
+      rope.scaling.truncate = truncates(*parameters);  // it counts next to the kinds alone
+      return rope;
+    }
     RopePlan rope = plain_rope(config, defaults, dim);
     if (!sliding) rope.turning = dim / 8;  // a quarter
     if (!sliding && dim < 8) {

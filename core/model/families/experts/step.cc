@@ -229,6 +229,8 @@ void read_ropes(const JsonFields& config, const Lists& lists, const std::vector<
                                             head_dim, plan.context_tokens));
     }
   }
+  // Step's own code overlooks it, wherever it stands.
+  for (RopePlan& rope : plan.ropes) rope.scaling.truncate = true;
   for (size_t i = 0; i < plan.layers.size(); ++i) {
     plan.layers[i].attention.rope = sliding[i] ? 1 : 0;
   }

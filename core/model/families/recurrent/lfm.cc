@@ -260,7 +260,10 @@ RopePlan read_lfm3_rope(const JsonFields& config, const char* type, const Shape&
   if (rope->text("rope_type", rope->text("type", "default")) == "proportional") {
     return read_proportional(*rope, theta, shape.head_dim);
   }
-  return read_rope_object(config, *rope, {.theta = theta}, shape.head_dim, plan.context_tokens);
+  RopePlan out =
+      read_rope_object(config, *rope, {.theta = theta}, shape.head_dim, plan.context_tokens);
+  out.scaling.truncate = truncates(all);  // it counts next to the types alone
+  return out;
 }
 
 void read_lfm3(const JsonFields& config, ModelPlan& plan) {

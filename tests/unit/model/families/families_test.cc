@@ -88,6 +88,23 @@ TEST(Families, gemma_3_looks_for_truncate_beside_the_types_of_layers_alone) {
   EXPECT_FALSE(truncates("", R"("truncate":null,)"));
 }
 
+TEST(Families, settings_of_types_of_layers_have_no_truncate_of_their_own) {
+  const auto truncates = [](const std::string& family, const std::string& inside,
+                            const std::string& beside) {
+    const std::string yarn = R"({"rope_type":"yarn","rope_theta":1e4,"factor":4.0,)"
+                             R"("original_max_position_embeddings":64)" +
+                             inside + "}";
+    const ModelPlan plan =
+        plan_of(R"({"model_type":")" + family + R"(","head_dim":64,)" + R"("rope_parameters":{)" +
+                beside + R"("full_attention":)" + yarn + R"(,"sliding_attention":)" + yarn + "}}");
+    return plan.ropes.at(0).scaling.truncate;
+  };
+  for (const std::string family : {"gemma4_text", "lfm3", "step3p5", "laguna", "mellum", "olmo3"}) {
+    EXPECT_TRUE(truncates(family, R"(,"truncate":false)", "")) << family;
+    EXPECT_EQ(truncates(family, "", R"("truncate":false,)"), family == "step3p5") << family;
+  }
+}
+
 TEST(Families, a_null_for_truncate_means_no_as_in_the_reference) {
   const auto truncates = [](const std::string& keys) {
     return plan_of(R"({"model_type":"llama","rope_scaling":{"rope_type":"yarn","factor":4.0)" +
