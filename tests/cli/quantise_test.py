@@ -226,6 +226,11 @@ class Quantize(Case):
                   for method in ["q2_k", "q3_k", "iq4_xs", "q5_0", "q6_k", "q8_0"]]
         self.assertEqual(losses, sorted(losses, reverse=True))
 
+    def test_a_model_without_whole_blocks_stays_as_it_is_and_is_said_to(self):
+        self.assertIn("no matrix has columns in whole blocks, so all are as they were",
+                      self.done("model", "quantize", SOURCE / "tests/golden/models/llava",
+                                self.folder / "x.gguf", "--method", "q8_0"))
+
     def test_what_cannot_be_quantised_is_refused_by_name_and_reason(self):
         model, out = self.SMALL, self.folder / "x"
         quantize = ["model", "quantize"]
