@@ -189,10 +189,16 @@ class SocketListener final : public KvListener {
   std::atomic<bool> stopped_ = false;
 };
 
-// One that a killed process has left; nothing else is ever removed.
+// One that a killed process has left: nobody listens to it. Nothing else is ever removed.
 void remove_left_socket(const std::string& path) {
   struct stat found = {};
-  if (::lstat(path.c_str(), &found) == 0 && S_ISSOCK(found.st_mode)) ::unlink(path.c_str());
+  if (::lstat(path.c_str(), &found) != 0 || !S_ISSOCK(found.st_mode)) return;
+  const Descriptor probe(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const sockaddr_un name = unix_name(path);
+  const auto* const address = reinterpret_cast<const sockaddr*>(&name);
+  const bool is_left = probe.get() >= 0 && ::connect(probe.get(), address, sizeof(name)) != 0 &&
+                       errno == ECONNREFUSED;
+  if (is_left) ::unlink(path.c_str());
 }
 
 uint16_t port_of(int fd) {

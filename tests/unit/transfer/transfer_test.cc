@@ -4,7 +4,11 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 
+#include "core/base/files/descriptor.h"
+#include "tests/support/temporary_folder.h"
 #include "tests/unit/transfer/pair.h"
 
 namespace tenon {
@@ -286,6 +290,45 @@ TEST(Transfer, goes_over_sockets) {
     ASSERT_NE(found, nullptr);
     EXPECT_EQ(found->end, 100u);
     EXPECT_EQ(found->blocks[99][1], blob(199));
+  }
+}
+
+// A path belongs to who listens there, and to nobody once that one was killed.
+TEST(Transfer, takes_a_path_that_was_left_and_none_of_another_worker) {
+  const TemporaryFolder folder;
+  const auto sockets = std::shared_ptr<KvTransport>(make_socket_transport());
+  for (const std::string kind : {"unix:", "memory:"}) {
+    TransferOptions options;
+    options.address = kind + folder.path("kv.sock");
+    {
+      const Descriptor killed(::socket(AF_UNIX, SOCK_STREAM, 0));
+      sockaddr_un name = {};
+      name.sun_family = AF_UNIX;
+      folder.path("kv.sock").copy(name.sun_path, sizeof(name.sun_path) - 1);
+      ASSERT_EQ(::bind(killed.get(), reinterpret_cast<sockaddr*>(&name), sizeof(name)), 0);
+      ASSERT_EQ(::listen(killed.get(), 1), 0);
+    }
+    auto prefill = KvTransfer::open(options, world(), sockets);
+    ASSERT_TRUE(prefill.ok()) << prefill.status().message();
+    const auto second = KvTransfer::open(options, world(), sockets);
+    ASSERT_FALSE(second.ok());
+    EXPECT_THAT(std::string(second.status().message()),
+                testing::HasSubstr(options.address + ": cannot listen: Address already in use"));
+    auto out = (*prefill)->export_as(7);
+    Pair::put_blocks(*out, 0, 4);
+    out->complete();
+    TransferOptions anywhere;
+    const auto decode = KvTransfer::open(anywhere, world(), sockets);
+    ASSERT_TRUE(decode.ok()) << decode.status().message();
+    auto in = (*decode)->import_from({(*prefill)->address(), 7, false});
+    const uint64_t id = (*decode)->incoming().fetch(in->place(), 0, contents(4));
+    std::unique_ptr<FoundKv> found;
+    EXPECT_TRUE(Pair::comes_true([&] {
+      if (found == nullptr) found = (*decode)->incoming().take(id);
+      return found != nullptr;
+    }));
+    ASSERT_NE(found, nullptr);
+    EXPECT_EQ(found->end, 4u);
   }
 }
 
