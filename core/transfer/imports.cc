@@ -217,9 +217,11 @@ Imports::Fetch* Imports::with(std::unordered_map<uint64_t, Fetch>& fetches, uint
 bool Imports::take_part(Fetch& fetch, size_t place, uint64_t bytes, const Frame& frame,
                         SharedBlob& blob) {
   if (blob.has_value()) return false;
-  Fetch::Growing& growing = fetch.growing[place];
+  const auto begun = fetch.growing.find(place);
+  const uint64_t came = begun == fetch.growing.end() ? 0 : begun->second.came;
   const uint64_t size = frame.payload.size();
-  if (frame.offset != growing.came || size == 0 || size > bytes - growing.came) return false;
+  if (frame.offset != came || size == 0 || size > bytes - came) return false;
+  Fetch::Growing& growing = fetch.growing[place];
   growing.blob.resize(bytes);
   std::ranges::copy(frame.payload,
                     growing.blob.begin() + static_cast<std::ptrdiff_t>(growing.came));
@@ -251,11 +253,12 @@ void Imports::take_block(const ImportLink& link, Frame frame) {
     blobs->resize(world_.groups.size());
   }
   SharedBlob& blob = (*blobs)[index];
+  const size_t place = block * world_.groups.size() + index;
   if (is_part) {
-    const size_t place = block * world_.groups.size() + index;
     if (!take_part(*fetch, place, group->bytes, frame, blob)) return;
   } else {
-    if (blob.has_value()) return;
+    const bool has_begun = !group->is_state && fetch->growing.contains(place);
+    if (blob.has_value() || has_begun) return;
     blob = std::move(frame.payload);
     totals_.received_bytes += group->bytes;
   }

@@ -182,6 +182,7 @@ TEST(TransferParts, takes_parts_in_their_order_alone) {
   ASSERT_NE(found, nullptr);
   ASSERT_EQ(found->end, 1u);
   EXPECT_EQ(found->blocks[0][0], KvBlob(kBytes, std::byte{9}));
+  EXPECT_EQ((*decode)->totals().imports.received_bytes, 2 * kBytes);
   (*stream)->shut_down();
 }
 
