@@ -335,12 +335,12 @@ void WorkerPool::sleep_and_watch(Flag& flag, uint32_t value) noexcept {
 
 int64_t WorkerPool::held_up_ns() {
   if (!waits_.empty()) return held_up_ns_.load(std::memory_order_relaxed);
-  for (uint32_t worker = 0; worker < size_; ++worker) {
-    waits_.push_back(worker == 0
-                         ? std::make_unique<ThreadWait>()
-                         : std::make_unique<ThreadWait>(
-                               "/proc/self/task/" + std::to_string(locals_[worker].thread.load()) +
-                               "/schedstat"));
+  waits_.push_back(std::make_unique<ThreadWait>());
+  for (uint32_t worker = 1; worker < size_; ++worker) {
+    // One whose processor others have may not have begun yet, and has no number then.
+    while (locals_[worker].thread.load() == 0) ::sched_yield();
+    waits_.push_back(std::make_unique<ThreadWait>(
+        "/proc/self/task/" + std::to_string(locals_[worker].thread.load()) + "/schedstat"));
   }
   waited_ns_.resize(size_);
   return 0;
