@@ -19,7 +19,6 @@ Tiers::~Tiers() {
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;
-    limited_ = false;
     seeks_.clear();
   }
   work_there_.notify_all();
@@ -177,6 +176,19 @@ bool Tiers::may_read() const {
   return !limited_ || allowed_bytes_ > 0 || current_abandoned_ || stop_;
 }
 
+// What goes down meanwhile does not wait.
+void Tiers::await_allowance(uint64_t bytes) {
+  std::unique_lock lock(mutex_);
+  while (!may_read()) {
+    if (!puts_.empty()) {
+      write_next(lock);
+    } else {
+      work_there_.wait(lock, [this] { return may_read() || !puts_.empty(); });
+    }
+  }
+  allowed_bytes_ -= static_cast<int64_t>(bytes);
+}
+
 bool Tiers::tend_stores() {
   constexpr int64_t kWaitNs = 2'000'000;  // a prompt that comes meanwhile waits as long
   bool busy = false;
@@ -212,16 +224,8 @@ bool Tiers::has_all(const ContentDigest& content, bool states) {
 SharedBlob Tiers::read(const KvKey& key, uint64_t bytes, FoundKv& found) {
   bool others_compute = false;
   {
-    std::unique_lock lock(mutex_);
-    while (!may_read()) {
-      if (!puts_.empty()) {
-        write_next(lock);
-      } else {
-        work_there_.wait(lock, [this] { return may_read() || !puts_.empty(); });
-      }
-    }
+    const std::lock_guard lock(mutex_);
     if (current_abandoned_ || under_way_bytes_ + bytes > budget_bytes_) return std::nullopt;
-    allowed_bytes_ -= static_cast<int64_t>(bytes);
     others_compute = limited_;
     under_way_bytes_ += bytes;
     found.bytes += bytes;
@@ -248,6 +252,7 @@ bool Tiers::find_block(const Seek& seek, uint32_t block, FoundKv& found) {
   for (size_t i = 0; i < blobs.size(); ++i) {
     const TierGroup& group = world_.groups[i];
     if (group.is_state) continue;
+    await_allowance(group.bytes);
     SharedBlob blob = read({seek.contents[block], group.group}, group.bytes, found);
     if (!blob) return false;
     blobs[i] = std::move(blob);

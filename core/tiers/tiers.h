@@ -85,8 +85,9 @@ class Tiers {
   // Looks for blocks from `first` on; contents[i] is the digest after i + 1 blocks.
   // Returns the number by which to ask for the answer, never 0.
   uint64_t seek(uint32_t first, std::vector<ContentDigest> contents);
-  // While others generate: so many bytes more may be read of what is sought. What was not read of
-  // earlier ones counts once more at most.
+  // While others generate: so many bytes more may be read of the blocks that are sought; states,
+  // which are few, are read as they are. What was not read of earlier ones counts once more at
+  // most.
   void allow(uint64_t bytes);
   // From now on, as many as there are.
   void allow_all();
@@ -122,6 +123,7 @@ class Tiers {
   bool has_all(const ContentDigest& content, bool states);
   SharedBlob read(const KvKey& key, uint64_t bytes, FoundKv& found);
   bool may_read() const;
+  void await_allowance(uint64_t bytes);
   void write_next(std::unique_lock<std::mutex>& lock);
   void write(const Put& put);
   void forget(const KvKey& key);

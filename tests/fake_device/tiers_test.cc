@@ -281,6 +281,26 @@ TEST(KvTiers, come_up_in_parts_while_others_generate_and_at_once_where_none_do) 
   }
 }
 
+TEST(KvTiers, that_hold_states_alone_are_read_while_others_generate) {
+  MemoryDisk disk;
+  RigOptions options = options_with_tiers(disk);
+  options.recurrent = true;
+  options.attends = false;
+  options.block_tokens = 16;
+  const Request comes_back = greedy_request(tier_prompt(1, 99), 6);
+  run_with_tiers(options, {comes_back.prompt});
+  Rig rig(options);
+  const RequestId other = rig.submit(greedy_request(tier_prompt(2, 10), 200));
+  for (int step = 0; step < 3; ++step) ASSERT_TRUE(rig.engine().step().ok());
+  const RequestId id = rig.submit(comes_back);
+  while (rig.sink(id)->samples().empty()) ASSERT_TRUE(rig.engine().step().ok());
+  EXPECT_LT(rig.result(other).ids().size(), 200u) << "it waited for the other";
+  EXPECT_EQ(rig.tiers().totals().found_tokens, 96u);
+  rig.run();
+  EXPECT_EQ(rig.result(id).ids(),
+            oracle(options.model(), comes_back, 0, options.context_tokens).ids);
+}
+
 TEST(KvTiers, let_others_run_while_one_is_waited_for_and_a_cancelled_one_go) {
   SlowStore::Gate gate;
   RigOptions options;

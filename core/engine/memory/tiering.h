@@ -99,6 +99,9 @@ class Tiering : private KvWatch {
   void collect(Planning planning);
   bool settle(Sequence& sequence, Entry& entry, Planning planning);
   bool too_late(const Entry& entry) const;
+  void allow_reading();
+  uint32_t tokens_a_step() const;
+  uint32_t end_of_step(const FoundKv& found, uint32_t ready) const;
   bool nothing_else() const;
   void forget_ended();
   Brought bring(Sequence& sequence, const FoundKv& found);
@@ -136,10 +139,6 @@ class Tiering : private KvWatch {
   std::vector<Growing> growing_;  // of the step `watched_`
   uint64_t watched_ = 0;
   std::unordered_map<SeqId, Entry> entries_;
-  void allow_reading();
-  uint32_t tokens_a_step() const;
-  uint32_t end_of_step(const FoundKv& found, uint32_t ready) const;
-
   double row_ns_ = 0;   // that computing a token takes; 0 = not known yet
   double fill_ns_ = 0;  // … where many are computed at once
   double step_ns_ = 0;  // that a step takes
