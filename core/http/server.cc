@@ -1,7 +1,6 @@
 #include "core/http/server.h"
 
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <boost/asio/co_spawn.hpp>
@@ -15,6 +14,7 @@
 #include <exception>
 #include <unordered_set>
 
+#include "core/base/files/left_socket.h"
 #include "core/base/log.h"
 #include "core/base/quote.h"
 #include "core/http/connection.h"
@@ -59,16 +59,6 @@ std::string peer_of(const Tcp::endpoint& endpoint) {
 }
 std::string peer_of(const Local::endpoint&) {
   return "unix";
-}
-
-// One that nobody listens to is left over from a program that was killed.
-void remove_stale_socket(asio::io_context& io, const std::string& path) {
-  struct stat status {};
-  if (::lstat(path.c_str(), &status) != 0 || !S_ISSOCK(status.st_mode)) return;
-  Local::socket probe(io);
-  Error error;
-  probe.connect(Local::endpoint(path), error);
-  if (error == asio::error::connection_refused) ::unlink(path.c_str());
 }
 
 }  // namespace
@@ -149,7 +139,7 @@ Status Server::State::listen_local(std::vector<std::string>& addresses) {
     return invalid_argument("the socket's path " + path_in_quotes(path) +
                             " is longer than 107 bytes – choose a shorter one");
   }
-  remove_stale_socket(io_, path);
+  remove_left_socket(path);
   Error error;
   local_.open(Local(), error);
   if (!error) local_.bind(Local::endpoint(path), error);

@@ -6,7 +6,6 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/uio.h>
 #include <sys/un.h>
@@ -20,6 +19,7 @@
 #include <system_error>
 
 #include "core/base/files/descriptor.h"
+#include "core/base/files/left_socket.h"
 #include "core/base/quote.h"
 #include "core/transfer/memory_stream.h"
 #include "core/transfer/socket_address.h"
@@ -188,18 +188,6 @@ class SocketListener final : public KvListener {
   const int64_t silence_ns_;
   std::atomic<bool> stopped_ = false;
 };
-
-// One that a killed process has left: nobody listens to it. Nothing else is ever removed.
-void remove_left_socket(const std::string& path) {
-  struct stat found = {};
-  if (::lstat(path.c_str(), &found) != 0 || !S_ISSOCK(found.st_mode)) return;
-  const Descriptor probe(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  const sockaddr_un name = unix_name(path);
-  const auto* const address = reinterpret_cast<const sockaddr*>(&name);
-  const bool is_left = probe.get() >= 0 && ::connect(probe.get(), address, sizeof(name)) != 0 &&
-                       errno == ECONNREFUSED;
-  if (is_left) ::unlink(path.c_str());
-}
 
 uint16_t port_of(int fd) {
   sockaddr_storage name = {};

@@ -68,11 +68,12 @@ struct Pair {
     }
   }
   // What a fetch brings; null: nothing in ten seconds.
-  std::unique_ptr<FoundKv> wait_for(uint64_t id) {
+  std::unique_ptr<FoundKv> wait_for(uint64_t id) { return wait_for(id, *decode); }
+  static std::unique_ptr<FoundKv> wait_for(uint64_t id, KvTransfer& by) {
     const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(10);
     while (std::chrono::steady_clock::now() < limit) {
-      if (auto found = decode->incoming().take(id)) return found;
-      (void)decode->incoming().wait_for_any(std::chrono::milliseconds(10));
+      if (auto found = by.incoming().take(id)) return found;
+      (void)by.incoming().wait_for_any(std::chrono::milliseconds(10));
     }
     return nullptr;
   }

@@ -174,11 +174,7 @@ TEST(TransferParts, takes_parts_in_their_order_alone) {
   send(FrameKind::part, 0, 32, 32);
   send(FrameKind::block, 1, 0, kBytes);
   send(FrameKind::end, 0, 0, 0);
-  std::unique_ptr<FoundKv> found;
-  EXPECT_TRUE(Pair::comes_true([&] {
-    if (found == nullptr) found = (*decode)->incoming().take(id);
-    return found != nullptr;
-  }));
+  const auto found = Pair::wait_for(id, **decode);
   ASSERT_NE(found, nullptr);
   ASSERT_EQ(found->end, 1u);
   EXPECT_EQ(found->blocks[0][0], KvBlob(kBytes, std::byte{9}));

@@ -282,11 +282,7 @@ TEST(Transfer, goes_over_sockets) {
     out->complete();
     auto in = (*decode)->import_from({(*prefill)->address(), 7, false});
     const uint64_t id = (*decode)->incoming().fetch(in->place(), 0, contents(100));
-    std::unique_ptr<FoundKv> found;
-    EXPECT_TRUE(Pair::comes_true([&] {
-      if (found == nullptr) found = (*decode)->incoming().take(id);
-      return found != nullptr;
-    }));
+    const auto found = Pair::wait_for(id, **decode);
     ASSERT_NE(found, nullptr);
     EXPECT_EQ(found->end, 100u);
     EXPECT_EQ(found->blocks[99][1], blob(199));
@@ -322,11 +318,7 @@ TEST(Transfer, takes_a_path_that_was_left_and_none_of_another_worker) {
     ASSERT_TRUE(decode.ok()) << decode.status().message();
     auto in = (*decode)->import_from({(*prefill)->address(), 7, false});
     const uint64_t id = (*decode)->incoming().fetch(in->place(), 0, contents(4));
-    std::unique_ptr<FoundKv> found;
-    EXPECT_TRUE(Pair::comes_true([&] {
-      if (found == nullptr) found = (*decode)->incoming().take(id);
-      return found != nullptr;
-    }));
+    const auto found = Pair::wait_for(id, **decode);
     ASSERT_NE(found, nullptr);
     EXPECT_EQ(found->end, 4u);
   }
