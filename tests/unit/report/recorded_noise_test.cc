@@ -11,12 +11,12 @@
 #include "core/report/statistics/random_draws.h"
 #include "core/report/statistics/sequence.h"
 #include "core/report/statistics/verdict.h"
+#include "tests/unit/report/recorded_share.h"
 
 namespace tenon {
 namespace {
 
 constexpr size_t kSteps = 128;  // of a piece
-constexpr int kExperiments = 2000;
 
 // Two arms that do the same work take turns of so many steps; the second one takes `factor` times
 // as long. The steps are those of the record, from a place that is drawn.
@@ -60,25 +60,10 @@ constexpr struct {
   int pairs;
 } kMachines[] = {{kNextToCompilers, 79}, {kAmongEquals, 35}};
 
-template <typename Ask>
-double share(Machine machine, int pairs, double confidence, const Ask& ask) {
-  int yes = 0;
-  for (int i = 0; i < kExperiments; ++i) {
-    yes += ask(planned_interval(machine.log_ratios(pairs), confidence, kLooks, true)) ? 1 : 0;
-  }
-  return static_cast<double>(yes) / kExperiments;
-}
-bool holds_none(const Interval& interval) {
-  return interval.holds(0);
-}
-bool is_worse(const Interval& interval) {
-  return judge(interval, kVerdictMargin, 0, Better::lower) == Verdict::worse;
-}
-
 TEST(RecordedNoise, is_covered_as_often_as_was_asked) {
   for (const auto& [record, pairs] : kMachines) {
     for (const size_t turn : {size_t{2}, size_t{4}, size_t{8}}) {
-      EXPECT_THAT(share({record, turn, 1}, pairs, 0.95, holds_none),
+      EXPECT_THAT(share(Machine{record, turn, 1}, pairs, 0.95, holds_none),
                   testing::AllOf(testing::Ge(0.93), testing::Le(0.975)))
           << turn << " steps a turn";
     }
@@ -87,20 +72,20 @@ TEST(RecordedNoise, is_covered_as_often_as_was_asked) {
 
 TEST(RecordedNoise, hides_no_five_per_cent_from_turns) {
   for (const auto& [record, pairs] : kMachines) {
-    EXPECT_GE(share({record, 4, 1.05}, pairs, kVerdictConfidence, is_worse), 0.75);
-    EXPECT_GE(share({record, 4, 1.10}, pairs, kVerdictConfidence, is_worse), 0.99);
+    EXPECT_GE(share(Machine{record, 4, 1.05}, pairs, kVerdictConfidence, is_worse), 0.75);
+    EXPECT_GE(share(Machine{record, 4, 1.10}, pairs, kVerdictConfidence, is_worse), 0.99);
   }
 }
 
 TEST(RecordedNoise, hides_them_from_whole_pieces) {
   for (const auto& [record, pairs] : kMachines) {
-    EXPECT_LE(share({record, kSteps, 1.05}, pairs, kVerdictConfidence, is_worse), 0.4);
+    EXPECT_LE(share(Machine{record, kSteps, 1.05}, pairs, kVerdictConfidence, is_worse), 0.4);
   }
 }
 
 TEST(RecordedNoise, makes_an_arm_differ_from_itself_once_in_a_hundred_at_most) {
   for (const auto& [record, pairs] : kMachines) {
-    EXPECT_GE(share({record, 4, 1}, pairs, kVerdictConfidence, holds_none), 0.985);
+    EXPECT_GE(share(Machine{record, 4, 1}, pairs, kVerdictConfidence, holds_none), 0.985);
   }
 }
 

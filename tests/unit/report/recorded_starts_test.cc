@@ -13,11 +13,11 @@
 #include "core/report/statistics/sequence.h"
 #include "core/report/statistics/units.h"
 #include "core/report/statistics/verdict.h"
+#include "tests/unit/report/recorded_share.h"
 
 namespace tenon {
 namespace {
 
-constexpr int kExperiments = 2000;
 constexpr size_t kStretch = 5;  // starts that were one after the other stay so
 
 // Starts of two arms that do the same work, but that the second takes `factor` times as long: the
@@ -26,11 +26,12 @@ class Starts {
  public:
   Starts(std::span<const int16_t> record, double factor) : record_(record), factor_(factor) {}
 
-  std::vector<double> log_ratios(size_t starts) {
+  std::vector<double> log_ratios(int starts) {
+    const auto count = static_cast<size_t>(starts);
     std::vector<double> out;
-    while (out.size() < starts) {
+    while (out.size() < count) {
       const size_t first = draws_.below(record_.size());
-      for (size_t i = 0; i < kStretch && out.size() < starts; ++i) {
+      for (size_t i = 0; i < kStretch && out.size() < count; ++i) {
         out.push_back(1e-5 * record_[(first + i) % record_.size()] + std::log(factor_));
       }
     }
@@ -45,25 +46,10 @@ class Starts {
 
 constexpr std::span<const int16_t> kRecords[] = {kQuietStarts, kBusyStarts};
 
-template <typename Ask>
-double share(Starts starts, size_t count, double confidence, const Ask& ask) {
-  int yes = 0;
-  for (int i = 0; i < kExperiments; ++i) {
-    yes += ask(planned_interval(starts.log_ratios(count), confidence, kLooks, true)) ? 1 : 0;
-  }
-  return static_cast<double>(yes) / kExperiments;
-}
-bool holds_none(const Interval& interval) {
-  return interval.holds(0);
-}
-bool is_worse(const Interval& interval) {
-  return judge(interval, kVerdictMargin, 0, Better::lower) == Verdict::worse;
-}
-
 TEST(RecordedStarts, are_covered_as_often_as_was_asked) {
   for (const auto record : kRecords) {
-    for (const size_t starts : {size_t{10}, size_t{20}, size_t{50}}) {
-      EXPECT_THAT(share({record, 1}, starts, 0.95, holds_none),
+    for (const int starts : {10, 20, 50}) {
+      EXPECT_THAT(share(Starts{record, 1}, starts, 0.95, holds_none),
                   testing::AllOf(testing::Ge(0.93), testing::Le(0.98)))
           << starts << " of " << record.size();
     }
@@ -72,15 +58,15 @@ TEST(RecordedStarts, are_covered_as_often_as_was_asked) {
 
 TEST(RecordedStarts, hide_no_five_per_cent) {
   for (const auto record : kRecords) {
-    EXPECT_GE(share({record, 1.05}, 35, kVerdictConfidence, is_worse), 0.95);
-    EXPECT_GE(share({record, 1.10}, 15, kVerdictConfidence, is_worse), 0.95);
+    EXPECT_GE(share(Starts{record, 1.05}, 35, kVerdictConfidence, is_worse), 0.95);
+    EXPECT_GE(share(Starts{record, 1.10}, 15, kVerdictConfidence, is_worse), 0.95);
   }
 }
 
 TEST(RecordedStarts, make_an_arm_differ_from_itself_once_in_a_hundred_at_most) {
   for (const auto record : kRecords) {
-    for (const size_t starts : {kFewestStarts, size_t{20}, size_t{50}}) {
-      EXPECT_GE(share({record, 1}, starts, kVerdictConfidence, holds_none), 0.985) << starts;
+    for (const int starts : {static_cast<int>(kFewestStarts), 20, 50}) {
+      EXPECT_GE(share(Starts{record, 1}, starts, kVerdictConfidence, holds_none), 0.985) << starts;
     }
   }
 }
